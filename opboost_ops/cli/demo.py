@@ -306,7 +306,7 @@ def _declared_sites() -> dict[str, Path]:
 def _declared_parties() -> tuple[str, ...] | None:
     import os
 
-    from opboost_ops.orchestration.party_dags import names_in
+    from opboost_ops.orchestration.own_parties import names_in
 
     return names_in(os.environ.get("OPBOOST_PARTIES"))
 

@@ -31,10 +31,10 @@ from opboost_ops.orchestration.groups import add_groups, task_defaults, timeout
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.our_runs import TAG
+from opboost_ops.orchestration.own_parties import here_of
 from opboost_ops.orchestration.party_dags import (
     MARGIN,
     add_own_groups,
-    here_of,
     join_dag,
     takes_part,
 )

@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow.sdk import DAG, get_parsing_context
 
 from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.party_dags import names_in
+from opboost_ops.orchestration.own_parties import names_in
 from opboost_ops.orchestration.settings import adopt_section
 
 

@@ -28,7 +28,7 @@ class Waits(Exception):  # noqa: N818 - no error: it ends a look
     """A task has nothing to do yet, and gives its slot back.
 
     Args:
-        look: What it waits for; see `triggers.LOOKS`.
+        look: What it waits for; see `looks.LOOKS`.
         arguments: Of that look.
         seconds: Until it looks again, where no triggerer looks for it.
     """

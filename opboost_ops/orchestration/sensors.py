@@ -15,6 +15,7 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
 from opboost_ops.orchestration import capacity
 from opboost_ops.orchestration.failures import Failed, plainly
+from opboost_ops.orchestration.looks import arrived, runs_to_join
 from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.operators import Waits, began
 from opboost_ops.orchestration.tasks import execute
@@ -36,33 +37,6 @@ def pause(age: float) -> float:
         age: Of the run, in seconds.
     """
     return min(max(age * _PART, _SHORTEST), _LONGEST)
-
-
-def runs_to_join(
-    counts: Any, party: str, federation: str, label_holder: str, hours: float
-) -> list[dict[str, str]]:
-    """Runs that the label holder has opened and that are to be joined here.
-
-    Args:
-        counts: Counts Airflow's runs, as a task instance does.
-        party: Who looks: one of this Airflow.
-        federation: Name of the federation.
-        label_holder: Who opens the runs.
-        hours: After so many a run is over.
-
-    Returns:
-        For each which DAG is to be started, and under which run id.
-    """
-    from opboost_ops.run import invitations
-
-    found = []
-    for opened in invitations.to_join(party, federation, label_holder, hours * 3600):
-        assert opened.plan is not None
-        dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
-        # One that was started, but has not come to its first task, is known to Airflow alone.
-        if not counts.get_dr_count(dag_id=dag, run_ids=[run]):
-            found.append({"dag": dag, "run": run})
-    return found
 
 
 def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> dict[str, str]:
@@ -136,71 +110,6 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
     return execute(f"join_run at {party}", work)
 
 
-def arrived(
-    counts: Any,
-    party: str,
-    federation: str,
-    label_holder: str,
-    purpose: Purpose,
-    wanted: Sequence[str],
-    hours: float,
-    dag: str,
-    run: str,
-    started: float,
-) -> bool:
-    """Whether artifacts have come that are made in another Airflow.
-
-    Args:
-        counts: Counts Airflow's tasks, as a task instance does.
-        party: Who needs them.
-        federation: Name of the federation.
-        label_holder: Who opened the run.
-        purpose: What the run is for.
-        wanted: Places in the run, as ``<kind>/<party>``.
-        hours: How old the run may become here.
-        dag: Airflow's id of the DAG here.
-        run: Airflow's id of its run.
-        started: When it began here, in seconds since 1970.
-
-    Raises:
-        ArtifactError: They will not come any more.
-    """
-    from opboost_ops.errors import ArtifactError
-    from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.run import invitations
-    from opboost_ops.run.inbox import Run
-
-    this = Run(federation, run_id(dag, run), label_holder)
-    absent = invitations.missing(party, this, wanted)
-    if not absent:
-        return True
-    # A run that has failed for one party has failed for all. (With Airflow's own fail_fast the
-    # tasks that come last are skipped, and the whole run counts as a success.)
-    if counts.get_ti_count(dag_id=dag, run_ids=[run], states=["failed"]):
-        raise ArtifactError(
-            f"Another task of run {this.run} has failed here: {party} waits no longer for "
-            f"{_named(absent, label_holder)}.",
-            "Clear the failed tasks of this run, or begin a new run.",
-        )
-    newer = None
-    if party != label_holder:
-        newer = invitations.newer(party, this, purpose, hours * 3600)
-    if newer is not None:
-        raise ArtifactError(
-            f"{label_holder} has opened run {newer} since, so run {this.run} is over: "
-            f"{party} waits no longer for {_named(absent, label_holder)}.",
-            "The new run is joined by itself.",
-        )
-    if time.time() - started > hours * 3600:
-        raise ArtifactError(
-            f"{party} has waited for {_named(absent, label_holder)}; in the {hours:g} hours of "
-            f"run {this.run} nothing came.",
-            "Ask that party to look at its own Airflow. When it runs again, begin a new run; "
-            "nothing of this one was accepted in part.",
-        )
-    return False
-
-
 @plainly
 def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
     """Look whether artifacts have come that are made in another Airflow.
@@ -208,7 +117,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
     Args:
         wanted: Places in the run, as ``<kind>/<party>``.
         hours: How old the run may become here.
-        **who: Party, federation, label holder and purpose; see `arrived`.
+        **who: Party, federation, label holder and purpose; see `looks.arrived`.
 
     Returns:
         The summary.
@@ -256,16 +165,6 @@ def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | N
             raise
         _LOG.warning("%s", error)
     return bool(seen)
-
-
-def _named(places: Sequence[str], label_holder: str) -> str:
-    from opboost_ops.exchange.manifest import sender_of
-
-    named = []
-    for place in places:
-        kind, _, about = place.partition("/")
-        named.append(f"{kind} of {sender_of(kind, about, label_holder)}")  # type: ignore[arg-type]
-    return ", ".join(named)
 
 
 def _age(dag_run: Any) -> float:

@@ -1,6 +1,5 @@
 """What runs inside an Airflow task. Nothing heavy is imported before a task runs."""
 
-import errno
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,15 +21,6 @@ from opboost_ops.orchestration.times import missed
 
 #: Seconds between two looks for a person's answer.
 _AGAIN = 30.0
-
-_NETWORK = {
-    errno.ENETDOWN,
-    errno.ENETUNREACH,
-    errno.ENETRESET,
-    errno.EHOSTDOWN,
-    errno.EHOSTUNREACH,
-    errno.ETIMEDOUT,
-}
 
 
 @plainly
@@ -272,7 +262,7 @@ def execute(
             meter.refused()
     except Exception as error:
         name = type(error).__name__
-        if of_the_network(error):
+        if failures.of_the_network(error):
             words = f"{what}: the network failed ({name}). It is tried again."
             failure = failures.NetworkError(words, stage)
             outcome = "again"
@@ -294,10 +284,3 @@ def _of_another(error: OpBoostError) -> bool:
 def _told_at_home(error: OpBoostError, stage: str) -> None:
     if isinstance(error, PolicyError) and error.notice:
         notifications.notice(get_current_context(), error.notice, stage)
-
-
-def of_the_network(error: Exception) -> bool:
-    """Whether an error is the network's, so that the same may succeed later."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    return isinstance(error, OSError) and error.errno in _NETWORK

@@ -7,7 +7,7 @@ or Airflow itself is away or starts again.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +24,7 @@ class StoreTrigger(BaseTrigger):
     """Looks until there is something to do.
 
     Args:
-        look: What for; see `LOOKS`.
+        look: What for; see `looks.LOOKS`.
         arguments: Of the look. They name parties, runs and artifacts, and hold no secret.
         started: When the run began, in seconds since 1970.
     """
@@ -54,8 +54,9 @@ class StoreTrigger(BaseTrigger):
     def _something(self) -> bool:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+        from opboost_ops.orchestration.failures import of_the_network
+        from opboost_ops.orchestration.looks import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
-        from opboost_ops.orchestration.tasks import of_the_network
 
         adopt_section()
         use_airflow_secrets()
@@ -63,33 +64,3 @@ class StoreTrigger(BaseTrigger):
             return bool(LOOKS[self.look](RuntimeTaskInstance, **self.arguments))
         except Exception as error:
             return not of_the_network(error)
-
-
-def _answered(_: Any, party: str, federation: str, run: str) -> bool:
-    """Whether a run waits no longer for a person of the party."""
-    from opboost_ops.config.loading import site_of
-    from opboost_ops.exchange.books import open_books
-    from opboost_ops.run.approval import waits_since
-
-    with open_books(site_of(party)[0]) as books:
-        return waits_since(books, federation, run) is None
-
-
-def _runs_to_join(counts: Any, **arguments: Any) -> bool:
-    from opboost_ops.orchestration.sensors import runs_to_join
-
-    return bool(runs_to_join(counts, **arguments))
-
-
-def _arrived(counts: Any, **arguments: Any) -> bool:
-    from opboost_ops.orchestration.sensors import arrived
-
-    return arrived(counts, **arguments)
-
-
-#: By name what is looked for, given something that counts Airflow's runs and tasks.
-LOOKS: Mapping[str, Callable[..., bool]] = {
-    "answer": _answered,
-    "runs": _runs_to_join,
-    "artifacts": _arrived,
-}

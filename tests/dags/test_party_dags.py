@@ -22,7 +22,7 @@ from opboost_ops.orchestration import sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.operators import StoreSensor, Waits
-from opboost_ops.orchestration.party_dags import names_in
+from opboost_ops.orchestration.own_parties import names_in
 from tests.dags.conftest import first_task
 from tests.federation import Workspace
 

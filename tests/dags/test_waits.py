@@ -12,9 +12,9 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.books import open_books
-from opboost_ops.orchestration import triggers
+from opboost_ops.orchestration import looks, triggers
+from opboost_ops.orchestration.looks import arrived
 from opboost_ops.orchestration.operators import PartyOperator, Waits
-from opboost_ops.orchestration.sensors import arrived
 from opboost_ops.orchestration.triggers import StoreTrigger
 from tests.federation import Workspace
 
@@ -132,7 +132,7 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
     def away(_: Any, **__: Any) -> bool:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(triggers, "LOOKS", {"artifacts": away})
+    monkeypatch.setattr(looks, "LOOKS", {"artifacts": away})
     assert not wakes(trigger)
 
 
