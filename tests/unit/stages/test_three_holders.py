@@ -45,7 +45,7 @@ def of_three() -> Dataset:
     return replace(made, tables=tables, features=features, new_rows=new)
 
 
-def joined(workspace: Workspace, purpose: str, members: str) -> pl.DataFrame:
+def joined(workspace: Workspace, purpose: str, overlap: str) -> pl.DataFrame:
     """The plain join of the parties' tables: clear domain values by column, missing for whom."""
     tables = {p: pl.read_parquet(workspace.folder / p / "tables" / f"{purpose}.parquet")
               for p in ("a", *COLUMNS)}  # fmt: skip
@@ -59,7 +59,7 @@ def joined(workspace: Workspace, purpose: str, members: str) -> pl.DataFrame:
     for holder, names in COLUMNS.items():
         there = pl.col("id").is_in(tables[holder]["id"].implode())
         found = found.with_columns(pl.when(there).then(pl.col(n)).alias(n) for n in names)
-    return found.drop_nulls(list(np.concatenate(list(COLUMNS.values())))) if members == "all" \
+    return found.drop_nulls(list(np.concatenate(list(COLUMNS.values())))) if overlap == "common" \
         else found  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def predicted(model: str, facts: Path, rows: pl.DataFrame) -> np.ndarray:
     return np.asarray(booster.predict(whole.to_numpy()))
 
 
-@pytest.fixture(scope="module", params=["all", "each"])
+@pytest.fixture(scope="module", params=["common", "left"])
 def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Workspace, api.Trained]]:
@@ -87,7 +87,7 @@ def trained(
         training={"trees": 8, "depth": 3},
         scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed"]},
     )
-    if request.param == "each":
+    if request.param == "left":
         workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
         for holder in COLUMNS:
             workspace.edit_yaml(
@@ -100,15 +100,15 @@ def trained(
 def test_training_is_on_the_rows_of_a_plain_join(
     trained: tuple[str, Workspace, api.Trained],
 ) -> None:
-    members, workspace, made = trained
+    overlap, workspace, made = trained
     home = workspace.home("a").with_name(made.version)
-    join = joined(workspace, "train", members)
+    join = joined(workspace, "train", overlap)
     own = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet")
     rows = feather.read_table(home / "alignment.arrow").column("position").to_numpy()
     people = own[rows].select("id")
     assert sorted(people["id"]) == sorted(join["id"])
     assert 0.5 * own.height < people.height
-    assert (people.height == own.height) == (members == "each")
+    assert (people.height == own.height) == (overlap == "left")
     in_order = people.join(join, on="id", how="left", maintain_order="left")
     for holder, names in COLUMNS.items():
         # A rank is a value's place among those of the holder's whole table.
@@ -125,7 +125,7 @@ def test_training_is_on_the_rows_of_a_plain_join(
     metrics = dict(zip(made.metrics["model"], made.metrics["auc"], strict=True))
     assert metrics["federated_desensitised"] > metrics["label_holder_alone"]
     assert ("shares" in {path.name for path in (workspace.folder / "exchange" / NAME
-            / made.version).iterdir()}) == (members == "all")  # fmt: skip
+            / made.version).iterdir()}) == (overlap == "common")  # fmt: skip
 
 
 @pytest.mark.slow
@@ -133,11 +133,11 @@ def test_training_is_on_the_rows_of_a_plain_join(
 def test_scores_are_those_of_a_plain_join(
     trained: tuple[str, Workspace, api.Trained], mode: str
 ) -> None:
-    members, workspace, made = trained
+    overlap, workspace, made = trained
     workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode=mode))
     scored = api.score(workspace.file, made.version)
     assert scored.mode == mode
-    join = joined(workspace, "score", members)
+    join = joined(workspace, "score", overlap)
     scores = join.select("id").join(scored.scores, on="id", how="left", maintain_order="left")
     assert scored.scores.height == join.height
     version = workspace.folder / "a" / "models" / NAME / made.version
