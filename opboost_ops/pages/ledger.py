@@ -1,5 +1,6 @@
 """The privacy ledger's page: what a party released, what it cost, and what is left."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from opboost_ops.config.policy import Policy
@@ -8,7 +9,8 @@ from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.pages.deployment import Query, of_books, parties
-from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of
 from opboost_ops.views.ledger_figures import history, loss_curves
@@ -32,18 +34,20 @@ def build(party: str, query: Query) -> list[Block]:
 def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     view = ledger_of(site, policy)
     seen = {name for name in view.columns if name == "all" or query.sees(name)}
-    dated = view.lines.of_forms(lambda line: line.federation in seen)
+    dated = [(at, line) for at, line in view.entries if line.federation in seen]
     refused = _refusals(site, query)
     if not dated:
         return [*refused, Note("muted", "Nothing was released yet.")]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
-    shown = dated.of_forms(lambda line: line.federation in wanted)
-    if query.run is not None:
-        shown = shown.of_run(query.run)
+    shown = [
+        (at, line)
+        for at, line in dated
+        if line.federation in wanted and query.run in (None, line.run)
+    ]
     # Budgets are for all federations: who may not see one of them is not shown that more is left.
     found = view.of(seen)
     narrowed = query.federation is not None or query.run is not None
-    here = shown.accounts if narrowed else None
+    here = accounts(line for _, line in shown) if narrowed else None
     caps = policy.all_features
     blocks: list[Block] = ledger_tables.warnings(view.waiting, dated)
     blocks += [*refused, *_lost(site, {f.feature for f in found.values()})]
@@ -58,7 +62,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         blocks += _folded("Charges in pictures", pictures, query)
     blocks += queries(site, policy.alignment, view.lines, wanted)
     blocks += _agreed(site, wanted)
-    blocks += ledger_tables.models_blocks(view.lines, shown.numbers, policy.model_budget)
+    blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     lists = (ledger_tables.exact_table(shown), entries(shown, query, view))
     return [*blocks, *_folded("All entries", lists, query)]
 
@@ -68,15 +72,15 @@ def _folded(title: str, blocks: tuple[Block, ...], query: Query) -> tuple[Block,
     return blocks if query.party or len(parties()) == 1 else (Fold(title, blocks),)
 
 
-def entries(lines: Lines, query: Query, view: LedgerView) -> Table:
+def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
     """Ledger entries on a page, newest first.
 
     Args:
-        lines: Oldest first.
+        dated: The entries, oldest first.
         query: What is asked for.
         view: Of the ledger.
     """
-    page, pager = query.paged(lines[::-1], _LINES, "entries")
+    page, pager = query.paged(dated[::-1], _LINES, "entries")
     table = ledger_tables.entries_table(page, {release.artifact for release in view.waiting})
     return replace(table, pager=pager, once=("federation", "run") if query.run else table.once)
 

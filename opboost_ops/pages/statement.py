@@ -34,7 +34,8 @@ from opboost_ops.pages import airflow, airflow_dags
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, federations, guarded, has_books, of_books, parties
 from opboost_ops.pages.period import Period, asked_for
-from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.statement import forecasts_of
 from opboost_ops.views.audit_log import LogRead, log_of
 from opboost_ops.views.ledger import LedgerView, ledger_of, left_of, sums_of
@@ -193,7 +194,7 @@ def _party(party: str, found: Federation) -> list[Block]:
     then, now = sums_of(view.before(found.period.begin)), sums_of(until)
     mine = view.columns.get(found.name, set())
     forecasts = [one for uuid, one in forecasts_of(until, policy).items() if uuid in mine]
-    left = left_of(forecasts, view.lines.between("", found.period.end))
+    left = left_of(forecasts, [one for one in view.entries if one[0] < found.period.end])
     found.costs.append(
         (
             Cell(party, href=f"ledger?party={party}"),
@@ -267,7 +268,7 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
     if any(name != "all" and not query.sees(name) for name in view.columns):
         text = "This statement is of all federations of the party, and you may not see one of them."
         return [Note("muted", text)]
-    inside = view.lines.between(period.begin, period.end)
+    inside = [(at, line) for at, line in view.entries if period.begin <= at < period.end]
     head = "broken" if log.failure else log.head
     preamble = (
         ("party", party),
@@ -290,10 +291,9 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
     ]
 
 
-def _facts(period: Period, view: LedgerView, inside: Lines, log: LogRead) -> Facts:
+def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
     then, now = (sums_of(view.before(at)) for at in (period.begin, period.end))
-    each = zip(inside.forms, inside.runs, strict=True)
-    runs = {(form.line.federation, run) for form, run in each if run}
+    runs = {(line.federation, line.run) for _, line in inside if line.run}
     facts = [
         Fact("Period (UTC)", period.words, "both days included"),
         Fact("Runs", f"{len(runs):,}"),
@@ -312,8 +312,10 @@ def _facts(period: Period, view: LedgerView, inside: Lines, log: LogRead) -> Fac
     return Facts((*facts, Fact("Audit log's head", head[:16], hint)))
 
 
-def _columns(period: Period, view: LedgerView, inside: Lines, preamble: Preamble) -> Table:
-    then, mine = view.before(period.begin), inside.accounts
+def _columns(
+    period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
+) -> Table:
+    then, mine = view.before(period.begin), accounts(line for _, line in inside)
     rows = []
     for uuid, found in forecasts_of(view.before(period.end), view.policy).items():
         account, old = found.account, then.get(uuid)
@@ -342,7 +344,7 @@ def _columns(period: Period, view: LedgerView, inside: Lines, preamble: Preamble
     return Table("statement", title, heads, tuple(rows), note, empty, preamble=preamble)
 
 
-def _exact(inside: Lines, preamble: Preamble) -> Table:
+def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
     found = exact_table(inside, "Disclosed exactly in the period, with no epsilon")
     return Table(
         "told", found.title, found.columns, found.rows, found.note, found.empty, preamble=preamble

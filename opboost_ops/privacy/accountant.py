@@ -1,7 +1,7 @@
 """What releases add up to, from public facts alone: worst cases, budgets, structure."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -29,7 +29,8 @@ class Key:
         cells: Name of the noise key.
         receiver: Towards whom.
         draws: How many draws there were, and releases before draws were numbered.
-        worst: The public worst case.
+        charged: How many different values these draws were charged for.
+        worst: The public worst case after the last of them.
         most: The cap when the last draw was taken; none when absent.
         inputs: How many different values a cell can have.
         loss: Of one value.
@@ -39,6 +40,7 @@ class Key:
     cells: str
     receiver: str
     draws: int
+    charged: int
     worst: Worst
     most: int | None
     inputs: int
@@ -54,17 +56,11 @@ class Account:
 
     Attributes:
         feature: Its last known name.
-        releases: How many different draws there were of its values.
-        step: Sum over its noise keys of the worst case x loss(1).
-        whole: The same of loss(R - L).
         structure: What was ever disclosed exactly.
         keys: What makes up the sums, by bit and noise key, in the order of their last draws.
     """
 
     feature: str
-    releases: int = 0
-    step: Loss = Fraction(0)
-    whole: Loss = Fraction(0)
     structure: Structure = field(default_factory=Structure)
     keys: dict[tuple[str, str], Key] = field(default_factory=dict)
 
@@ -73,6 +69,21 @@ class Account:
         told = self.structure
         structure = Structure(set(told.edges), set(told.spans), told.missing)
         return replace(self, structure=structure, keys=dict(self.keys))
+
+    @property
+    def releases(self) -> int:
+        """How many different draws there were of its values."""
+        return sum(key.draws for key in self.keys.values() if not key.bit)
+
+    @property
+    def step(self) -> Loss:
+        """Sum over its noise keys of the values charged x loss(1)."""
+        return total(times(exact(key.loss.loss[0]), key.charged) for key in self.keys.values())
+
+    @property
+    def whole(self) -> Loss:
+        """The same of loss(R - L)."""
+        return total(times(exact(key.loss.loss[-1]), key.charged) for key in self.keys.values())
 
     @property
     def least_cell(self) -> float | None:
@@ -90,64 +101,35 @@ def accounts(releases: Iterable[Release]) -> dict[UUID, Account]:
         releases: Of one party.
     """
     found: dict[UUID, Account] = {}
-    for _ in running(releases, found):
-        pass
+    for release in releases:
+        add(found, release)
     return found
 
 
-def running(releases: Iterable[Release], found: dict[UUID, Account]) -> Iterator[Release]:
-    """The same line by line: each is given back once it is in the accounts.
-
-    Args:
-        releases: Of one party.
-        found: The accounts so far, which grow.
-    """
-    for release in releases:
-        add(found, release)
-        yield release
-
-
-def of_column(found: dict[UUID, Account], release: Release) -> Account | None:
-    """The account that a release is charged to, begun if there is none; None for what is exact.
+def add(found: dict[UUID, Account], release: Release) -> None:
+    """Charge a release.
 
     Args:
         found: The accounts so far, which grow.
-        release: Of one party.
+        release: Of the same party.
     """
     if release.account == "exact" or release.column is None:
-        return None
-    # By UUID, not by name: a renamed column is the same one, and is charged for both.
-    return found.setdefault(release.column, Account(""))
-
-
-def add(found: dict[UUID, Account], release: Release, count: int = 1) -> None:
-    """Charge releases that are alike but for run, digests, and a draw's number and worst case.
-
-    Args:
-        found: The accounts so far, which grow.
-        release: The last of them.
-        count: How many there are.
-    """
-    account = of_column(found, release)
-    if account is None:
         return
-    feature, _, bit = (release.feature or "").partition("=")
-    account.feature = feature
+    # By UUID, not by name: a renamed column is the same one, and is charged for both.
+    account = found.setdefault(release.column, Account(""))
+    account.feature, _, bit = (release.feature or "").partition("=")
     account.structure.add(release.edges, release.span, discloses_missing(release))
     draw, loss = release.draw, release.loss
     if draw is None or loss is None:
         return
-    draws = stands_for(release) * count
-    account.releases += 0 if bit else draws
-    account.step += times(exact(loss.loss[0]), draw.added * count)
-    account.whole += times(exact(loss.loss[-1]), draw.added * count)
     place = (bit, release.cells or "")
     before = account.keys.pop(place, None)
     account.keys[place] = Key(
         bit=bit,
         cells=release.cells or "",
         receiver=release.receiver,
-        draws=draws + (before.draws if before else 0),
+        draws=stands_for(release) + (before.draws if before else 0),
+        charged=draw.added + (before.charged if before else 0),
         worst=Worst(draw.worst, draw.base, draw.number),
         most=draw.most,
         inputs=draw.inputs,

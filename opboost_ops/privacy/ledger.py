@@ -12,9 +12,8 @@ import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Totals
 from opboost_ops.privacy.database import METADATA, Database, plain_rows
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
-from opboost_ops.privacy.lines import Lines, lines_of, release_of
 from opboost_ops.privacy.worst import Worst
 
 _RELEASES = sa.Table(
@@ -36,6 +35,9 @@ _COMMITS = sa.Table(
 
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
 _TEXT = sa.cast(_RELEASES.c.event, sa.Text)
+
+#: An entry, and when it was reserved (UTC).
+Dated = tuple[str, Release]
 
 #: Called with the totals so far and the new releases; raises `BudgetError` to refuse them.
 Rule = Callable[[Totals, Sequence[Release]], None]
@@ -189,36 +191,33 @@ class Ledger:
         with self._database.reading() as connection:
             return all_releases(connection)
 
-    def lines(self) -> Lines:
-        """All lines, oldest first, for callers that read few of them whole.
+    def dated(self) -> list[Dated]:
+        """All entries, oldest first, each with when it was reserved (UTC).
 
         Raises:
-            ValidationError: The text of a line is none.
+            ValidationError: The text of an entry is none.
         """
         query = sa.select(_RELEASES.c.recorded_at, _TEXT).order_by(_RELEASES.c.id)
         with self._database.reading() as connection:
             rows = plain_rows(connection, query)
-        return lines_of(rows)
+        return [(at, release_of(text)) for at, text in rows]
 
-    def of_run(self, run: str) -> Lines:
-        """The lines of a run, oldest first; `Lines.numbers` are their places among themselves.
+    def of_run(self, run: str) -> list[Dated]:
+        """The entries of a run, as `dated` gives them.
 
         Args:
             run: Its id.
 
         Raises:
-            ValidationError: The text of a line in which that id stands is none.
+            ValidationError: The text of an entry in which that id stands is none.
         """
         query = sa.select(_RELEASES.c.recorded_at, _TEXT).where(
             _TEXT.contains(run, autoescape=True)
         )
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(_RELEASES.c.id)).tuples().all()
-        return lines_of(rows).of_run(run)
-
-    def dated(self) -> list[tuple[str, Release]]:
-        """All lines, oldest first, each with when it was reserved (UTC)."""
-        return [*self.lines()]
+        found = [(at, release_of(text)) for at, text in rows]
+        return [(at, release) for at, release in found if release.run == run]
 
     def uncommitted(self) -> list[Release]:
         """Artifacts that are charged and of which it is not known that they were published."""

@@ -8,10 +8,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.accountant import Account, Key, discloses_missing, exact, stands_for, times
+from opboost_ops.privacy.accountant import Account, Key, discloses_missing, stands_for
 from opboost_ops.privacy.database import METADATA
-from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.lines import curve_of
+from opboost_ops.privacy.events import Draw, Release, curve_of
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.worst import Worst
 
@@ -118,22 +117,18 @@ def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
         column = UUID(row.column)
         account = found.setdefault(column, Account(""))
         feature, _, bit = row.feature.partition("=")
-        loss = curve_of(row.loss)
-        key = Key(
+        account.keys[bit, row.cells] = Key(
             bit=bit,
             cells=row.cells,
             receiver=row.receiver,
             draws=row.draws,
+            # Every entry of a key adds what it raises the worst case by.
+            charged=row.worst,
             worst=Worst(row.worst, row.base, row.number),
             most=row.most,
             inputs=row.inputs,
-            loss=loss,
+            loss=curve_of(row.loss),
         )
-        account.keys[bit, row.cells] = key
-        account.releases += 0 if bit else row.draws
-        # Every entry of a key adds what it raises the worst case by.
-        account.step += times(exact(loss.loss[0]), row.worst)
-        account.whole += times(exact(loss.loss[-1]), row.worst)
         first[column] = min(row.first, first.get(column, row.first))
         named[column] = max((row.last, feature), named.get(column, (0, "")))
     for row in connection.execute(sa.select(_STRUCTURES)):

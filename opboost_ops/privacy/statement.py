@@ -75,25 +75,16 @@ def forecasts_of(found: Mapping[UUID, Account], policy: Policy) -> dict[UUID, Fo
     }
 
 
-def exact_lines(releases: Sequence[Release]) -> list[ExactLine]:
+def exact_lines(releases: Iterable[Release]) -> list[ExactLine]:
     """All that has no epsilon, equal lines as one.
 
     Args:
         releases: Of one party.
     """
-    return exact_counted((release, 1) for release in releases)
-
-
-def exact_counted(counted: Iterable[tuple[Release, int]]) -> list[ExactLine]:
-    """The same of releases that are alike, and how many there are of each.
-
-    Args:
-        counted: Of one party.
-    """
     found: dict[tuple[str, str, str], int] = defaultdict(int)
-    for release, times in counted:
+    for release in releases:
         if release.account not in ("local_dp", "model"):
-            found[release.receiver, release.kind, release.discloses] += times
+            found[release.receiver, release.kind, release.discloses] += 1
     return [
         ExactLine(receiver, kind, times, discloses)
         for (receiver, kind, discloses), times in found.items()

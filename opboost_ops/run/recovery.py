@@ -105,8 +105,8 @@ def _charged(
     federation = _declared(books, site, policy, name)
     lines = list(_lines(site, federation, receiver, newest, after, missing))
     for line in lines:
-        if line.draw is not None:
-            known = books.ledger.worst(_column(line), line.cells or "")
+        if line.draw is not None and line.column is not None:
+            known = books.ledger.worst(line.column, line.cells or "")
             draw = line.draw.model_copy(
                 update={"number": known.number + 1, "worst": known.values + missing}
             )
@@ -155,7 +155,8 @@ def _draws(
         draw = Draw(number=1, added=missing, worst=missing, inputs=inputs, stands_for=missing)
         edges = disclosed_edges(federation, party, column)
         of = {**facts, "feature": charge, "column": column.uuid}
-        key = _name(f"{federation.name}/{facts['receiver']}/{charge}")
+        # Of its loss, too: under another declaration it is another key, and both are charged.
+        key = _name(f"{federation.name}/{facts['receiver']}/{charge}/{curve.model_dump_json()}")
         yield Release(
             **of,
             kind="draw",
@@ -294,10 +295,6 @@ def _begin_routes_anew(books: Books) -> int:
     for place in lost:
         books.cells.remove(*place)
     return len(lost)
-
-
-def _column(line: Release) -> Any:
-    return line.column
 
 
 def _name(place: str) -> str:

@@ -16,9 +16,9 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Account, Forecast, add, total
+from opboost_ops.privacy.accountant import Account, Forecast, accounts, add, total
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import forecasts_of
 
@@ -76,12 +76,12 @@ class Left:
         )
 
 
-def left_of(forecasts: Iterable[Forecast], lines: Lines | None = None) -> Left:
+def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Left:
     """What is left of some columns' budgets: of the one that ends first.
 
     Args:
         forecasts: Of the columns.
-        lines: From which the pace is known; without them no day is named.
+        entries: From which the pace is known; without them no day is named.
     """
     found = list(forecasts)
     first = min(
@@ -91,20 +91,20 @@ def left_of(forecasts: Iterable[Forecast], lines: Lines | None = None) -> Left:
     )
     if first is None or first.retrainings is None:
         return Left(limited=any(one.lasts for one in found))
-    ends = pace(lines, first.retrainings) if lines is not None else ""
+    ends = pace(entries, first.retrainings)
     return Left(first.retrainings, first.feature, True, ends)
 
 
-def pace(lines: Lines, fits: int) -> str:
+def pace(entries: Sequence[Dated], fits: int) -> str:
     """The day by which retrainings are used up at the pace so far; empty where it is unknown.
 
     Args:
-        lines: Oldest first.
+        entries: Oldest first.
         fits: How many retrainings are left.
     """
-    local = lines.of_forms(lambda line: line.account == "local_dp")
-    times = sorted(map(datetime.fromisoformat, set(local.times)))
-    runs = {(form.line.federation, run) for form, run in zip(local.forms, local.runs, strict=True)}
+    local = [(at, line) for at, line in entries if line.account == "local_dp"]
+    times = sorted(map(datetime.fromisoformat, {at for at, _ in local}))
+    runs = {(line.federation, line.run) for _, line in local}
     if len(runs) < 2 or fits == 0:
         return ""
     step = (times[-1] - times[0]) / (len(runs) - 1)
@@ -123,25 +123,27 @@ class LedgerView:
     """A party's ledger at the moment when it was read.
 
     Args:
-        lines: All of it, oldest first.
+        entries: All of it, oldest first.
         waiting: Entries that are charged, and of which it is not known that they were published.
         policy: The party's.
 
     Attributes:
-        lines: As given.
+        entries: As given.
         waiting: As given.
         policy: As given.
     """
 
-    def __init__(self, lines: Lines, waiting: Sequence[Release], policy: Policy) -> None:
-        self.lines = lines
+    def __init__(
+        self, entries: Sequence[Dated], waiting: Sequence[Release], policy: Policy
+    ) -> None:
+        self.entries = entries
         self.waiting = waiting
         self.policy = policy
 
     @cached_property
     def accounts(self) -> Mapping[UUID, Account]:
         """What each column has cost."""
-        return self.lines.accounts
+        return accounts(line for _, line in self.entries)
 
     @cached_property
     def forecasts(self) -> Mapping[UUID, Forecast]:
@@ -152,7 +154,7 @@ class LedgerView:
     def columns(self) -> Mapping[str, set[UUID]]:
         """The columns by federation; a federation without released columns has none."""
         found: dict[str, set[UUID]] = defaultdict(set)
-        for line, _ in self.lines.counted:
+        for _, line in self.entries:
             found[line.federation].update({line.column} - {None})  # type: ignore[arg-type]
         return found
 
@@ -163,17 +165,17 @@ class LedgerView:
 
     def left(self, federation: str) -> Left:
         """What is left for a federation."""
-        return left_of(self.of([federation]).values(), self.lines)
+        return left_of(self.of([federation]).values(), self.entries)
 
     def before(self, moment: str) -> Mapping[UUID, Account]:
         """What each column had cost by a moment, as the ledger writes it."""
-        return self.lines.between("", moment).accounts
+        return accounts(line for at, line in self.entries if at < moment)
 
     @cached_property
     def protected(self) -> Sequence[Release]:
         """Of each federation, column and bit the last line with a loss curve, oldest first."""
         found: dict[tuple[str, UUID | None, str], Release] = {}
-        for line, _ in self.lines.last:
+        for _, line in self.entries:
             if line.loss is not None:
                 place = (line.federation, line.column, (line.feature or "").partition("=")[2])
                 found.pop(place, None)
@@ -182,14 +184,13 @@ class LedgerView:
 
     def models_epsilon(self, end: str = "") -> float:
         """What private models have cost a row that is added or removed, up to a moment."""
-        drawn = self.lines.of_forms(lambda line: line.account == "model")
-        inside = drawn.between("", end) if end else drawn
-        return float(account_of((r for _, r in inside), self.policy.model_budget).epsilon)
+        inside = (line for at, line in self.entries if not end or at < end)
+        return float(account_of(inside, self.policy.model_budget).epsilon)
 
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[UUID, Sums]]]:
         """Both losses of each column at some moments, from the first line to the last."""
-        times = self.lines.times
+        times = [at for at, _ in self.entries]
         ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
         every = max(1, -(-len(ends) // _POINTS))
         # However many are passed over, a history begins with its first line.
@@ -197,8 +198,8 @@ class LedgerView:
         so_far: dict[UUID, Account] = {}
         found = []
         for before, end in pairwise((-1, *wanted)):
-            for line, count in self.lines[before + 1 : end + 1].counted:
-                add(so_far, line, count)
+            for _, line in self.entries[before + 1 : end + 1]:
+                add(so_far, line)
             sums = {u: (float(a.step), float(a.whole)) for u, a in so_far.items()}
             found.append((times[end], sums))
         return found
@@ -212,4 +213,4 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
         policy: Its policy.
     """
     with open_books(site) as books:
-        return LedgerView(books.ledger.lines(), books.ledger.uncommitted(), policy)
+        return LedgerView(books.ledger.dated(), books.ledger.uncommitted(), policy)

@@ -19,10 +19,10 @@ from opboost_ops.display.blocks import (
 )
 from opboost_ops.privacy.accountant import Account, Forecast, Loss, total
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.left_open import left_open, too_narrow
-from opboost_ops.privacy.lines import Lines
 from opboost_ops.privacy.model_account import account_of
-from opboost_ops.privacy.statement import exact_counted
+from opboost_ops.privacy.statement import exact_lines
 from opboost_ops.views.ledger import LedgerView, Left, left_of
 
 #: Differentially private models that are listed.
@@ -63,23 +63,23 @@ def left_cell(left: Left) -> Cell:
     return Cell(left.text, left.fits, state, title=left.hint)
 
 
-def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, lines: Lines) -> Facts:
+def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, entries: Sequence[Dated]) -> Facts:
     """What all columns have cost a person, and what is left.
 
     Args:
         forecasts: Of the columns that are shown.
         view: Of the ledger.
-        lines: Those that are shown.
+        entries: Those that are shown.
     """
     caps = view.policy.all_features
     step = total(f.account.step for f in forecasts.values())
     whole = total(f.account.whole for f in forecasts.values())
     return Facts(
         (
-            left_fact(left_of(forecasts.values(), lines)),
+            left_fact(left_of(forecasts.values(), entries)),
             _total("loss(1)", step, caps.budget_1),
             _total("loss(R-L)", whole, caps.budget_whole),
-            Fact("Columns released", str(len(forecasts)), f"{len(lines):,} ledger entries"),
+            Fact("Columns released", str(len(forecasts)), f"{len(entries):,} ledger entries"),
         )
     )
 
@@ -160,27 +160,29 @@ def _budget(loss: Loss, budget: float | None) -> tuple[Cell, Cell, Cell]:
     )
 
 
-def exact_table(lines: Lines, title: str = "Disclosed exactly, with no epsilon") -> Table:
+def exact_table(
+    entries: Iterable[Dated], title: str = "Disclosed exactly, with no epsilon"
+) -> Table:
     """What was disclosed without any epsilon, equal entries as one.
 
     Args:
-        lines: Of the ledger.
+        entries: Of the ledger.
         title: Of the table.
     """
     rows = tuple(
         (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
-        for line in exact_counted(lines.counted)
+        for line in exact_lines(line for _, line in entries)
     )
     heads = ("times", "what", "receiver", "what it discloses")
     note = "None of this is differentially private, and no budget limits it."
     return Table("exact", title, heads, rows, note, "Nothing.")
 
 
-def entries_table(lines: Iterable[tuple[str, Release]], attempted: Collection[str] = ()) -> Table:
+def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> Table:
     """Ledger entries.
 
     Args:
-        lines: With their times, in the order of the table.
+        entries: In the order of the table.
         attempted: Artifacts of which it is not known that they were published.
     """
     heads = ("reserved (UTC)", "federation", "run", "what", "feature", "receiver", "account")
@@ -200,7 +202,7 @@ def entries_table(lines: Iterable[tuple[str, Release]], attempted: Collection[st
             _guarantee(r, r.artifact in attempted),
             Cell(r.artifact[:12], r.artifact, title=r.artifact),
         )
-        for at, r in lines
+        for at, r in entries
     )
     rest = ("loss(1)", "loss(R-L)", "rows", "guarantee", "artifact")
     return Table("lines", "Ledger entries", (*heads, *rest), rows, once=("federation",))
@@ -221,15 +223,15 @@ def _account(release: Release) -> str:
     return {"local_dp": "local DP"}.get(release.account, release.account)
 
 
-def warnings(waiting: Sequence[Release], lines: Lines) -> list[Block]:
+def warnings(waiting: Sequence[Release], entries: Iterable[Dated]) -> list[Block]:
     """What must be seen first: experiments, and entries that were never completed.
 
     Args:
         waiting: Reservations that were never completed.
-        lines: Of the ledger.
+        entries: Of the ledger.
     """
     blocks: list[Block] = []
-    if any(line.experiment for line, _ in lines.counted):
+    if any(line.experiment for _, line in entries):
         text = (
             "Some of this was made without any guarantee: with noise from a public seed, or with "
             "edges read off a private table."
@@ -268,16 +270,16 @@ def open_notes(policy: Policy, forecasts: Mapping[UUID, Forecast]) -> list[Block
 
 
 def models_blocks(
-    everything: Lines, numbers: Collection[int], budget: ModelBudget | None
+    everything: Iterable[Dated], shown: Iterable[Dated], budget: ModelBudget | None
 ) -> list[Block]:
     """What differentially private models have cost together, and an entry for each that is shown.
 
     Args:
         everything: All of the ledger: the budget is for all federations.
-        numbers: Places in the ledger of the entries that are shown.
+        shown: The entries that are shown.
         budget: The policy's.
     """
-    drawn = everything.of_forms(lambda line: line.account == "model")
+    drawn = [(at, line) for at, line in everything if line.account == "model"]
     if not drawn:
         return []
     account = account_of((release for _, release in drawn), budget)
@@ -296,8 +298,8 @@ def models_blocks(
         state: State = "bad" if left == 0 else "good"
         facts.append(Fact("Epsilon left for models", number(left).text, "of policy.yaml", state))
     rows = []
-    listed = set(numbers)
-    for i in [i for i, place in enumerate(drawn.numbers) if place in listed][-_MODELS:]:
+    listed = {line.artifact for _, line in shown}
+    for i in [i for i, (_, line) in enumerate(drawn) if line.artifact in listed][-_MODELS:]:
         at, release = drawn[i]
         rows.append(
             (

@@ -12,9 +12,8 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.accountant import totals
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.events import Draw, Release, release_of
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.lines import release_of
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.books import books_of
 from tests.federation import Workspace
