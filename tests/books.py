@@ -29,3 +29,10 @@ def edit_agreement(site: Site, old: str, new: str) -> None:
             connection.exec_driver_sql(
                 "UPDATE agreements SET content = ? WHERE number = ?", (content, number)
             )
+
+
+def cell_files(books: Books) -> dict[str, bytes]:
+    """The files to which a party's database points, those of people among them, by name."""
+    found = books.cells.generations().values()
+    names = {one.name for one in found} | {f"{one.people}.people" for one in found if one.people}
+    return {name: (books.cells.folder / name).read_bytes() for name in sorted(names)}

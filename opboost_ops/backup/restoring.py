@@ -42,7 +42,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.agreements import AgreementRecords
 from opboost_ops.privacy.cells import Cells
-from opboost_ops.privacy.database import VERSION, Database
+from opboost_ops.privacy.database import VERSION, Database, now
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
 
@@ -249,7 +249,7 @@ def _stay_forgotten(site: Site, database: Database, entries: Iterable[tuple[str,
 def _stay_withdrawn(site: Site, database: Database, present: Present) -> None:
     """Nobody consents by a restore: what was withdrawn or stopped since stays so."""
     records, audit = AgreementRecords(database, site.party), Audit(database)
-    at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    at = now()
     for made in records.read().agreements:
         if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
             records.withdraw(frozenset({made.number}), at)

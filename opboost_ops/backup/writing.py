@@ -7,7 +7,6 @@ its cell state in one transaction (`privacy.draws`), so that no copied state is 
 copied ledger, and no line without its state.
 """
 
-import datetime
 import os
 from collections.abc import Iterator
 from contextlib import closing
@@ -36,7 +35,7 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import last_hash
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.database import VERSION
+from opboost_ops.privacy.database import VERSION, now
 from opboost_ops.privacy.rows import lines_of, table_names
 from opboost_ops.quality.tightening import TIGHTENING
 
@@ -94,7 +93,7 @@ def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Cont
 
         def at_rest() -> None:
             nonlocal moment
-            moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            moment = now()
             names.take()
 
         with books.database.snapshot(at_rest) as view:

@@ -22,13 +22,13 @@ def command(
     ] = None,
 ) -> None:
     """Forget a person: from the next run on no row of theirs is used; say what stays outside."""
-    import datetime
     import sys
 
     from opboost_ops import __version__
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.books import open_books
+    from opboost_ops.privacy.database import now
     from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.run.forgotten_rows import remove_rows
 
@@ -102,7 +102,7 @@ def command(
     if receipt is not None:
         told = {
             "party": declared.party,
-            "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "at": now(),
             "software": __version__,
             "audit_entry": entry,
             "audit_head": head,

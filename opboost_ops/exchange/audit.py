@@ -1,7 +1,6 @@
 """The audit log: what a party sent, received, rejected and answered, each entry chained."""
 
 import contextlib
-import datetime
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,7 +11,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.database import METADATA, Database, plain_rows
+from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
 
 Action = Literal[
     "sent",
@@ -101,9 +100,8 @@ class Audit:
         Returns:
             Its hash, which binds all entries before it.
         """
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entry = Entry(
-            at=now, action=action, place=place, party=party, artifact=artifact, detail=detail
+            at=now(), action=action, place=place, party=party, artifact=artifact, detail=detail
         )
         text = json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         with self._database.writing() as connection:

@@ -203,7 +203,7 @@ def _adopt_states(
             name = str(one.mark["draw"])
             changes: dict[str, object] = {"artifact": name, "draws": name, "draw": draw, "run": ""}
             add_entries(connection, [line.model_copy(update=changes)])
-        cells.adopt(one.column, one.cells, state)
+        cells.replace(one.column, one.cells, state)
 
 
 def _state_of(cells: Cells, one: _Former) -> CellState | None:
@@ -211,7 +211,7 @@ def _state_of(cells: Cells, one: _Former) -> CellState | None:
     try:
         digest = hashlib.sha256(one.path.read_bytes()).hexdigest()
         people = (pq.read_schema(one.path).metadata or {}).get(_PEOPLE, b"").decode()
-        return cells.load_file(Generation(one.path.name, 0, digest, people))
+        return cells.files.load(Generation(one.path.name, 0, digest, people))
     except (OSError, pa.ArrowInvalid, BudgetError):
         return None
 

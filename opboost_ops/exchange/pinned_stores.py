@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import METADATA, Database, now
 
 _STORES = sa.Table(
     "stores",
@@ -70,7 +69,7 @@ class PinnedStores:
             federation: The federation's name.
             identity: The store's.
         """
-        row = {"federation": federation, "identity": identity, "since": _now()}
+        row = {"federation": federation, "identity": identity, "since": now()}
         with self._database.writing() as connection:
             connection.execute(sa.delete(_STORES).where(_STORES.c.federation == federation))
             connection.execute(sa.insert(_STORES).values(row))
@@ -81,7 +80,7 @@ class PinnedStores:
         Args:
             missing: How many things were missing.
         """
-        row = {"id": 1, "at": _now(), "missing": missing}
+        row = {"id": 1, "at": now(), "missing": missing}
         with self._database.writing() as connection:
             connection.execute(sa.delete(_CHECKS))
             connection.execute(sa.insert(_CHECKS).values(row))
@@ -91,7 +90,3 @@ class PinnedStores:
         with self._database.reading() as connection:
             row = connection.execute(sa.select(_CHECKS)).first()
         return Check(row.at, row.missing) if row is not None else None
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

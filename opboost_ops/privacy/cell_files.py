@@ -6,6 +6,7 @@ A file has what each person released, in the order of a file of people that it n
 
 import hashlib
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.cell_encryption import Encryption
-from opboost_ops.privacy.people_files import SUFFIX, PeopleFiles
+from opboost_ops.privacy.people_files import PeopleFiles
 from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
 
@@ -109,7 +110,7 @@ class CellFiles:
     def __init__(self, folder: Path, scratch: Scratch, key: bytes | None = None) -> None:
         self.folder = folder
         self._scratch = scratch
-        self._people = PeopleFiles(scratch)
+        self._people = PeopleFiles(folder, scratch)
         self._encryption = Encryption(key)
         self._verified: set[Generation] = set()
 
@@ -120,30 +121,21 @@ class CellFiles:
             FileNotFoundError: The file, or that of its people, is not there.
             BudgetError: It is another file than the database says, or damaged.
         """
-        path = self.folder / found.name
-        # Files never change: what was verified once is not read twice for it.
-        if found not in self._verified and _digest(path) != found.digest:
-            raise BudgetError(
-                f"The cell file {found.name} is not the one that the ledger points to.",
-                "Put the newest copy back, or go on without it (`opboost ledger recover SITE`).",
-            )
-        self._verified.add(found)
-        state = self._read(path)
-        if not found.people:
-            return state
-        return CellState(self._people.read(self.folder, found.people), state.seen, state.last)
+        people = self._verify(found)
+        state = self._read(self.folder / found.name)
+        return state if people is None else CellState(people, state.seen, state.last)
 
     def is_there(self, found: Generation) -> bool:
         """Whether a file and that of its people exist; nothing is read."""
-        people = self._people.path(self.folder, found.people).is_file() if found.people else True
+        people = self._people.path(found.people).is_file() if found.people else True
         return people and (self.folder / found.name).is_file()
 
     def is_whole(self, found: Generation) -> bool:
-        """Whether a file is the one that the database points to, and that of its people exists."""
-        there = self.is_there(found)
-        return there and (
-            found in self._verified or _digest(self.folder / found.name) == found.digest
-        )
+        """Whether a file and that of its people are those that the database points to."""
+        with suppress(FileNotFoundError, BudgetError):
+            self._verify(found)
+            return True
+        return False
 
     def write(self, name: str, number: int, state: CellState) -> Generation:
         """Write a new file, on the disk before it returns.
@@ -154,7 +146,7 @@ class CellFiles:
             state: What it holds.
         """
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        people = self._people.write(self.folder, state.people)
+        people = self._people.write(state.people)
         seen = _column(np.ascontiguousarray(state.seen))
         table = pa.table({"seen": seen, "last": state.last})
         # Wide ones are seldom the same, and read slowly if they are written once.
@@ -187,8 +179,18 @@ class CellFiles:
         for path in [*self.folder.glob("*.parquet"), *self.folder.glob(".*.new")]:
             if path.name not in names:
                 path.unlink(missing_ok=True)
-        if next(self.folder.glob(f"*{SUFFIX}"), None) is not None:
-            self._people.remove_others(self.folder, {one.people for one in found})
+        self._people.remove_others({one.people for one in found})
+
+    def _verify(self, found: Generation) -> np.ndarray | None:
+        """The people of a file; None where it has them itself."""
+        # Files never change: what was verified once is not read twice for it.
+        if found not in self._verified and _digest(self.folder / found.name) != found.digest:
+            raise BudgetError(
+                f"The cell file {found.name} is not the one that the ledger points to.",
+                "Put the newest copy back, or go on without it (`opboost ledger recover SITE`).",
+            )
+        self._verified.add(found)
+        return self._people.read(found.people) if found.people else None
 
     def _read(self, path: Path) -> CellState:
         opened = self._encryption.reading(path)

@@ -50,6 +50,9 @@ class Cells:
         database: The party's, whose write lock every change is under.
         scratch: Where those are meanwhile that are more than it holds; up to `ROWS` when absent.
         key: Under which files are encrypted at rest; none when absent.
+
+    Attributes:
+        files: The files.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class Cells:
         self.folder = folder
         self._database = database
         self._scratch = scratch or Scratch(folder)
-        self._files = CellFiles(folder, self._scratch, key)
+        self.files = CellFiles(folder, self._scratch, key)
         self._match = Match(self._scratch)
         self._kept: dict[Generation, CellState] = {}
 
@@ -104,7 +107,7 @@ class Cells:
         found = self.generation(column, cells)
         while found is not None:
             try:
-                return found, self._files.load(found)
+                return found, self.files.load(found)
             except FileNotFoundError:
                 # It may have been charged between one look and the other.
                 before, found = found, self.generation(column, cells)
@@ -117,14 +120,6 @@ class Cells:
             "Put the newest copy back, or go on without it (`opboost ledger recover SITE`).",
         )
 
-    def load_file(self, found: Generation) -> CellState:
-        """The state in a file that nothing points to: one of a former release.
-
-        Args:
-            found: The file.
-        """
-        return self._files.load(found)
-
     def read(self, column: UUID, context: bytes, domain: Domain) -> CellState:
         """The state of a column's cells; empty before its first release.
 
@@ -133,19 +128,7 @@ class Cells:
             context: Digest of what keys its noise.
             domain: Where its values lie.
         """
-        return self.load(column, context.hex()[:16]) or _empty(domain)
-
-    def is_lost(self, column: UUID, cells: str) -> bool:
-        """Whether the state's file is gone, or damaged; it is read.
-
-        Args:
-            column: The column's UUID.
-            cells: Name of the noise key, 16 hex digits.
-        """
-        try:
-            return self.load(column, cells) is None
-        except BudgetError:
-            return True
+        return self.load(column, context.hex()[:16]) or empty_state(domain)
 
     def is_there(self, column: UUID, cells: str) -> bool:
         """Whether the state's file exists; it is not read.
@@ -155,17 +138,17 @@ class Cells:
             cells: Name of the noise key, 16 hex digits.
         """
         found = self.generation(column, cells)
-        return found is not None and self._files.is_there(found)
+        return found is not None and self.files.is_there(found)
 
     def is_whole(self, column: UUID, cells: str) -> bool:
-        """Whether the state's file is the one that was charged last; it is not decoded.
+        """Whether the state's file is the one that was charged last; its digest is compared.
 
         Args:
             column: The column's UUID.
             cells: Name of the noise key, 16 hex digits.
         """
         found = self.generation(column, cells)
-        return found is not None and self._files.is_whole(found)
+        return found is not None and self.files.is_whole(found)
 
     def hold(
         self,
@@ -244,17 +227,6 @@ class Cells:
             state = state or self.read(column, context, domain)
             self._write(column, cells, before, self._charged(state, people, values, domain))
 
-    def begin_anew(self, column: UUID, cells: str, domain: Domain) -> None:
-        """Begin an empty state where one was lost.
-
-        Args:
-            column: The column's UUID.
-            cells: Name of the noise key, 16 hex digits.
-            domain: Where the values lie.
-        """
-        with self._database.writing():
-            self._write(column, cells, self.generation(column, cells), _empty(domain))
-
     def remove(self, column: UUID, cells: str) -> None:
         """Point to no file where one was lost that no account is kept of.
 
@@ -267,8 +239,8 @@ class Cells:
                 sa.delete(_CELLS).where(_CELLS.c.column == str(column), _CELLS.c.cells == cells)
             )
 
-    def adopt(self, column: UUID, cells: str, state: CellState) -> None:
-        """Take over a state that a former release has left.
+    def replace(self, column: UUID, cells: str, state: CellState) -> None:
+        """Take over a state: one of a former release, or an empty one where it was lost.
 
         Args:
             column: The column's UUID.
@@ -290,9 +262,9 @@ class Cells:
         removed = 0
         with self._database.writing():
             for (column, cells), found in self.generations().items():
-                if not self._files.is_there(found):
+                if not self.files.is_there(found):
                     continue
-                state = self._files.load(found)
+                state = self.files.load(found)
                 keep = ~np.isin(state.people, people)
                 if not keep.all():
                     removed += int((~keep).sum())
@@ -305,15 +277,7 @@ class Cells:
         if self._database.in_transaction or not self.folder.is_dir():
             return
         with self._database.writing():
-            self._files.remove_others(self.generations().values())
-
-    def paths(self) -> list[Path]:
-        """All files to which the database points, those of people among them."""
-        found = self.generations().values()
-        names = {one.name for one in found} | {
-            f"{one.people}.people" for one in found if one.people
-        }
-        return [self.folder / name for name in sorted(names)]
+            self.files.remove_others(self.generations().values())
 
     def _keep(self, found: Generation, state: CellState) -> None:
         """Keep a state that was read for the charge that follows, as far as memory is for it."""
@@ -324,7 +288,7 @@ class Cells:
 
     def _write(self, column: UUID, cells: str, before: Generation | None, state: CellState) -> None:
         number = before.number + 1 if before else 1
-        made = self._files.write(f"{column}-{cells}", number, state)
+        made = self.files.write(f"{column}-{cells}", number, state)
         row = {"column": str(column), "cells": cells, **vars(made)}
         with self._database.writing() as connection:
             if before is not None:
@@ -369,7 +333,12 @@ class Cells:
         return numbers
 
 
-def _empty(domain: Domain) -> CellState:
+def empty_state(domain: Domain) -> CellState:
+    """The state before the first draw.
+
+    Args:
+        domain: Where the values lie.
+    """
     seen, last = np.empty((0, width_of(domain.size)), np.uint8), np.empty(0, _kind(domain))
     return CellState(_NOBODY, seen, last)
 

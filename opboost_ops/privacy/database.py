@@ -1,10 +1,9 @@
 """A party's own database: SQLite by default, PostgreSQL by URL; one writer at a time."""
 
-import datetime
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -61,14 +60,17 @@ class Database:
     def __init__(self, url: str) -> None:
         engine: sa.Engine | None = None
         full = False
-        version: int | None = None
-        found: _Found | None = None
+        version = 0
         try:
             engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
-            found = _look(engine) if url in _COMPLETE else None
-            version = found.version if found is not None else None
+            self._engine = engine
+            self._url = url
+            self._open: sa.Connection | None = None
+            self._reader: sa.Connection | None = None
+            self._is_read = False
+            if self.complete():
+                version = self._version()
             if version != VERSION:
-                found = None
                 _COMPLETE.discard(url)
                 with self._locked(engine) as connection:
                     version = version_of(connection)
@@ -93,19 +95,13 @@ class Database:
                 "The ledger's database cannot be opened.",
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
-        if version is not None and version > VERSION:
+        if version > VERSION:
             raise ConfigError(
                 f"The ledger's database has version {version}, which a newer release wrote; this "
                 f"release knows version {VERSION}.",
                 "Install that release, or restore the backup that it wrote beside the database "
                 "(docs/ledger.md). Nothing was changed.",
             )
-        self._engine = engine
-        self._url = url
-        self._found = found
-        self._open: sa.Connection | None = None
-        self._reader: sa.Connection | None = None
-        self._is_read = False
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -151,9 +147,7 @@ class Database:
         return self._open is not None
 
     def is_empty(self) -> bool:
-        """Whether nothing was written when it was opened: no release, and nothing that happened."""
-        if self._found is not None:
-            return self._found.empty
+        """Whether nothing was ever written: no release, and nothing that happened."""
         with self.reading() as connection:
             tables = set(METADATA.tables) & {"audit", "releases"}
             queries = (sa.select(sa.literal(1)).select_from(METADATA.tables[t]) for t in tables)
@@ -168,8 +162,7 @@ class Database:
         Raises:
             ConfigError: It is another party's.
         """
-        found = self._found.identity if self._found is not None else None
-        found = found or self._identity()
+        found = self._identity()
         if found is None:
             with self.writing() as connection:
                 found = self._identity()
@@ -188,6 +181,12 @@ class Database:
         with self.reading() as connection:
             row = connection.execute(sa.select(_STATE.c.id, _STATE.c.party)).first()
         return (row.id, row.party) if row is not None else None
+
+    def _version(self) -> int:
+        """Of tables that were complete before; 0 where another file was put in their place."""
+        with suppress(sa.exc.OperationalError, sa.exc.ProgrammingError), self.reading() as reader:
+            return reader.execute(sa.select(sa.func.max(_SCHEMA.c.version))).scalar() or 0
+        return 0
 
     @contextmanager
     def snapshot(self, at_rest: Callable[[], None]) -> Iterator[sa.Connection]:
@@ -251,6 +250,11 @@ class Database:
                 connection.rollback()
 
 
+def now() -> str:
+    """This moment as a party's state has it: UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def plain_rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Any]:
     """The rows of a query as the driver gives them, for many rows of texts and whole numbers.
 
@@ -291,45 +295,6 @@ def version_of(connection: sa.Connection) -> int:
     return 1 if "releases" in tables else 0
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a database holds when it is opened.
-
-    Attributes:
-        version: Of its tables.
-        empty: Whether it has neither releases nor entries of the audit log.
-        identity: Its id and its party, once it has them.
-    """
-
-    version: int | None
-    empty: bool
-    identity: tuple[str, str] | None
-
-
-def _look(engine: sa.Engine) -> _Found | None:
-    """One question for all of it, as a party's state is opened some times in every stage."""
-    query = _questions(len(METADATA.tables))
-    try:
-        with engine.connect() as connection:
-            version, named, party, *rows = connection.execute(query).one()
-    except (sa.exc.OperationalError, sa.exc.ProgrammingError):
-        # Another file was put in its place, perhaps a former one.
-        return None
-    return _Found(version, not any(rows), (named, party) if named is not None else None)
-
-
-@lru_cache
-def _questions(_tables: int) -> sa.Select[Any]:
-    """Made once for so many known tables: to make it takes longer than to ask it."""
-    tables = [METADATA.tables[name] for name in ("audit", "releases") if name in METADATA.tables]
-    return sa.select(
-        sa.select(sa.func.max(_SCHEMA.c.version)).scalar_subquery(),
-        sa.select(_STATE.c.id).limit(1).scalar_subquery(),
-        sa.select(_STATE.c.party).limit(1).scalar_subquery(),
-        *(sa.exists(sa.select(1).select_from(table)) for table in tables),
-    )
-
-
 def set_version(connection: sa.Connection, version: int = VERSION) -> None:
     """Write down which version the tables have now.
 
@@ -339,8 +304,7 @@ def set_version(connection: sa.Connection, version: int = VERSION) -> None:
     """
     known = sa.select(_SCHEMA.c.version).where(_SCHEMA.c.version == version)
     if connection.execute(known).first() is None:
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        connection.execute(sa.insert(_SCHEMA).values({"version": version, "since": now}))
+        connection.execute(sa.insert(_SCHEMA).values({"version": version, "since": now()}))
 
 
 @lru_cache(maxsize=16)

@@ -4,14 +4,13 @@ Beside the entries lie running totals, one row for each noise key and one for ea
 was disclosed, which every charge brings up to date: no charge adds up all nights before it.
 """
 
-import datetime
 from collections.abc import Callable, Collection, Iterable, Sequence
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Totals
-from opboost_ops.privacy.database import METADATA, Database, plain_rows
+from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
 from opboost_ops.privacy.worst import Worst
@@ -139,7 +138,7 @@ class Ledger:
         with self._database.writing() as connection:
             known = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
             if connection.execute(known).first() is None:
-                line = {"artifact": artifact, "committed_at": _now()}
+                line = {"artifact": artifact, "committed_at": now()}
                 connection.execute(sa.insert(_COMMITS).values(line))
 
     def runs(self, federation: str, kinds: Collection[str]) -> set[str]:
@@ -244,11 +243,11 @@ def add_entries(connection: sa.Connection, releases: Sequence[Release]) -> None:
     """
     if not releases:
         return
-    now = _now()
     last = connection.execute(sa.select(sa.func.max(_RELEASES.c.id))).scalar() or 0
+    at = now()
     lines = [
         {
-            "recorded_at": now,
+            "recorded_at": at,
             "artifact": release.artifact,
             "feature": release.feature or "",
             "event": release.model_dump(mode="json"),
@@ -280,7 +279,3 @@ def all_releases(connection: sa.Connection) -> list[Release]:
     """
     rows = connection.execute(sa.select(_TEXT).order_by(_RELEASES.c.id))
     return [release_of(event) for (event,) in rows]
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

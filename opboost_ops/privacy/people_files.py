@@ -27,44 +27,43 @@ class PeopleFiles:
     """The files of people in a folder of cell states.
 
     Args:
+        folder: Where they lie.
         scratch: How many of them are held in memory; more are mapped.
     """
 
-    def __init__(self, scratch: Scratch) -> None:
+    def __init__(self, folder: Path, scratch: Scratch) -> None:
+        self._folder = folder
         self._scratch = scratch
         self._kept: dict[Path, np.ndarray] = {}
         self._named: tuple[np.ndarray, str] | None = None
 
-    def path(self, folder: Path, name: str) -> Path:
+    def path(self, name: str) -> Path:
         """Where a file lies.
 
         Args:
-            folder: Of cell states.
             name: The file's, 32 hex digits.
         """
-        return folder / f"{name}{SUFFIX}"
+        return self._folder / f"{name}{SUFFIX}"
 
-    def write(self, folder: Path, people: np.ndarray) -> str:
+    def write(self, people: np.ndarray) -> str:
         """Write people that were never written; those that were are there already.
 
         Args:
-            folder: Of cell states.
             people: Keyed hashes, uint64, rising, shape (n,).
 
         Returns:
             The file's name.
         """
         name = self._name(people)
-        path = self.path(folder, name)
+        path = self.path(name)
         if not path.is_file() or path.stat().st_size != people.nbytes:
             put_whole(path, partial(_write, people))
         return name
 
-    def read(self, folder: Path, name: str) -> np.ndarray:
+    def read(self, name: str) -> np.ndarray:
         """The people of a file.
 
         Args:
-            folder: Of cell states.
             name: The file's.
 
         Returns:
@@ -74,7 +73,7 @@ class PeopleFiles:
             FileNotFoundError: There is none.
             BudgetError: It is not what was written.
         """
-        path = self.path(folder, name)
+        path = self.path(name)
         known = self._kept.get(path)
         if known is None:
             known = self._content(path)
@@ -90,19 +89,18 @@ class PeopleFiles:
             self._kept[path] = known
         return known
 
-    def remove_others(self, folder: Path, names: Collection[str]) -> None:
+    def remove_others(self, names: Collection[str]) -> None:
         """Remove all files but some.
 
         Args:
-            folder: Of cell states.
             names: Of those that stay.
         """
-        gone = [path for path in folder.glob(f"*{SUFFIX}") if path.stem not in names]
+        gone = [path for path in self._folder.glob(f"*{SUFFIX}") if path.stem not in names]
         for path in gone:
             path.unlink()
             self._kept.pop(path, None)
         if gone:
-            force(folder)
+            force(self._folder)
 
     def _content(self, path: Path) -> np.ndarray:
         size = path.stat().st_size

@@ -1,12 +1,11 @@
 """Sessions of sums: a run's rounds are held once, and the ledger knows for ever that they were."""
 
-import datetime
 import hashlib
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import METADATA, Database, now
 
 _SESSIONS = sa.Table(
     "sessions",
@@ -67,7 +66,7 @@ class Sessions:
             run: The run's id; it has no session yet.
             key: The session's key.
         """
-        line = {"federation": federation, "run": run, "name": name_of(key), "begun_at": _now()}
+        line = {"federation": federation, "run": run, "name": name_of(key), "begun_at": now()}
         with self._database.writing() as connection:
             connection.execute(sa.insert(_SESSIONS).values(line))
 
@@ -83,14 +82,10 @@ class Sessions:
                 sa.update(_SESSIONS)
                 .where(_SESSIONS.c.federation == federation, _SESSIONS.c.run == run)
                 .where(_SESSIONS.c.ended_at.is_(None))
-                .values(ended_at=_now())
+                .values(ended_at=now())
             )
 
 
 def name_of(key: bytes) -> str:
     """A session's name: sha256 of its key, which is random and so is not told by it."""
     return hashlib.sha256(key).hexdigest()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -6,7 +6,6 @@ keep it by name.
 """
 
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Literal
 
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
@@ -18,6 +17,7 @@ from opboost_ops.exchange.books import Books, agreements_of, open_books
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.database import now
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.exposure import exposure_words
 from opboost_ops.run import clock
@@ -82,7 +82,7 @@ def agree(
         made = Agreed(
             number=max((a.number for a in book.agreements), default=0) + 1,
             federation=federation.name,
-            at=_now(),
+            at=now(),
             digest=digest,
             content=content,
         )
@@ -200,7 +200,7 @@ def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
             for a in book.of(named.federation)
             if a.digest == named.digest and a.withdrawn is None
         )
-        books.agreements.withdraw(gone, _now())
+        books.agreements.withdraw(gone, now())
         numbers = ", ".join(str(n) for n in sorted(gone))
         _enter(books, "withdrawn", named, site.party, f"number {numbers}")
         return tuple(a for a in books.agreements.read().agreements if a.number in gone)
@@ -228,7 +228,3 @@ def _enter(
 ) -> None:
     place = f"{agreement.federation}/agreement/{agreement.number}"
     books.audit.add(action, place, party, agreement.digest, detail)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -24,6 +24,7 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, reference
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import open_store
+from opboost_ops.privacy.cells import empty_state
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import has_no_cells
@@ -246,7 +247,7 @@ def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
     lines: list[Release] = []
     for column, account in books.ledger.totals().accounts.items():
         for key in account.keys.values():
-            if has_no_cells(key.cells) or not books.cells.is_lost(column, key.cells):
+            if has_no_cells(key.cells) or books.cells.is_whole(column, key.cells):
                 continue
             rule = policy.rule_of(column, account.feature)
             most = rule.max_changes if rule is not None else None
@@ -278,7 +279,7 @@ def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
                 recovered=True,
             )
             books.ledger.reserve([line])
-            books.cells.begin_anew(column, key.cells, Domain(0, key.inputs - 1))
+            books.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
             lines.append(line)
     return len(lines), lines
 
@@ -290,7 +291,7 @@ def _begin_routes_anew(books: Books) -> int:
     lost = [
         place
         for place in books.cells.generations()
-        if place not in charged and books.cells.is_lost(*place)
+        if place not in charged and not books.cells.is_whole(*place)
     ]
     for place in lost:
         books.cells.remove(*place)

@@ -310,7 +310,7 @@ def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
 def _cell_gaps(books: Books) -> Iterator[Gap]:
     for column, account in books.ledger.totals().accounts.items():
         for key in account.keys.values():
-            if has_no_cells(key.cells) or not books.cells.is_lost(column, key.cells):
+            if has_no_cells(key.cells) or books.cells.is_whole(column, key.cells):
                 continue
             feature = f"{account.feature}={key.bit}" if key.bit else account.feature
             what = f"the state of {feature} under noise key {key.cells}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from sys import intern
 
@@ -10,6 +9,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, verified
 from opboost_ops.exchange.books import open_books
+from opboost_ops.privacy.database import now
 
 #: How an entry begins as this software writes it, with sorted keys; its place comes last.
 _BEGIN, _PLACE, _END = '{"action":"', '"place":"', '"}'
@@ -71,7 +71,7 @@ def log_of(site: Site) -> LogRead:
     Args:
         site: The party's.
     """
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    at = now()
     with open_books(site) as books:
         rows = books.audit.rows()
     try:

@@ -11,7 +11,7 @@ import yaml
 from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
-from tests.books import books_of
+from tests.books import books_of, cell_files
 from tests.federation import SECOND_RUN, Workspace
 
 pytestmark = pytest.mark.slow
@@ -21,7 +21,7 @@ LOCK, KEY = Lock("correct horse battery"), Key("correct horse battery")
 
 def told(workspace: Workspace) -> Any:
     with books_of(workspace, "bank") as books:
-        states = {p.name: p.read_bytes() for p in books.cells.paths()}
+        states = cell_files(books)
         return books.ledger.dated(), books.audit.verify(), states
 
 

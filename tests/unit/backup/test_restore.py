@@ -23,7 +23,7 @@ from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.books import Books, agreements_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.agreement import withdraw
-from tests.books import books_of
+from tests.books import books_of, cell_files
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.backup.conftest import PASSPHRASE, Officer, untouched
 from tests.unit.cli.conftest import Opboost
@@ -33,7 +33,7 @@ def told(workspace: Workspace, party: str = "bank") -> Any:
     """All that the books say."""
     with books_of(workspace, party) as books:
         lines = books.ledger.dated()
-        states = {p.name: p.read_bytes() for p in books.cells.paths()}
+        states = cell_files(books)
         return lines, books.audit.verify(), states, books.ledger.uncommitted()
 
 

@@ -19,6 +19,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.workspace import site_data, write_keys
 from opboost_ops.exchange.books import open_books
 from opboost_ops.run.rollback import check
+from tests.books import cell_files
 from tests.federation import Workspace
 from tests.unit.backup import drawing
 from tests.unit.backup.conftest import PASSPHRASE
@@ -117,7 +118,7 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     back_up(bank, tmp_path / "last", LOCK)
     with open_books(site) as books:
         everything = {line.artifact for line in books.ledger.releases()}
-        states = {p.name: p.read_bytes() for p in books.cells.paths()}
+        states = cell_files(books)
     backups.append((tmp_path / "last", everything))
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
@@ -132,4 +133,4 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     assert found == []
     with open_books(site) as books:
         assert {line.artifact for line in books.ledger.releases()} == everything
-        assert {path.name: path.read_bytes() for path in books.cells.paths()} == states
+        assert cell_files(books) == states

@@ -177,7 +177,7 @@ def test_a_lost_state_is_refused_until_its_owner_goes_on(party: Party, how: str)
     with pytest.raises(BudgetError, match=r"lost|not the one that the ledger points to"):
         party.take([3, 1], 2)
     assert party.worst() == (2, 2)
-    assert party.cells.is_lost(COLUMN, CONTEXT.hex()[:16])
+    assert not party.cells.is_whole(COLUMN, CONTEXT.hex()[:16])
 
 
 def test_both_the_charge_and_the_generation_exist_or_neither(
