@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from uuid import UUID
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
@@ -10,6 +11,7 @@ from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.migrations import upgrade
 from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms.noise import read_secret
+from opboost_ops.privacy.accountant import Key
 from opboost_ops.privacy.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.asked import Asked
 from opboost_ops.privacy.cells import Cells
@@ -28,6 +30,21 @@ _MARK = "database"
 
 class LostBooks(ConfigError):  # noqa: N818
     """The database is gone, or empty, and there was one before."""
+
+
+@dataclass(frozen=True)
+class LostState:
+    """A cell state that is gone.
+
+    Attributes:
+        column: The column's UUID.
+        charge: The feature, or the bit of it.
+        key: What was drawn under the noise key.
+    """
+
+    column: UUID
+    charge: str
+    key: Key
 
 
 @dataclass(frozen=True)
@@ -60,13 +77,18 @@ class Books:
     forgotten: Forgotten
     stores: PinnedStores
 
-    def lost_states(self) -> list[str]:
-        """Names of what has drawn under a noise key whose cell state is not there any more."""
+    def lost_states(self, *, verify: bool = False) -> list[LostState]:
+        """What has drawn under a noise key whose cell state is not there any more.
+
+        Args:
+            verify: Whether the files are read, and a damaged one is lost, too.
+        """
+        there = self.cells.is_whole if verify else self.cells.is_there
         return [
-            f"{account.feature}={key.bit}" if key.bit else account.feature
+            LostState(column, f"{account.feature}={key.bit}" if key.bit else account.feature, key)
             for column, account in self.ledger.totals().accounts.items()
             for key in account.keys.values()
-            if not has_no_cells(key.cells) and not self.cells.is_there(column, key.cells)
+            if not has_no_cells(key.cells) and not there(column, key.cells)
         ]
 
     def together(self) -> AbstractContextManager[object]:

@@ -88,7 +88,7 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
 def _lost(site: Site, features: set[str]) -> list[Block]:
     """A note of cell states that the ledger knows and that are gone."""
     with open_books(site) as books:
-        names = set(books.lost_states())
+        names = {lost.charge for lost in books.lost_states()}
     behind = sorted(name for name in names if name.partition("=")[0] in features)
     if not behind:
         return []

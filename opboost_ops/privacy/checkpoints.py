@@ -126,9 +126,8 @@ class Checkpoints:
             if known is not None:
                 return known
             last = connection.execute(_last(federation, receiver)).first()
-            number, head, entry = (last.number + 1, last.head, last.entry) if last else (
-                1, GENESIS, 0,
-            )  # fmt: skip
+            number, head, entry = (last.number, last.head, last.entry) if last else (0, GENESIS, 0)
+            number += 1
             mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
             # Manifests know checkpoints, and the DAG processor reads ids of runs: nothing heavy.
             from opboost_ops.privacy.ledger import lines_after
@@ -189,23 +188,11 @@ class Checkpoints:
             row = connection.execute(_last(federation, receiver)).first()
         return row.number if row is not None else 0
 
-    def runs(self, federation: str) -> set[str]:
-        """The runs of a federation in which a checkpoint was given."""
-        with self._database.reading() as connection:
-            query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
-            return set(connection.execute(query).scalars())
-
-    def latest_runs(self, federation: str, count: int) -> set[str]:
-        """The runs of a federation in which the last checkpoints were given.
-
-        Args:
-            federation: The federation's name.
-            count: How many checkpoints are looked at.
-        """
+    def runs(self, federation: str) -> list[str]:
+        """The runs of a federation in which a checkpoint was given, the last one first."""
         query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
         with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_OWN.c.id.desc()).limit(count))
-            return set(rows.scalars())
+            return list(connection.execute(query.order_by(_OWN.c.id.desc())).scalars())
 
     def covers(self, federation: str, receiver: str, number: int) -> bool:
         """Whether a recovery has charged all that a number may stand for."""

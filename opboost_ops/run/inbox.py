@@ -22,13 +22,14 @@ from opboost_ops.exchange.manifest import (
 from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run import clock, known_keys
 from opboost_ops.run.admission import admit, refuse_unknown
 from opboost_ops.run.known_store import pin_store, require_known_store
 from opboost_ops.run.phases import stages_of
 from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
-from opboost_ops.run.rollback import is_genuine, returned
+from opboost_ops.run.rollback import is_genuine
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.stage import Home
 
@@ -183,15 +184,20 @@ def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
     name, sender, holder = run.federation, manifest.party, run.label_holder
     if sender == party.name:
         return
+
+    def genuine(whose: str, checkpoint: Checkpoint) -> bool:
+        keys = known_keys.signed_as(party.site, name, whose, None)
+        return is_genuine(keys, whose, name, holder, checkpoint)
+
     towards = checkpoint_towards(manifest.kind, manifest.about, holder)
-    head = manifest.head
+    claim = manifest.seen.get(party.name)
     with open_books(party.site) as books:
         # Receipts go back in artifacts for the label holder, or from it.
-        here = head if towards == holder else None
-        if here is not None and is_genuine(party.site, name, towards, here, sender):
-            books.checkpoints.receive(name, sender, towards, here)
-        lost = returned(books, party.site, name, holder, manifest)
-    if lost is not None and manifest.kind != "plan":
+        here = manifest.head if towards == holder else None
+        if here is not None and genuine(sender, here):
+            books.checkpoints.receive(name, sender, holder, here)
+        unknown = claim is not None and not books.checkpoints.knows(name, holder, claim)
+    if claim is not None and unknown and manifest.kind != "plan" and genuine(party.name, claim):
         # Of the plan it is told at admission, with all else.
         raise PolicyError(
             f"{party.name} stops run {run.run} of {name}: its state was rolled back.",

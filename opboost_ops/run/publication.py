@@ -25,7 +25,7 @@ from opboost_ops.privacy.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.run.known_store import store_fault
-from opboost_ops.run.rollback import KINDS, own_artifacts
+from opboost_ops.run.rollback import KINDS, signed_checkpoints
 from opboost_ops.stages.stage import Home
 
 #: A noise secret that begins so was made from a public seed.
@@ -197,9 +197,9 @@ def standing(
 def _require_not_published(
     books: Books, party: Publisher, federation: str, run: str, receiver: str
 ) -> None:
-    for one in own_artifacts(party.site, party.store, federation, run):
+    for one in signed_checkpoints(party.site, party.store, federation, run):
         known = books.checkpoints.knows(federation, one.receiver, one.checkpoint)
-        if one.receiver == receiver and not known:
+        if one.manifest is not None and one.receiver == receiver and not known:
             raise ContractError(
                 f"{party.name} has published in run {run} of {federation}, and its database does "
                 "not know it.",

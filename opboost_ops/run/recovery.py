@@ -27,7 +27,6 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.privacy.cells import empty_state
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.ledger import has_no_cells
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.edge_gaps import missing_entries
 from opboost_ops.run.expected_cost import model_cost
@@ -43,13 +42,11 @@ class Recovered:
 
     Attributes:
         releases: How many missing releases were charged.
-        lines: The ledger entries.
         states: How many cell states start over.
         stores: Of which federations another store is used from now on.
     """
 
     releases: int
-    lines: tuple[Release, ...]
     states: int
     stores: tuple[str, ...] = ()
 
@@ -73,29 +70,22 @@ def recover(site: Site, policy: Policy) -> Recovered:
         )
         found = evidence(books, site)
         with books.together():
-            lines, releases = [], 0
+            releases = 0
             for federation, receiver in sorted({(e.federation, e.receiver) for e in found}):
                 of = [e for e in found if (e.federation, e.receiver) == (federation, receiver)]
-                missing, new = _charged(books, site, policy, of)
-                releases += missing
-                lines += new
-            states, more = _begin_anew(books, policy)
-            states += _begin_routes_anew(books)
+                releases += _charge(books, site, policy, of)
+            states = _begin_anew(books, policy) + _begin_routes_anew(books)
             edges = missing_entries(books, site.party)
-            books.ledger.reserve(edges)
-            lines += edges
-            releases += len(edges)
+            releases += books.ledger.reserve(edges)
             if releases or states:
                 detail = f"recovered: {releases} missing releases, {states} lost cell states"
                 books.audit.add("noted", "ledger", site.party, detail=detail)
         books.cells.collect()
-    return Recovered(releases, (*lines, *more), states, stores)
+    return Recovered(releases, states, stores)
 
 
-def _charged(
-    books: Books, site: Site, policy: Policy, found: Sequence[Evidence]
-) -> tuple[int, list[Release]]:
-    """Charge the releases up to the newest checkpoint of one federation and receiver."""
+def _charge(books: Books, site: Site, policy: Policy, found: Sequence[Evidence]) -> int:
+    """Charge the releases up to the newest checkpoint of one federation and receiver; how many."""
     newest = max(found, key=lambda one: one.checkpoint.number)
     name, receiver = newest.federation, newest.receiver
     last = books.checkpoints.last_number(name, receiver)
@@ -104,8 +94,7 @@ def _charged(
     after = min(last, oldest - 1)
     missing = newest.checkpoint.number - after
     federation = _declared(books, site, policy, name)
-    lines = list(_lines(site, federation, receiver, newest, after, missing))
-    for line in lines:
+    for line in _lines(site, federation, receiver, newest, after, missing):
         if line.draw is not None and line.column is not None:
             known = books.ledger.worst(line.column, line.cells or "")
             draw = line.draw.model_copy(
@@ -115,7 +104,7 @@ def _charged(
         books.ledger.reserve([line])
         books.ledger.commit(line.artifact)
     books.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
-    return missing, lines
+    return missing
 
 
 def _lines(
@@ -242,46 +231,43 @@ def _at_largest_epsilon(federation: Federation) -> Federation:
     return federation.model_copy(update={"parties": parties})
 
 
-def _begin_anew(books: Books, policy: Policy) -> tuple[int, list[Release]]:
+def _begin_anew(books: Books, policy: Policy) -> int:
     """Charge what lost cell states cannot tell, once more at the cap, and begin them again."""
-    lines: list[Release] = []
-    for column, account in books.ledger.totals().accounts.items():
-        for key in account.keys.values():
-            if has_no_cells(key.cells) or books.cells.is_whole(column, key.cells):
-                continue
-            rule = policy.rule_of(column, account.feature)
-            most = rule.max_changes if rule is not None else None
-            after = key.worst.after_loss(most, 0, key.inputs)
-            name = _name(f"accepted/{column}/{key.cells}/{after.number}")
-            draw = Draw(
-                number=after.number,
-                most=most,
-                added=after.values - key.worst.values,
-                worst=after.values,
-                base=after.base,
-                inputs=key.inputs,
-            )
-            line = Release(
-                federation="all",
-                run="",
-                party=policy.party,
-                receiver=key.receiver,
-                kind="accepted",
-                artifact=name,
-                account="local_dp",
-                feature=f"{account.feature}={key.bit}" if key.bit else account.feature,
-                column=column,
-                cells=key.cells,
-                draws=name,
-                draw=draw,
-                loss=key.loss,
-                rows=0,
-                recovered=True,
-            )
-            books.ledger.reserve([line])
-            books.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
-            lines.append(line)
-    return len(lines), lines
+    lost = books.lost_states(verify=True)
+    for one in lost:
+        column, key = one.column, one.key
+        rule = policy.rule_of(column, one.charge.partition("=")[0])
+        most = rule.max_changes if rule is not None else None
+        after = key.worst.after_loss(most, 0, key.inputs)
+        name = _name(f"accepted/{column}/{key.cells}/{after.number}")
+        draw = Draw(
+            number=after.number,
+            most=most,
+            added=after.values - key.worst.values,
+            worst=after.values,
+            base=after.base,
+            inputs=key.inputs,
+        )
+        line = Release(
+            federation="all",
+            run="",
+            party=policy.party,
+            receiver=key.receiver,
+            kind="accepted",
+            artifact=name,
+            account="local_dp",
+            feature=one.charge,
+            column=column,
+            cells=key.cells,
+            draws=name,
+            draw=draw,
+            loss=key.loss,
+            rows=0,
+            recovered=True,
+        )
+        books.ledger.reserve([line])
+        books.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
+    return len(lost)
 
 
 def _begin_routes_anew(books: Books) -> int:

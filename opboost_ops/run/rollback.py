@@ -5,7 +5,7 @@ returned by another party. One that the database does not know was given after t
 holds, so something was released that is not charged. A claim without that signature is no evidence.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -26,7 +26,6 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
-from opboost_ops.privacy.ledger import has_no_cells
 from opboost_ops.run.edge_gaps import missing_entries
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
@@ -53,7 +52,6 @@ class Evidence:
         receiver: Towards whom it was given.
         checkpoint: The checkpoint.
         where: Where it was found.
-        run: In which run the party published it; empty where another party returned it.
         manifest: Of the party's own artifact that bears it; None where another party returned it.
     """
 
@@ -61,7 +59,6 @@ class Evidence:
     receiver: str
     checkpoint: Checkpoint
     where: str
-    run: str = ""
     manifest: Manifest | None = None
 
 
@@ -92,46 +89,24 @@ class Gap:
 
 
 def is_genuine(
-    site: Site, federation: str, receiver: str, checkpoint: Checkpoint, party: str = ""
+    keys: Collection[str], party: str, federation: str, receiver: str, checkpoint: Checkpoint
 ) -> bool:
     """Whether a party has signed a checkpoint.
 
     Args:
-        site: Whose agreements say which keys the party has had.
+        keys: All that ever signed for the party; see `known_keys.signed_as`.
+        party: Whose it would be.
         federation: The federation's name.
         receiver: Towards whom it was given.
         checkpoint: The checkpoint.
-        party: Whose it would be; the site's own when absent.
     """
-    signer = party or site.party
-    message = signed_bytes(checkpoint, signer, federation, receiver)
+    message = signed_bytes(checkpoint, party, federation, receiver)
     signature = bytes.fromhex(checkpoint.signature)
-    keys = signed_as(site, federation, signer, None)
     return bool(signature) and any(signed_by(key, message, signature) for key in keys)
 
 
-def returned(
-    books: Books, site: Site, federation: str, label_holder: str, manifest: Manifest
-) -> Evidence | None:
-    """What another party's artifact proves: a checkpoint of the party's that is not known.
-
-    Args:
-        books: The party's.
-        site: Its site.
-        federation: The federation's name.
-        label_holder: The federation's.
-        manifest: The artifact's, verified.
-    """
-    claim = manifest.seen.get(site.party)
-    if claim is None or books.checkpoints.knows(federation, label_holder, claim):
-        return None
-    if not is_genuine(site, federation, label_holder, claim):
-        return None
-    return Evidence(federation, label_holder, claim, f"{manifest.reference} of {manifest.party}")
-
-
-def own_artifacts(site: Site, store: Store, federation: str, run: str) -> Iterator[Evidence]:
-    """What a party has published in a run, under its own signature.
+def signed_checkpoints(site: Site, store: Store, federation: str, run: str) -> Iterator[Evidence]:
+    """Checkpoints in a run's artifacts that a party has signed: its own, and those returned to it.
 
     Args:
         site: The party's.
@@ -147,19 +122,23 @@ def own_artifacts(site: Site, store: Store, federation: str, run: str) -> Iterat
             continue
         place = "/".join(parts)
         found = manifest_at(store, place)
-        if found is None or found[0].party != site.party or found[0].reference != place:
+        if found is None or found[0].reference != place:
             continue
         manifest, raw, signature = found
-        if manifest.head is not None and any(signed_by(key, raw, signature) for key in keys):
+        if manifest.party != site.party:
+            claim = manifest.seen.get(site.party)
+            if claim is not None and is_genuine(keys, site.party, federation, holder, claim):
+                yield Evidence(federation, holder, claim, f"{place} of {manifest.party}")
+        elif manifest.head is not None and any(signed_by(key, raw, signature) for key in keys):
             towards = checkpoint_towards(manifest.kind, manifest.about, holder)
             where = f"{place} in the store, signed by {site.party}"
-            yield Evidence(federation, towards, manifest.head, where, run, manifest)
+            yield Evidence(federation, towards, manifest.head, where, manifest)
 
 
-def unknown_artifacts(
-    books: Books, site: Site, store: Store, federation: str, recent: int | None = _RECENT
+def unknown_checkpoints(
+    books: Books, site: Site, store: Store, federation: str, recent: int | None = None
 ) -> Iterator[Evidence]:
-    """The party's own artifacts in a federation that its database does not know.
+    """The party's signed checkpoints in a federation that its database does not know.
 
     Args:
         books: The party's.
@@ -169,14 +148,13 @@ def unknown_artifacts(
         recent: Of how many of its last checkpoints every artifact is looked at, for a state that
             was put back to the middle of a run; of all when absent.
     """
-    known = books.checkpoints.runs(federation) | books.ledger.runs(federation, KINDS)
-    if recent is None:
-        known = set()
-    else:
-        known -= books.checkpoints.latest_runs(federation, recent)
+    known: set[str] = set()
+    if recent is not None:
+        given = books.checkpoints.runs(federation)
+        known = (books.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
     for run in store.runs(federation):
         if run not in known:
-            for one in own_artifacts(site, store, federation, run):
+            for one in signed_checkpoints(site, store, federation, run):
                 if _is_lost(books, one):
                     yield one
 
@@ -203,19 +181,8 @@ def evidence(books: Books, site: Site) -> list[Evidence]:
         site: Its site.
     """
     store = open_store(site.store)
-    found: list[Evidence] = []
-    for name in _federations(books, site):
-        found += unknown_artifacts(books, site, store, name, None)
-        known = books.checkpoints.runs(name)
-        for run in store.runs(name):
-            for place in store.list(f"{name}/{run}") if run not in known else ():
-                parts = place.split("/")
-                there = manifest_at(store, place) if len(parts) == 4 else None
-                if there is not None and there[0].seen:
-                    holder = there[0].party if parts[2] == "plan" else parts[3]
-                    one = returned(books, site, name, holder, there[0])
-                    found += [one] if one is not None else []
-    return found
+    names = _federations(books, site)
+    return [one for name in names for one in unknown_checkpoints(books, site, store, name)]
 
 
 def rolled_back(
@@ -234,7 +201,8 @@ def rolled_back(
     """
     reasons: list[str] = []
     claim = claims.get(site.party)
-    if claim is not None and not is_genuine(site, federation, label_holder, claim):
+    keys = signed_as(site, federation, site.party, None) if claim is not None else ()
+    if claim is not None and not is_genuine(keys, site.party, federation, label_holder, claim):
         reasons.append(
             f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} has "
             "not signed"
@@ -246,9 +214,9 @@ def rolled_back(
             f"in {federation}, and the database ends at {last}. {RECOVER}"
         )
     for name in _federations(books, site):
-        for one in unknown_artifacts(books, site, store, name):
+        one = next(unknown_checkpoints(books, site, store, name, _RECENT), None)
+        if one is not None:
             reasons.append(f"rolled back: the database does not know {one.where}. {RECOVER}")
-            break
     try:
         books.audit.verify()
     except ArtifactError as error:
@@ -304,17 +272,14 @@ def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
             yield Gap("ledger", missing, "what was agreed", RECOVER, line.federation)
     for one in evidence(books, site):
         missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
-        yield Gap("ledger", missing, one.where, RECOVER, one.federation, one.run)
+        run = one.manifest.run if one.manifest is not None else ""
+        yield Gap("ledger", missing, one.where, RECOVER, one.federation, run)
 
 
 def _cell_gaps(books: Books) -> Iterator[Gap]:
-    for column, account in books.ledger.totals().accounts.items():
-        for key in account.keys.values():
-            if has_no_cells(key.cells) or books.cells.is_whole(column, key.cells):
-                continue
-            feature = f"{account.feature}={key.bit}" if key.bit else account.feature
-            what = f"the state of {feature} under noise key {key.cells}"
-            yield Gap("cells", what, "the ledger", RECOVER, feature=feature)
+    for lost in books.lost_states(verify=True):
+        what = f"the state of {lost.charge} under noise key {lost.key.cells}"
+        yield Gap("cells", what, "the ledger", RECOVER, feature=lost.charge)
 
 
 def _open_gaps(books: Books) -> Iterator[Gap]:

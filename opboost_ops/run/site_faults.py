@@ -100,7 +100,7 @@ def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_books(site) as books:
-        lost = books.lost_states()
+        lost = [one.charge for one in books.lost_states()]
     return [
         Fault(
             f"{party}/cells",

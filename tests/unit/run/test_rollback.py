@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -197,6 +198,27 @@ def test_a_claim_without_the_partys_signature_is_not_counted_by_a_recovery(
     claimed.open()
     claim(claimed, 2**31)
     assert recover(two_nights).startswith(f"{PARTY}: 1 missing releases and 0 lost cell states")
+
+
+def test_a_recovery_under_a_smaller_epsilon_lowers_no_charge(
+    two_nights: Workspace, tmp_path: Path
+) -> None:
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and cells"])
+    recover(two_nights)
+    once = charged(two_nights)
+
+    def smaller(declared: dict[str, Any]) -> None:
+        for feature in declared["parties"][PARTY]["features"].values():
+            feature["mechanism"]["epsilon"] /= 4
+
+    later = Workspace(two_nights.folder, "0" * 15 + "3")
+    later.edit_yaml("federation.yaml", smaller)
+    shutil.rmtree(tmp_path / "before")
+    shutil.copytree(two_nights.folder, tmp_path / "before")
+    later.until("answer_splits", PARTY)
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and cells"])
+    assert "1 missing releases" in recover(two_nights)
+    assert all(charged(two_nights)[name] > before for name, before in once.items())
 
 
 def test_every_artifact_carries_a_signed_checkpoint(trained_once: Workspace) -> None:
