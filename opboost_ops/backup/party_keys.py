@@ -1,29 +1,15 @@
 """The private keys of a party, as a backup takes them along."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.key_files import write_private
-from opboost_ops.mechanisms import noise
 
-
-@dataclass(frozen=True)
-class PartyKeys:
-    """A party's keys.
-
-    Attributes:
-        files: Contents by the name that ``site.yaml`` has for each, a former key as
-            ``NAME.until-...``; keys that the site does not keep in files are not among them.
-    """
-
-    files: dict[str, bytes]
-
-    @property
-    def secret(self) -> noise.Secret | None:
-        """The noise secret; None where the site does not keep it in a file, or it is none."""
-        return noise.parse_secret(self.files.get("secret", b""))
+#: Contents by the name that ``site.yaml`` has for each, a former key as ``NAME.until-...``; keys
+#: that the site does not keep in files are not among them.
+PartyKeys = Mapping[str, bytes]
 
 
 def keys_of(site: Site) -> PartyKeys:
@@ -41,7 +27,7 @@ def keys_of(site: Site) -> PartyKeys:
         for file in [path, *sorted(path.parent.glob(f"{path.name}.until-*"))]:
             if file.is_file():
                 found[name + file.name.removeprefix(path.name)] = file.read_bytes()
-    return PartyKeys(found)
+    return found
 
 
 def require_same(site: Site, keys: PartyKeys) -> None:
@@ -95,7 +81,7 @@ def _wanted(site: Site, keys: PartyKeys) -> dict[Path, bytes]:
     """Where each key belongs at a site."""
     found: dict[Path, bytes] = {}
     places = key_places(site)
-    for name, content in keys.files.items():
+    for name, content in keys.items():
         known, dot, end = name.partition(".")
         if known in places and "/" not in end:
             found[places[known].with_name(places[known].name + dot + end)] = content

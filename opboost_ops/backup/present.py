@@ -1,7 +1,7 @@
 """What lies at a site before a backup is put back, and what of it the backup does not know."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,25 +10,11 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.database import has_tables
+from opboost_ops.privacy.events import Release
 from opboost_ops.run.taking_part import stopped
 
 #: Most runs that a message names.
 _NAMED = 10
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a ledger, as far as one is told from another.
-
-    Attributes:
-        artifact: Digest of the artifact, or name of the draw.
-        feature: Of which feature.
-        run: In which run; empty for what is of no run.
-    """
-
-    artifact: str
-    feature: str
-    run: str
 
 
 @dataclass(frozen=True)
@@ -38,7 +24,7 @@ class Present:
     Attributes:
         anything: Whether there are books, in whatever state.
         readable: Whether the ledger's database could be read.
-        lines: Its lines.
+        entries: Its entries.
         forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
         withdrawn: Digests of agreements that are answered no more, by federation.
         stopped: Federations in which it has stopped taking part.
@@ -47,16 +33,11 @@ class Present:
 
     anything: bool
     readable: bool
-    lines: tuple[Line, ...] = ()
-    forgotten: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    withdrawn: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    stopped: frozenset[str] = field(default_factory=frozenset)
+    entries: Sequence[Release] = ()
+    forgotten: frozenset[tuple[str, str]] = frozenset()
+    withdrawn: frozenset[tuple[str, str]] = frozenset()
+    stopped: frozenset[str] = frozenset()
     stores: Mapping[str, str] = field(default_factory=dict)
-
-    def beyond(self, backup: Iterable[Line]) -> list[Line]:
-        """Lines that a backup has not."""
-        known = {(line.artifact, line.feature) for line in backup}
-        return [line for line in self.lines if (line.artifact, line.feature) not in known]
 
 
 def look(site: Site) -> Present:
@@ -74,20 +55,20 @@ def look(site: Site) -> Present:
         return Present(files, False)
     try:
         with open_books(site, fresh=True) as books:
-            lines = tuple(Line(r.artifact, r.feature or "", r.run) for r in books.ledger.releases())
+            entries = books.ledger.releases()
             listed = books.forgotten.read().entries
             book = books.agreements.read()
             made = book.agreements
             withdrawn = _not_in_force(book)
             stops = frozenset(a.federation for a in made if stopped(books, a.federation))
-            entries = sum(1 for _ in books.audit.entries())
+            happened, _ = books.audit.head()
             stores = {name: pin.identity for name, pin in books.stores.pins().items()}
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
         return Present(True, False)
-    anything = files or bool(lines) or entries > 0
-    return Present(anything, True, lines, listed, withdrawn, stops, stores)
+    anything = files or bool(entries) or happened > 0
+    return Present(anything, True, entries, listed, withdrawn, stops, stores)
 
 
 def _not_in_force(book: Agreements) -> frozenset[tuple[str, str]]:
@@ -101,21 +82,19 @@ def _not_in_force(book: Agreements) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def lines_in(rows: Path) -> list[Line]:
-    """The ledger's lines in a backup.
+def not_in_backup(present: Present, rows: Path) -> list[Release]:
+    """Entries of the ledger that is there which a backup has not.
 
     Args:
-        rows: The rows of its table.
+        present: What lies there.
+        rows: The rows of the ledger's table in the backup.
     """
-    found = []
     with rows.open("rb") as file:
-        for text in file:
-            row = json.loads(text)
-            found.append(Line(row["artifact"], row["feature"], row["event"].get("run", "")))
-    return found
+        known = {(row["artifact"], row["feature"]) for row in map(json.loads, file)}
+    return [one for one in present.entries if (one.artifact, one.feature or "") not in known]
 
 
-def require_meant(present: Present, beyond: list[Line], at: str, party: str) -> None:
+def require_meant(present: Present, beyond: list[Release], at: str, party: str) -> None:
     """Refuse to set books aside that nobody said may be.
 
     Args:
@@ -143,9 +122,9 @@ def require_meant(present: Present, beyond: list[Line], at: str, party: str) -> 
     )
 
 
-def runs_of(lines: Iterable[Line]) -> str:
-    """Which runs lines are of, in words."""
-    runs = sorted({line.run for line in lines} - {""})
+def runs_of(entries: Iterable[Release]) -> str:
+    """Which runs entries are of, in words."""
+    runs = sorted({entry.run for entry in entries} - {""})
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     named = ", ".join(runs[:_NAMED])
     return f"runs {named}{more}" if runs else "of no run"

@@ -30,7 +30,7 @@ from opboost_ops.backup.archive import (
 from opboost_ops.backup.encryption import Key
 from opboost_ops.backup.party_keys import PartyKeys, key_places, put_back, require_same
 from opboost_ops.backup.places import Places, unpack
-from opboost_ops.backup.present import Line, Present, lines_in, look, require_meant
+from opboost_ops.backup.present import Present, look, not_in_backup, require_meant
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
@@ -43,6 +43,7 @@ from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.agreements import AgreementRecords
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import VERSION, Database, now
+from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
 
@@ -56,14 +57,14 @@ class Restored:
         contents: What the backup says of itself.
         aside: Where what was there lies now.
         kept: Files that people wrote, which differ from the backup's and stay as they are.
-        beyond: Lines of the books that were there, which the backup has not.
+        beyond: Entries of the ledger that was there, which the backup has not.
     """
 
     site: Site
     contents: Contents
     aside: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    beyond: tuple[Line, ...] = ()
+    beyond: tuple[Release, ...] = ()
 
 
 def restore(
@@ -98,7 +99,7 @@ def restore(
                 "Nothing was changed.",
             )
         names = reader.below(KEYS)
-        keys = PartyKeys({name.removeprefix(KEYS): reader.read(name) for name in names})
+        keys = {name.removeprefix(KEYS): reader.read(name) for name in names}
         reader.require_sealed(_secret(site, contents, keys))
         require_same(site, keys)
         if brought:
@@ -107,7 +108,7 @@ def restore(
         with Places(folder, site, stamp) as places, _room(site.party):
             unpack(reader, places, progress)
             present = look(site)
-            beyond = present.beyond(lines_in(places.rows / "releases.jsonl"))
+            beyond = not_in_backup(present, places.rows / "releases.jsonl")
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
             places.made += put_back(site, keys)
@@ -163,8 +164,9 @@ def _require_inside(folder: Path, site: Site) -> None:
 
 def _secret(site: Site, contents: Contents, keys: PartyKeys) -> bytes:
     """The noise secret of a backup: that of its site, or its own where the site has none."""
-    if site.secret.is_absolute() and not site.secret.exists() and keys.secret is not None:
-        known = {noise.fingerprint(keys.secret): keys.secret}
+    own = noise.parse_secret(keys.get("secret", b""))
+    if site.secret.is_absolute() and not site.secret.exists() and own is not None:
+        known = {noise.fingerprint(own): own}
     else:
         known = site.noise_secrets()
     present = next(iter(known))

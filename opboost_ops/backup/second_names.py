@@ -1,6 +1,5 @@
 """Second names of a party's files: they go on showing what there was when they were taken."""
 
-import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from uuid import uuid4
 
 from opboost_ops.backup.archive import CELLS, MODELS
 from opboost_ops.config.site import Site
+from opboost_ops.privacy.whole_files import second_name
 
 #: What names of cell states, and of the people in them, end with.
 _REPLACED = (".parquet", ".people")
@@ -33,7 +33,7 @@ class SecondNames:
     def __init__(self, site: Site) -> None:
         end = f".backup-{uuid4().hex[:8]}"
         self._of = {CELLS: site.cells, MODELS: site.models}
-        self._at = {kind: _beside(path, end) for kind, path in self._of.items()}
+        self._at = {kind: path.with_name(f".{path.name}{end}") for kind, path in self._of.items()}
         #: When each version of a model was made, by its folder's entry: their order.
         self.made: dict[str, int] = {}
 
@@ -70,7 +70,9 @@ class SecondNames:
                         self.made[kind + "/".join(parts)] = path.stat().st_mtime_ns
                 elif path.is_file():
                     whole = path.suffix in _REPLACED if kind == CELLS else len(parts) > 2
-                    _name(path, self._at[kind].joinpath(*parts), copy=not whole)
+                    target = self._at[kind].joinpath(*parts)
+                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    (second_name if whole else shutil.copy2)(path, target)
 
     def entries(self) -> Iterator[tuple[str, Path]]:
         """The entries of a backup, and where each lies."""
@@ -78,16 +80,3 @@ class SecondNames:
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
                     yield kind + path.relative_to(folder).as_posix(), path
-
-
-def _beside(path: Path, end: str) -> Path:
-    return path.with_name(f".{path.name}{end}")
-
-
-def _name(path: Path, target: Path, copy: bool) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if not copy:
-        with suppress(OSError):
-            os.link(path, target)
-            return
-    shutil.copy2(path, target)

@@ -101,7 +101,7 @@ def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Cont
             head = last_hash(view)
         for name, content in sorted(small.items()):
             writer.add(FILES + name, [content])
-        for name, content in sorted(keys_of(site).files.items()):
+        for name, content in sorted(keys_of(site).items()):
             writer.add(KEYS + name, [content])
         entries = list(names.entries())
         whole, done = sum(path.stat().st_size for _, path in entries), 0

@@ -37,12 +37,16 @@ from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import add_entries, all_releases, lines_after
 from opboost_ops.privacy.ledger_totals import add_up
+from opboost_ops.privacy.rows import copy_tables
 from opboost_ops.privacy.whole_files import second_name
 
 _LOG = logging.getLogger("opboost_ops")
 
 #: Where 0.2.0 wrote draws in a cell file, and the name of its people.
 _MARK, _PEOPLE = b"opboost.draw", b"opboost.people"
+
+#: Tables that this release does not have.
+_DROPPED = ("draws", "heads_given", "heads_seen")
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def upgrade(database: Database, cells: Cells, site: Site) -> None:
             _adopt_forgotten(database, site)
             _adopt_stops(database, site)
             _adopt_heads(database, connection)
-            for name in ("draws", "heads_given", "heads_seen"):
+            for name in _DROPPED:
                 connection.execute(sa.text(f"DROP TABLE IF EXISTS {name}"))
             set_version(connection)
             after = accounts(all_releases(connection))
@@ -304,7 +308,7 @@ def _back_up(database: Database, connection: sa.Connection, site: Site) -> None:
         if database.file is not None:
             copy_file(database.file, _free(database.file))
         else:
-            _copy_tables(connection)
+            copy_tables(connection, f"before_{VERSION}", _DROPPED)
         folder = _free(site.cells)
         for path in sorted(site.cells.glob("*")) if site.cells.is_dir() else ():
             if path.suffix in (".parquet", ".people"):
@@ -342,16 +346,6 @@ def copy_file(source: Path, target: Path) -> None:
         reader.close()
         writer.close()
     temporary.replace(target)
-
-
-def _copy_tables(connection: sa.Connection) -> None:
-    names = set(sa.inspect(connection).get_table_names())
-    known = {"releases", "commits", "draws", "audit", "forgotten", "sessions", "heads_given"}
-    for name in sorted(names & known):
-        numbered = (f"{name}_before_{VERSION}{f'_{i}' if i else ''}" for i in range(10_000))
-        copy = next(found for found in numbered if found not in names)
-        # Both names are this software's own.
-        connection.execute(sa.text(f'CREATE TABLE "{copy}" AS SELECT * FROM "{name}"'))  # noqa: S608
 
 
 def _free(path: Path) -> Path:

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -63,16 +63,22 @@ def replace_rows(connection: sa.Connection, name: str, lines: Iterable[bytes]) -
     return count
 
 
-def copy_tables(connection: sa.Connection, end: str) -> None:
+def copy_tables(connection: sa.Connection, end: str, former: Collection[str] = ()) -> None:
     """Copy every table beside itself, for a database that is no file.
 
     Args:
         connection: A transaction.
-        end: What the copies' names end with, of this software's own choice.
+        end: What the copies' names end with, of this software's own choice; a number follows where
+            there are such copies already.
+        former: Tables of former releases, which are copied too.
     """
-    for table in METADATA.sorted_tables:
+    there = set(sa.inspect(connection).get_table_names())
+    names = sorted(there & {*METADATA.tables, *former})
+    ends = (f"{end}{f'_{i}' if i else ''}" for i in range(10_000))
+    end = next(one for one in ends if not there & {f"{name}_{one}" for name in names})
+    for name in names:
         connection.execute(
-            sa.text(f'CREATE TABLE "{table.name}_{end}" AS SELECT * FROM "{table.name}"')  # noqa: S608
+            sa.text(f'CREATE TABLE "{name}_{end}" AS SELECT * FROM "{name}"')  # noqa: S608
         )
 
 
