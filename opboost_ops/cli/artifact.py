@@ -83,7 +83,7 @@ def _time_of(federation: "Federation", party: str, key: str) -> str:
 
 
 def _read(path: Path) -> Mapping[str, bytes]:
-    from opboost_ops.exchange.local_store import read_folder
+    from opboost_ops.exchange.folder_reads import read_folder
     from opboost_ops.exchange.manifest import MANIFEST
 
     files: Mapping[str, bytes] | None = None

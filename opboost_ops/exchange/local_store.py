@@ -7,16 +7,15 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import partial
-from itertools import islice
+from contextlib import suppress
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.files import sizes_of
 from opboost_ops.exchange.folder_news import FolderNews
+from opboost_ops.exchange.folder_reads import faults, read_artifact, read_file
 from opboost_ops.exchange.identity import IDENTITY, MOST, contents, damaged, parsed
-from opboost_ops.exchange.limits import HEADS, MOST_FILES, Admit, read_within, too_large
+from opboost_ops.exchange.limits import HEADS, Admit
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
 from opboost_ops.exchange.rejection import Rejected
@@ -32,15 +31,6 @@ _STORE = "store"
 
 #: How the names of folders begin that are not published yet, or no more.
 PART = ".part-"
-
-_NETWORK = {
-    errno.EHOSTDOWN,
-    errno.EHOSTUNREACH,
-    errno.ENETDOWN,
-    errno.ENETRESET,
-    errno.ENETUNREACH,
-    errno.ESTALE,
-}
 
 
 class LocalStore:
@@ -61,19 +51,19 @@ class LocalStore:
     @property
     def throwaway(self) -> bool:
         """Whether the folder carries the mark of an experiment."""
-        with _faults(THROWAWAY):
+        with faults(THROWAWAY):
             return (self._folder / THROWAWAY).is_file()
 
     def identity(self) -> str | None:
         """See `Store.identity`."""
-        with _faults(IDENTITY), suppress(FileNotFoundError):
+        with faults(IDENTITY), suppress(FileNotFoundError):
             try:
                 flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
                 place = os.open(self._folder / IDENTITY, flags)
             except NotADirectoryError:
                 raise damaged() from None
             try:
-                return parsed(_content(place, IDENTITY, _STORE, MOST))
+                return parsed(read_file(place, IDENTITY, _STORE, MOST))
             except Rejected:
                 raise damaged() from None
             finally:
@@ -82,7 +72,7 @@ class LocalStore:
 
     def set_identity(self, identity: str) -> None:
         """See `Store.set_identity`; a folder, as it comes by one rename on every mount."""
-        with _faults(IDENTITY):
+        with faults(IDENTITY):
             _make(self._folder, self._folder)
             place = self._folder / IDENTITY
             _move_in(place, [_STORE], {_STORE: contents(identity)}, durable=True)
@@ -91,7 +81,7 @@ class LocalStore:
         """See `Store.put_once`."""
         place = self._path(reference)
         names = manifest_last(reference, files)
-        with _faults(reference):
+        with faults(reference):
             found = _mine(place, reference, files)
             if found is None:
                 if not os.path.isdir(place.parent):
@@ -111,8 +101,8 @@ class LocalStore:
 
     def get(self, reference: str, admit: Admit | None = None) -> Mapping[str, bytes] | None:
         """See `Store.get`."""
-        with _faults(reference):
-            return _read(self._path(reference), reference, admit)
+        with faults(reference):
+            return read_artifact(self._path(reference), reference, admit)
 
     def wait(
         self, reference: str, timeout: float, admit: Admit | None = None
@@ -128,7 +118,7 @@ class LocalStore:
 
     def written(self, reference: str) -> float | None:
         """See `Store.written`."""
-        with _faults(reference):
+        with faults(reference):
             try:
                 return (self._path(reference) / MANIFEST).lstat().st_mtime
             except (FileNotFoundError, NotADirectoryError):
@@ -136,7 +126,7 @@ class LocalStore:
 
     def runs(self, federation: str) -> list[str]:
         """See `Store.runs`."""
-        with _faults(federation):
+        with faults(federation):
             try:
                 return sorted(filter(is_run_id, os.listdir(self._path(federation))))
             except FileNotFoundError:
@@ -144,7 +134,7 @@ class LocalStore:
 
     def garbage(self, older_than_seconds: float) -> list[str]:
         """See `Store.garbage`."""
-        with _faults("garbage"):
+        with faults("garbage"):
             return [
                 part.relative_to(self._folder).as_posix()
                 for part in self._parts()
@@ -155,7 +145,7 @@ class LocalStore:
         """See `Store.collect`."""
         collected = []
         for name in self.garbage(older_than_seconds):
-            with _faults(name):
+            with faults(name):
                 if _remove(self._folder / name, (self._folder / name).parent):
                     collected.append(name)
         return collected
@@ -164,7 +154,7 @@ class LocalStore:
         """See `Store.remove_run`; the whole run leaves its place by one rename."""
         place = run_of(federation, run)
         removed = len(self.list(place))
-        with _faults(place):
+        with faults(place):
             folder = self._path(place)
             return removed if _remove(folder, folder.parent) else 0
 
@@ -182,7 +172,7 @@ class LocalStore:
     def list(self, prefix: str) -> list[str]:
         """See `Store.list`."""
         start = self._path(prefix) if prefix else self._folder
-        with _faults(prefix):
+        with faults(prefix):
             return sorted(
                 folder.relative_to(self._folder).as_posix()
                 for folder, _, names in _walk(start)
@@ -197,98 +187,12 @@ def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | Non
         return {name: size for name, size in sizes_of(files).items() if name not in HEADS}
 
     try:
-        found = _read(place, reference, sizes)
+        found = read_artifact(place, reference, sizes)
         if found is None:
             return None
         return set(found) == set(files) and all(found[name] == files[name] for name in files)
     except Rejected:
         return False
-
-
-def _read(place: Path, what: str, admit: Admit | None) -> Mapping[str, bytes] | None:
-    try:
-        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except (FileNotFoundError, NotADirectoryError):
-        # A link is no folder here, either.
-        return None
-    try:
-        with os.scandir(folder) as entries:
-            shown = (entry.name for entry in entries if not entry.name.startswith("."))
-            names = list(islice(shown, MOST_FILES + 1))
-        # The folder came here by one rename, and leaves by one: while it is here, all names are.
-        crowded = len(names) > MOST_FILES
-        if not (crowded or MANIFEST in names) or not os.path.samestat(
-            os.fstat(folder), place.stat()
-        ):
-            return None
-        read = partial(_content, folder, what)
-        return read_within(names, read, admit, what, partial(_again, place, what))
-    except FileNotFoundError:
-        return None  # Its run was removed just now.
-    finally:
-        os.close(folder)
-
-
-def _again(place: Path, what: str, name: str, most: int) -> bytes | None:
-    """A file of an artifact that was found here before."""
-    with _faults(what):
-        try:
-            folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        try:
-            return _content(folder, what, name, most)
-        except FileNotFoundError:
-            return None
-        finally:
-            os.close(folder)
-
-
-def read_folder(place: Path) -> Mapping[str, bytes]:
-    """The files of a folder that may be no artifact, within limits; for people.
-
-    Raises:
-        OSError: It cannot be read.
-        Rejected: There is what no artifact has.
-    """
-    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        shown = (name for name in os.listdir(folder) if not name.startswith("."))
-        names = list(islice(shown, MOST_FILES + 1))
-        found = read_within(names, partial(_content, folder, place.name), None, place.name)
-        return found or {}
-    finally:
-        os.close(folder)
-
-
-def _content(folder: int, what: str, name: str, most: int) -> bytes:
-    """A regular file: no link, device or pipe, at which a reader would wait or never end."""
-    try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        handle = os.open(name, flags, dir_fd=folder)
-    except OSError as error:
-        if error.errno not in (errno.ELOOP, errno.ENXIO):
-            raise
-        handle = None
-    if handle is None:
-        raise Rejected("malformed", f"{what}: {name} is no regular file.")
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise Rejected("malformed", f"{what}: {name} is no regular file.")
-        if found.st_size > most:
-            raise too_large(what, name)
-        # No more room than it takes: the most that it may have is a thousand times as much.
-        raw = os.read(handle, found.st_size + 1)
-        if len(raw) == found.st_size:
-            return raw
-        with open(handle, "rb", closefd=False) as file:
-            raw += file.read(most + 1 - len(raw))
-    finally:
-        os.close(handle)
-    if len(raw) > most:
-        raise too_large(what, name)
-    return raw
 
 
 def _make(folder: Path, root: Path) -> None:
@@ -400,22 +304,3 @@ def _sync(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-@contextmanager
-def _faults(what: str) -> Iterator[None]:
-    failure: Exception
-    try:
-        yield
-        return
-    except OSError as error:
-        name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        if isinstance(error, ConnectionError | TimeoutError) or error.errno in _NETWORK:
-            failure = ConnectionError(f"{what}: the store's network failed ({name}).")
-        else:
-            failure = ArtifactError(
-                f"{what}: the store's folder failed ({name}).",
-                "See that it exists, that this user may write there, and that it is not full.",
-            )
-    # Without the foreign exception, whose text names paths.
-    raise failure from None

@@ -11,8 +11,9 @@ import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.acceptance import Acceptance
+from opboost_ops.exchange.folder_reads import read_folder
 from opboost_ops.exchange.json_text import read_json
-from opboost_ops.exchange.local_store import LocalStore, read_folder
+from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
 from tests.federation_simulator import LABEL, NAME, RUN, TODAY, Files, Simulation, resigned
