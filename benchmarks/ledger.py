@@ -19,7 +19,8 @@ import sqlalchemy as sa
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.accountant import Budget, accounts
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.database import METADATA, Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger

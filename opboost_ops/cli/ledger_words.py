@@ -10,7 +10,8 @@ from rich.table import Table
 from opboost_ops.cli.printing import console as wide
 from opboost_ops.config.policy import AllFeatures, ModelBudget
 from opboost_ops.display.terminal import rich_table
-from opboost_ops.privacy.accountant import Forecast, total
+from opboost_ops.privacy.accountant import total
+from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.model_account import ModelAccount
 from opboost_ops.privacy.people import People
 from opboost_ops.views.ledger_tables import columns_table

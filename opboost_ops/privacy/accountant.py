@@ -8,11 +8,8 @@ from functools import lru_cache
 from uuid import UUID
 
 from opboost_ops.config.columns import MISSING
-from opboost_ops.config.policy import FeatureRule, ModelBudget, Policy
-from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.structure import Structure
 from opboost_ops.privacy.worst import Worst
 
@@ -181,152 +178,6 @@ def totals(releases: Sequence[Release]) -> Totals:
     return Totals().with_releases(releases)
 
 
-@dataclass(frozen=True)
-class Forecast:
-    """What is left of a column's budgets under its present declaration and cap.
-
-    Attributes:
-        retrainings: How many more retrainings on changed data fit; None where they never end.
-        step: What loss(1) comes to if there is no end of them; None where nothing bounds it.
-        whole: The same of loss(R - L).
-        frozen: Whether no further draw under the present noise keys costs anything.
-    """
-
-    feature: str
-    account: Account
-    rule: FeatureRule
-    retrainings: int | None
-    step: Loss | None
-    whole: Loss | None
-    frozen: bool
-
-    @property
-    def lasts(self) -> bool:
-        """Whether there are budgets, and they allow retrainings without end."""
-        budgets = (self.rule.budget_1, self.rule.budget_whole)
-        return self.retrainings is None and budgets != (None, None)
-
-
-def forecast(account: Account, rule: FeatureRule) -> Forecast:
-    """How many more retrainings under the present noise keys fit, exactly.
-
-    With ``max_changes`` in force the account ends at a height that no further draw passes: where
-    the budgets allow that height, there is no end of retrainings.
-
-    Args:
-        account: What the column has cost.
-        rule: The policy's.
-    """
-    present: dict[str, Key] = {key.bit: key for key in account.keys.values()}
-    left = {bit: key.worst.steps_left(rule.max_changes, key.inputs) for bit, key in present.items()}
-    ends: list[Loss] = []
-    fits: list[int] = []
-    for budget, spent, end in (
-        (rule.budget_1, account.step, 0),
-        (rule.budget_whole, account.whole, -1),
-    ):
-        costs = {bit: exact(key.loss.loss[end]) for bit, key in present.items()}
-        ends.append(total([spent, *(times(costs[bit], left[bit]) for bit in present)]))
-        if budget is None or ends[-1] <= Fraction(budget):
-            continue
-        fits.append(_fits(Fraction(budget) - spent, [(costs[bit], left[bit]) for bit in present]))
-    bounded = rule.max_changes is not None and bool(present)
-    return Forecast(
-        account.feature,
-        account,
-        rule,
-        min(fits, default=None),
-        ends[0] if bounded else None,
-        ends[1] if bounded else None,
-        bool(present) and not any(left.values()),
-    )
-
-
-def _fits(left: Loss, costs: Sequence[tuple[Loss, int]]) -> int:
-    """How many draws fit, of which each part costs its loss as often as it can still grow."""
-    for number in range(max((steps for _, steps in costs), default=0)):
-        left -= total(cost for cost, steps in costs if number < steps)
-        if left < 0:
-            return number
-    return max((steps for _, steps in costs), default=0)
-
-
-class Budget:
-    """A party's budgets as a rule of its ledger: refuses what would exceed one of them.
-
-    Args:
-        policy: The party's.
-        features: The features that it releases in the federation at hand, by UUID.
-        later: Sums of loss(1) and loss(R - L) that must be left over, see `privacy.pilot`.
-    """
-
-    def __init__(
-        self,
-        policy: Policy,
-        features: Mapping[UUID, str],
-        later: tuple[Loss, Loss] = (Fraction(0), Fraction(0)),
-    ) -> None:
-        self._policy = policy
-        self._feature = features
-        self._later = later
-
-    def __call__(self, before: Totals, new: Sequence[Release]) -> None:
-        """Refuse releases that exceed a budget.
-
-        Raises:
-            BudgetError: Naming every budget that would be exceeded, and by how much; from public
-                facts alone.
-        """
-        summed = before.with_releases(new)
-        known, after = before.accounts, summed.accounts
-        over: list[str] = []
-        for uuid, account in after.items():
-            feature = self._feature.get(uuid)
-            rule = self._policy.features.get(feature or "")
-            if rule is None:
-                continue
-            over += _over(f"features.{feature}.budget_1", rule.budget_1, account.step)
-            over += _over(f"features.{feature}.budget_whole", rule.budget_whole, account.whole)
-            told = known[uuid].structure if uuid in known else Structure()
-            least = account.least_cell
-            width = rule.least_cell_width
-            # What is told already cannot be taken back, and is told again at no further cost.
-            narrow = width is not None and least is not None and least < width
-            if narrow and account.structure.tells_more_than(told):
-                over.append(
-                    f"features.{feature}.least_cell_width is {width:g}, and all edges ever "
-                    f"disclosed would leave a cell of {least:g}"
-                )
-        caps = self._policy.all_features
-        # Where nothing is drawn again, what follows the pilot may be among what was charged.
-        drawn = any(release.draw is not None for release in new)
-        later = self._later if drawn else (Fraction(0), Fraction(0))
-        for name, step, whole in (
-            ("budget", *_sums([later, *((a.step, a.whole) for a in after.values())])),
-            ("max_loss", *_at_once(new)),
-        ):
-            over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
-            over += _over(f"all_features.{name}_whole", getattr(caps, f"{name}_whole"), whole)
-        # Only a new model is refused for what models have cost.
-        if any(release.account == "model" for release in new):
-            over += _over_models(self._policy.model_budget, summed.models)
-        if over:
-            pilot = ""
-            if any(later):
-                near, far = (f"{float(loss):.4g}" for loss in later)
-                pilot = (
-                    f" This is a pilot: of these sums, loss(1) of {near} and loss(R - L) of {far} "
-                    "are for the release that follows it."
-                )
-            raise BudgetError(
-                f"This release would exceed the privacy budget of {self._policy.party}: "
-                f"{'; '.join(over)}."
-                f"{pilot}",
-                "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
-                "retraining.",
-            )
-
-
 @lru_cache(maxsize=4096)
 def exact(loss: float | str) -> Loss:
     """A published loss as the number that it is."""
@@ -341,29 +192,3 @@ def total(losses: Iterable[Loss]) -> Loss:
 def times(loss: Loss, count: int) -> Loss:
     """A loss so many times; none of an infinite one is nothing."""
     return loss if count == 1 else loss * count if count else Fraction(0)
-
-
-def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:
-    """What one value of each of a release's columns costs together, apart from all other costs."""
-    curves = {(r.column, (r.feature or "").partition("=")[2]): r.loss for r in new if r.loss}
-    return _sums((exact(curve.loss[0]), exact(curve.loss[-1])) for curve in curves.values())
-
-
-def _sums(ends: Iterable[tuple[Loss, Loss]]) -> tuple[Loss, Loss]:
-    pairs = list(ends)
-    return total(step for step, _ in pairs), total(whole for _, whole in pairs)
-
-
-def _over_models(budget: ModelBudget | None, releases: Sequence[Release]) -> list[str]:
-    if budget is None:
-        return []
-    account = account_of(releases, budget)
-    at = f" at delta {account.delta:g}" if account.delta else ""
-    return _over(f"model_budget.epsilon{at}", budget.epsilon, account.epsilon)
-
-
-def _over(name: str, cap: float | None, asked: Loss) -> list[str]:
-    if cap is None or asked <= Fraction(cap):
-        return []
-    told = "infinite" if asked == math.inf else f"{float(asked):.4f}"
-    return [f"{name} is {cap:g}, and would be {told}"]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from opboost_ops.config.policy import Policy
-from opboost_ops.privacy.accountant import Forecast
+from opboost_ops.privacy.budgets import Forecast
 
 #: Without all of them somebody who writes plans decides how much a feature costs.
 _CAPS = ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_changes")

@@ -7,7 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from opboost_ops.config.policy import FeatureRule, Policy
-from opboost_ops.privacy.accountant import Account, Forecast, accounts, forecast
+from opboost_ops.privacy.accountant import Account, accounts
+from opboost_ops.privacy.budgets import Forecast, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import LossCurve
 

@@ -7,7 +7,8 @@ from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Budget, Loss, exact, total
+from opboost_ops.privacy.accountant import Loss, exact, total
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.publication import Publisher, experiment_of

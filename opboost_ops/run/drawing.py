@@ -9,7 +9,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.draws import Asked
 from opboost_ops.privacy.pilot import still_to_come
 from opboost_ops.run.publication import Publisher, experiment_of

@@ -18,7 +18,8 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.books import Books
 from opboost_ops.mechanisms import noise as feature_noise
-from opboost_ops.privacy.accountant import Budget, Totals
+from opboost_ops.privacy.accountant import Totals
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses

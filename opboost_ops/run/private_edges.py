@@ -20,7 +20,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.consent import require_own_columns
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve

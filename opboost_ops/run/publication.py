@@ -19,7 +19,7 @@ from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, re
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.events import Release

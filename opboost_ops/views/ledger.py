@@ -16,7 +16,8 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.accountant import Account, Forecast, accounts, add, total
+from opboost_ops.privacy.accountant import Account, accounts, add, total
+from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.model_account import account_of

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from opboost_ops.display.blocks import Figure, Figures
 from opboost_ops.display.charts import KINDS, Curve, chart
-from opboost_ops.privacy.accountant import Forecast
+from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.statement import latest_curves

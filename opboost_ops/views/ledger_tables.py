@@ -17,7 +17,8 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.accountant import Account, Forecast, Loss, total
+from opboost_ops.privacy.accountant import Account, Loss, total
+from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.left_open import left_open, too_narrow

@@ -18,7 +18,8 @@ from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.privacy.accountant import accounts, forecast
+from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.budgets import forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.people import people
 from opboost_ops.run.inbox import Run

@@ -17,7 +17,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.accountant import Budget
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.draws import Asked, Draws

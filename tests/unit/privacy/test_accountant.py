@@ -11,7 +11,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import GlobalMap, LocalMap, MissingBit
 from opboost_ops.mechanisms.bits import BIT
-from opboost_ops.privacy.accountant import Budget, accounts, forecast, totals
+from opboost_ops.privacy.accountant import accounts, totals
+from opboost_ops.privacy.budgets import Budget, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.worst import Worst

@@ -8,7 +8,8 @@ import pytest
 from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.policy import AllFeatures, Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import Budget, totals
+from opboost_ops.privacy.accountant import totals
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.pilot import still_to_come, uncapped
 from tests.federation import Workspace
 from tests.unit.privacy.test_accountant import AGE, STEP, release

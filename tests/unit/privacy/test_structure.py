@@ -9,7 +9,8 @@ import pytest
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import Budget, accounts, totals
+from opboost_ops.privacy.accountant import accounts, totals
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.structure import Structure
 
