@@ -110,13 +110,20 @@ def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
     Args:
         connection: To the database.
     """
-    first: dict[UUID, int] = {}
-    named: dict[UUID, tuple[int, str]] = {}
-    found: dict[UUID, Account] = {}
-    for row in connection.execute(sa.select(_TOTALS).order_by(_TOTALS.c.last)):
-        column = UUID(row.column)
-        account = found.setdefault(column, Account(""))
-        feature, _, bit = row.feature.partition("=")
+    rows: list[Any] = [
+        *connection.execute(sa.select(_TOTALS)),
+        *connection.execute(sa.select(_STRUCTURES)),
+    ]
+    ordered = sorted(rows, key=lambda row: row.first)
+    found = {UUID(row.column): Account("") for row in ordered}
+    # The last entry says what a column is called now, and which of its keys is the present one.
+    for row in sorted(rows, key=lambda row: row.last):
+        account = found[UUID(row.column)]
+        account.feature, _, bit = row.feature.partition("=")
+        if "cells" not in row._fields:
+            span = json.loads(row.span)
+            account.structure.add(json.loads(row.edges), tuple(span) if span else None, row.exactly)
+            continue
         account.keys[bit, row.cells] = Key(
             bit=bit,
             cells=row.cells,
@@ -129,18 +136,7 @@ def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
             inputs=row.inputs,
             loss=curve_of(row.loss),
         )
-        first[column] = min(row.first, first.get(column, row.first))
-        named[column] = max((row.last, feature), named.get(column, (0, "")))
-    for row in connection.execute(sa.select(_STRUCTURES)):
-        column = UUID(row.column)
-        account = found.setdefault(column, Account(""))
-        span = json.loads(row.span)
-        account.structure.add(json.loads(row.edges), tuple(span) if span else None, row.exactly)
-        first[column] = min(row.first, first.get(column, row.first))
-        named[column] = max((row.last, row.feature), named.get(column, (0, "")))
-    for column, (_, feature) in named.items():
-        found[column].feature = feature
-    return {column: found[column] for column in sorted(found, key=first.__getitem__)}
+    return found
 
 
 def worst_of(connection: sa.Connection, column: UUID, cells: str) -> Worst:
