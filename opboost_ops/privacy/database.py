@@ -96,6 +96,7 @@ class Database:
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
         if version > VERSION:
+            self.close()
             raise ConfigError(
                 f"The ledger's database has version {version}, which a newer release wrote; this "
                 f"release knows version {VERSION}.",
