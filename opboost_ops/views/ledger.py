@@ -127,6 +127,7 @@ class LedgerView:
         entries: All of it, oldest first.
         waiting: Entries that are charged, and of which it is not known that they were published.
         policy: The party's.
+        accounts: What each column has cost by these entries; added up when absent.
 
     Attributes:
         entries: As given.
@@ -135,15 +136,22 @@ class LedgerView:
     """
 
     def __init__(
-        self, entries: Sequence[Dated], waiting: Sequence[Release], policy: Policy
+        self,
+        entries: Sequence[Dated],
+        waiting: Sequence[Release],
+        policy: Policy,
+        accounts: Mapping[UUID, Account] | None = None,
     ) -> None:
         self.entries = entries
         self.waiting = waiting
         self.policy = policy
+        self._accounts = accounts
 
     @cached_property
     def accounts(self) -> Mapping[UUID, Account]:
         """What each column has cost."""
+        if self._accounts is not None:
+            return self._accounts
         return accounts(line for _, line in self.entries)
 
     @cached_property
@@ -156,7 +164,9 @@ class LedgerView:
         """The columns by federation; a federation without released columns has none."""
         found: dict[str, set[UUID]] = defaultdict(set)
         for _, line in self.entries:
-            found[line.federation].update({line.column} - {None})  # type: ignore[arg-type]
+            columns = found[line.federation]
+            if line.column is not None:
+                columns.add(line.column)
         return found
 
     def of(self, federations: Collection[str]) -> dict[UUID, Forecast]:
@@ -214,4 +224,5 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
         policy: Its policy.
     """
     with open_books(site) as books:
-        return LedgerView(books.ledger.dated(), books.ledger.uncommitted(), policy)
+        ledger = books.ledger
+        return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.totals().accounts)
