@@ -86,7 +86,7 @@ class Books:
         there = self.cells.is_whole if verify else self.cells.is_there
         return [
             LostState(column, f"{account.feature}={key.bit}" if key.bit else account.feature, key)
-            for column, account in self.ledger.totals().accounts.items()
+            for column, account in self.ledger.accounts().items()
             for key in account.keys.values()
             if not has_no_cells(key.cells) and not there(column, key.cells)
         ]

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.accountant import Totals
+from opboost_ops.privacy.accountant import Account, Totals
 from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
@@ -114,8 +114,13 @@ class Ledger:
             before = _totals(connection)
         rule(before, releases)
 
+    def accounts(self) -> dict[UUID, Account]:
+        """What each column has cost."""
+        with self._database.reading() as connection:
+            return accounts_of(connection)
+
     def totals(self) -> Totals:
-        """What all releases have come to, by column."""
+        """The same, and the entries of private models."""
         with self._database.reading() as connection:
             return _totals(connection)
 

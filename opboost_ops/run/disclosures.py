@@ -149,7 +149,7 @@ def renewal(site: Site) -> str:
         site: The party's.
     """
     with open_books(site) as books:
-        found = books.ledger.totals().accounts
+        found = books.ledger.accounts()
     told: list[str] = []
     sums: list[Loss] = [Fraction(0), Fraction(0)]
     for account in found.values():

@@ -272,7 +272,7 @@ def _begin_anew(books: Books, policy: Policy) -> int:
 
 def _begin_routes_anew(books: Books) -> int:
     """Begin lost states of routed answers again; these have no loss that could be charged."""
-    accounts = books.ledger.totals().accounts
+    accounts = books.ledger.accounts()
     charged = {(column, key.cells) for column in accounts for key in accounts[column].keys.values()}
     lost = [
         place

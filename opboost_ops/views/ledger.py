@@ -225,4 +225,4 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
     """
     with open_books(site) as books:
         ledger = books.ledger
-        return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.totals().accounts)
+        return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.accounts())

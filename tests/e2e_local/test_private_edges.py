@@ -41,7 +41,7 @@ def spent(workspace: Workspace) -> tuple[float, int]:
     """What the column's account says, and how many entries of edges there are."""
     uuid = workspace.declared.parties["bank"].features["income"].uuid
     with books_of(workspace, "bank") as books:
-        account = books.ledger.totals().accounts.get(uuid)
+        account = books.ledger.accounts().get(uuid)
         lines = [line for line in books.ledger.releases() if line.kind == "edges"]
     return (0.0 if account is None else float(account.step)), len(lines)
 
@@ -219,7 +219,7 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     site = load_site(tmp_path / "bank" / "site.yaml")
     policy = load_policy(tmp_path / "bank" / "policy.yaml")
     with open_books(site) as books:
-        accounts = books.ledger.totals().accounts.values()
+        accounts = books.ledger.accounts().values()
     assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
     # The policy that init wrote has room for them beside two values of a person.
     rule = policy.features["income"]

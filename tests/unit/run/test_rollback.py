@@ -42,7 +42,7 @@ def put_back(now: Workspace, before: Path, names: tuple[str, ...]) -> None:
 
 def charged(workspace: Workspace) -> dict[str, float]:
     with books_of(workspace, PARTY) as books:
-        found = books.ledger.totals().accounts.values()
+        found = books.ledger.accounts().values()
     return {account.feature: float(account.whole) for account in found}
 
 
