@@ -85,7 +85,7 @@ class Drill:
         self._client = rig.client()
         self._durations: dict[tuple[str, str], float] = {}
         self._kinds: set[str] = set()
-        self._books: dict[str, Any] = {}
+        self._costs: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
 
     def warm(self) -> None:
@@ -106,7 +106,7 @@ class Drill:
                     self._durations[party, stage] = float(task["duration"] or 0.0) / len(chain)
             self._kinds = self._published(name, run)
             self._versions[name] = self._models(name)[0]
-        self._books = {party: self._charged(party) for party in PARTIES}
+        self._costs = {party: self._charged(party) for party in PARTIES}
 
     def strike(self, kills: int) -> Iterator[Blow]:
         """Kill so often, a federation beside the other, each in a run of its own.
@@ -132,8 +132,8 @@ class Drill:
                 state = self.ended(name, run)
                 found[name] = (state, time.monotonic() - at, run)
                 (self._folder / f"{name}.json").unlink()
-            # The books are the parties', across their federations: looked at after each wave.
-            amiss = self.wrong_books()
+            # A party has one state for all its federations: it is checked after each wave.
+            amiss = self.wrong_state()
             for name, (state, seconds, run) in found.items():
                 yield self._blow(name, orders[name], state, seconds, run, amiss)
 
@@ -165,9 +165,9 @@ class Drill:
         """
         return self._wrong_store(name, run) + self._wrong_models(name)
 
-    def wrong_books(self) -> list[str]:
+    def wrong_state(self) -> list[str]:
         """What is wrong with the parties' ledgers and audit logs; nothing, if all is well."""
-        return [problem for party in self._books for problem in self._wrong_books(party)]
+        return [problem for party in self._costs for problem in self._wrong_state(party)]
 
     def _order(self, name: str, number: int) -> dict[str, Any]:
         federation = self._federations[name]
@@ -258,14 +258,14 @@ class Drill:
             for line in told["columns"]
         ]
 
-    def _wrong_books(self, party: str) -> list[str]:
+    def _wrong_state(self, party: str) -> list[str]:
         problems = []
-        if self._charged(party) != self._books[party]:
+        if self._charged(party) != self._costs[party]:
             problems.append(f"the ledger of {party} charged something twice")
         try:
             self._rig.opboost(party, "ledger", "check")
         except CalledProcessError as error:
-            problems.append(f"the books of {party}: {error.stderr}")
+            problems.append(f"the state of {party}: {error.stderr}")
         return problems
 
 

@@ -1,7 +1,7 @@
-"""What happens when things die: real workers, servers, disks and clocks, in the middle of runs.
+"""Failure handling: real workers, servers, disks and clocks fail in the middle of runs.
 
-Afterwards a run has ended right or can be cleared, nothing half was accepted, ledgers have charged
-once, and the champion is whole.
+Afterwards a run has succeeded or can be cleared, nothing incomplete was accepted, ledgers have
+charged once, and the champion is intact.
 """
 
 import os
@@ -53,13 +53,13 @@ class Faults:
         raise AssertionError(f"{until} has no {what}")
 
     def all_is_well(self, federation: str, run: str) -> None:
-        """The run ends right, and nothing is amiss."""
+        """The run succeeds, and nothing is wrong afterwards."""
         assert self.drill.ended(federation, run) == "success", self.failures(federation, run)
         assert self.drill.wrong_run(federation, run) == []
-        assert self.drill.wrong_books() == []
+        assert self.drill.wrong_state() == []
 
     def failures(self, federation: str, run: str) -> list[tuple[str, str]]:
-        """What the tasks of a run failed of, by the logs of their parties."""
+        """Why the tasks of a run failed, by the logs of their parties."""
         found = []
         for task in self.client.tasks(f"{federation}_train", run):
             if task["state"] == "failed":
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
     home = faults.rig.home("bank")
     for name in ("before", "after"):
         (tmp_path / name).mkdir()
-    # A home without its memories would be refused: books that went back.
+    # With an empty home the run would be refused, as one whose state was rolled back.
     with small_disk(home / "home", tmp_path):
         run = faults.begin("credit_scoring", "bank_release.check_table", "end_date")
         filler = home / "home" / "filler"
