@@ -12,7 +12,7 @@ nobody consents by a restore.
 
 import datetime
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,18 +34,14 @@ from opboost_ops.backup.present import Present, look, not_in_backup, require_mea
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
-from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.books import Books
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.migrations import copy_file
-from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms import noise
-from opboost_ops.mechanisms.noise import read_secret
-from opboost_ops.privacy.agreements import AgreementRecords
-from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import VERSION, Database, now
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
+from opboost_ops.run.taking_part import stopped
 
 
 @dataclass(frozen=True)
@@ -230,46 +226,32 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
                 places.aside.append(f"the tables ..._{places.table_end}")
             for name in table_names():
                 replace_rows(connection, name, _lines(places.rows / f"{name}.jsonl"))
-            if Audit(database).verify() != (contents.entries, contents.head):
+            books = Books.of(site, database)
+            if books.audit.verify() != (contents.entries, contents.head):
                 raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
             places.swap()
-            _stay_forgotten(site, database, present.forgotten)
-            _stay_withdrawn(site, database, present)
-            _stay_pinned(database, present)
+            _carry_over(books, site, present)
     finally:
         database.close()
 
 
-def _stay_forgotten(site: Site, database: Database, entries: Iterable[tuple[str, str]]) -> None:
-    forgotten = Forgotten(database)
-    if set(entries) - forgotten.read().entries:
-        forgotten.merge(entries)
-        key = read_secret(site.cells_key) if site.cells_key is not None else None
-        Cells(site.cells, database, key=key).forget(forgotten.read().hashes())
-
-
-def _stay_withdrawn(site: Site, database: Database, present: Present) -> None:
-    """Nobody consents by a restore: what was withdrawn or stopped since stays so."""
-    records, audit = AgreementRecords(database, site.party), Audit(database)
-    at = now()
-    for made in records.read().agreements:
+def _carry_over(books: Books, site: Site, present: Present) -> None:
+    """Nobody consents by a restore: who was forgotten since, and what was withdrawn, stays so."""
+    if present.forgotten - books.forgotten.read().entries:
+        books.forgotten.merge(present.forgotten)
+        books.cells.forget(books.forgotten.read().hashes())
+    kept = "kept through a restore"
+    for made in books.agreements.read().agreements:
         if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
-            records.withdraw(frozenset({made.number}), at)
+            books.agreements.withdraw(frozenset({made.number}), now())
             place = f"{made.federation}/agreement/{made.number}"
-            audit.add("withdrawn", place, site.party, made.digest, "kept through a restore")
-    entries = audit.of("stopped", "resumed")
+            books.audit.add("withdrawn", place, site.party, made.digest, kept)
     for federation in sorted(present.stopped):
-        of = [entry for entry in entries if entry.place.partition("/")[0] == federation]
-        if not of or of[-1].action != "stopped":
-            place = f"{federation}/home/act"
-            audit.add("stopped", place, site.party, detail="kept through a restore")
-
-
-def _stay_pinned(database: Database, present: Present) -> None:
-    """A backup of before the first run unpins no store."""
-    stores = PinnedStores(database)
-    for federation in present.stores.keys() - stores.pins().keys():
-        stores.pin(federation, present.stores[federation])
+        if stopped(books, federation) is None:
+            books.audit.add("stopped", f"{federation}/home/act", site.party, detail=kept)
+    # A backup of before the first run unpins no store.
+    for federation in present.stores.keys() - books.stores.pins().keys():
+        books.stores.pin(federation, present.stores[federation])
 
 
 def _lines(path: Path) -> Iterator[bytes]:

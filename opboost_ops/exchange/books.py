@@ -77,6 +77,30 @@ class Books:
     forgotten: Forgotten
     stores: PinnedStores
 
+    @classmethod
+    def of(cls, site: Site, database: Database) -> "Books":
+        """A party's state in an open database, whose version is not looked at.
+
+        Args:
+            site: The party's.
+            database: Its database.
+        """
+        key = read_secret(site.cells_key) if site.cells_key is not None else None
+        cells = Cells(site.cells, database, Scratch(site.home, site.block_rows), key)
+        return cls(
+            Ledger(database),
+            cells,
+            Audit(database),
+            Sessions(database),
+            database,
+            Draws(database, cells),
+            Checkpoints(database),
+            Asked(database),
+            AgreementRecords(database, site.party),
+            Forgotten(database),
+            PinnedStores(database),
+        )
+
     def lost_states(self, *, verify: bool = False) -> list[LostState]:
         """What has drawn under a noise key whose cell state is not there any more.
 
@@ -119,23 +143,10 @@ def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
     try:
         if not fresh and database.is_empty():
             require_never_begun(site)
-        key = read_secret(site.cells_key) if site.cells_key is not None else None
-        cells = Cells(site.cells, database, Scratch(site.home, site.block_rows), key)
-        upgrade(database, cells, site)
+        books = Books.of(site, database)
+        upgrade(database, books.cells, site)
         _require_one_database(site, database.identity(site.party), fresh)
-        yield Books(
-            Ledger(database),
-            cells,
-            Audit(database),
-            Sessions(database),
-            database,
-            Draws(database, cells),
-            Checkpoints(database),
-            Asked(database),
-            AgreementRecords(database, site.party),
-            Forgotten(database),
-            PinnedStores(database),
-        )
+        yield books
     finally:
         database.close()
 
