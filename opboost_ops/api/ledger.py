@@ -46,7 +46,7 @@ def ledger(site: str | Path) -> Statement:
     folder = Path(site)
     declared, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
     with open_books(declared) as books:
-        releases = books.ledger.releases()
+        releases, accounts = books.ledger.releases(), books.ledger.accounts()
     words = statement.protections(releases)
     columns = [
         {
@@ -58,7 +58,7 @@ def ledger(site: str | Path) -> Statement:
             "loss_whole": float(found.account.whole),
             "retrainings_left": found.retrainings,
         }
-        for uuid, found in statement.forecasts(releases, policy).items()
+        for uuid, found in statement.forecasts(accounts, policy).items()
     ]
     exact = [asdict(line) for line in statement.exact_lines(releases)]
     return Statement(

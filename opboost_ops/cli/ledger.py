@@ -51,10 +51,10 @@ def show(
     one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     with open_books(declared) as books:
-        releases = books.ledger.releases()
+        releases, accounts = books.ledger.releases(), books.ledger.accounts()
         inside = of_people(releases, books.cells) if people else None
     held = last_held(declared) if people else []
-    forecasts = statement.forecasts(releases, policy)
+    forecasts = statement.forecasts(accounts, policy)
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
     budget = policy.model_budget

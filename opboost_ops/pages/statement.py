@@ -36,7 +36,7 @@ from opboost_ops.pages.deployment import Query, federations, guarded, has_books,
 from opboost_ops.pages.period import Period, asked_for
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.statement import forecasts_of
+from opboost_ops.privacy.statement import forecasts
 from opboost_ops.views.audit_log import LogRead, log_of
 from opboost_ops.views.ledger import LedgerView, ledger_of, left_of, sums_of
 from opboost_ops.views.ledger_tables import exact_table, left_cell
@@ -193,8 +193,8 @@ def _party(party: str, found: Federation) -> list[Block]:
     until = view.before(found.period.end)
     then, now = sums_of(view.before(found.period.begin)), sums_of(until)
     mine = view.columns.get(found.name, set())
-    forecasts = [one for uuid, one in forecasts_of(until, policy).items() if uuid in mine]
-    left = left_of(forecasts, [one for one in view.entries if one[0] < found.period.end])
+    own = [one for uuid, one in forecasts(until, policy).items() if uuid in mine]
+    left = left_of(own, [one for one in view.entries if one[0] < found.period.end])
     found.costs.append(
         (
             Cell(party, href=f"ledger?party={party}"),
@@ -317,7 +317,7 @@ def _columns(
 ) -> Table:
     then, mine = view.before(period.begin), accounts(line for _, line in inside)
     rows = []
-    for uuid, found in forecasts_of(view.before(period.end), view.policy).items():
+    for uuid, found in forecasts(view.before(period.end), view.policy).items():
         account, old = found.account, then.get(uuid)
         rows.append(
             (

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from opboost_ops.config.policy import FeatureRule, Policy
-from opboost_ops.privacy.accountant import Account, accounts
+from opboost_ops.privacy.accountant import Account
 from opboost_ops.privacy.budgets import Forecast, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import LossCurve
@@ -53,21 +53,11 @@ def protections(releases: Sequence[Release]) -> dict[UUID, str]:
     return {uuid: curves[""].mechanism for uuid, curves in latest.items() if "" in curves}
 
 
-def forecasts(releases: Sequence[Release], policy: Policy) -> dict[UUID, Forecast]:
+def forecasts(found: Mapping[UUID, Account], policy: Policy) -> dict[UUID, Forecast]:
     """What is left of each column's budgets.
 
     Args:
-        releases: Of one party, oldest first.
-        policy: The party's.
-    """
-    return forecasts_of(accounts(releases), policy)
-
-
-def forecasts_of(found: Mapping[UUID, Account], policy: Policy) -> dict[UUID, Forecast]:
-    """The same of what the columns have cost.
-
-    Args:
-        found: By column.
+        found: What the columns have cost.
         policy: The party's.
     """
     return {

@@ -46,7 +46,7 @@ def retrainings_left(party: Publisher, federation: Federation) -> int | None:
     """
     mine = {feature.uuid for feature in federation.parties[party.name].features.values()}
     with open_books(party.site) as books:
-        found = forecasts(books.ledger.releases(), party.policy)
+        found = forecasts(books.ledger.accounts(), party.policy)
     left = [
         one.retrainings
         for column, one in found.items()

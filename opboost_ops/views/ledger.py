@@ -21,7 +21,7 @@ from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.model_account import account_of
-from opboost_ops.privacy.statement import forecasts_of
+from opboost_ops.privacy.statement import forecasts
 
 #: Fewer retrainings left than this are a warning, everywhere: a week of nights.
 FEW = 7
@@ -157,7 +157,7 @@ class LedgerView:
     @cached_property
     def forecasts(self) -> Mapping[UUID, Forecast]:
         """What is left of each column's budgets."""
-        return forecasts_of(self.accounts, self.policy)
+        return forecasts(self.accounts, self.policy)
 
     @cached_property
     def columns(self) -> Mapping[str, set[UUID]]:

@@ -177,7 +177,7 @@ def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Work
     )
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
     with open_books(load_site(workspace.folder / "bank" / "site.yaml")) as books:
-        found = forecasts(books.ledger.releases(), policy)
+        found = forecasts(books.ledger.accounts(), policy)
     pinned = policy.features["wage"].uuid
     assert pinned is not None
     assert found[pinned].rule.budget_1 == 7.5
