@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
 from opboost_ops.exchange.books import open_books
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy import ledger
+from opboost_ops.privacy import ledger, ledger_totals
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN
 
@@ -73,13 +73,15 @@ def _books(folder: Path, nights: int, lines: int | None) -> None:
             entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
         releases = [r.model_dump(mode="json") for r in books.ledger.releases()]
         with books.database.writing() as connection:
-            for table in (audit._AUDIT, ledger._RELEASES, ledger._COMMITS):
+            tables = (ledger._RELEASES, ledger._COMMITS, ledger_totals._TOTALS)
+            for table in (audit._AUDIT, *tables, ledger_totals._STRUCTURES):
                 connection.execute(sa.delete(table))
             told = list(_lines(releases, nights))[:lines]
             connection.execute(sa.insert(ledger._RELEASES), told)
             commits = {line["artifact"]: line["recorded_at"] for line in told}
             rows = [{"artifact": a, "committed_at": at} for a, at in commits.items()]
             connection.execute(sa.insert(ledger._COMMITS), rows)
+            ledger_totals.add_up(connection, ledger.lines_after(connection, 0))
             connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
 
 
