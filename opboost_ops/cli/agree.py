@@ -204,8 +204,8 @@ def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
     from opboost_ops.views.queries import queries
 
     with open_books(mine) as books:
-        lines = books.ledger.lines()
-    print_blocks(queries(mine, policy.alignment, lines, (federation,)), wide())
+        entries = books.ledger.dated()
+    print_blocks(queries(mine, policy.alignment, entries, (federation,)), wide())
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:

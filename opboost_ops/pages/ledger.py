@@ -60,7 +60,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
-    blocks += queries(site, policy.alignment, view.lines, wanted)
+    blocks += queries(site, policy.alignment, view.entries, wanted)
     blocks += _agreed(site, wanted)
     blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     lists = (ledger_tables.exact_table(shown), entries(shown, query, view))

@@ -285,7 +285,7 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
         _facts(period, view, inside, log),
         _columns(period, view, inside, preamble),
         _exact(inside, preamble),
-        *queries(site, policy.alignment, view.lines, view.columns),
+        *queries(site, policy.alignment, view.entries, view.columns),
         _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
         *guarded(lambda: [agreements_table(site, query)]),
     ]

@@ -1,26 +1,26 @@
 """How many people label holders have asked about: each was a guess of who is in the table."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from opboost_ops.config.policy import AlignmentRules
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Note
 from opboost_ops.exchange.books import open_books
-from opboost_ops.privacy.lines import Lines
+from opboost_ops.privacy.ledger import Dated
 
 
 def queries(
-    site: Site, rules: AlignmentRules, lines: Lines, federations: Collection[str]
+    site: Site, rules: AlignmentRules, entries: Iterable[Dated], federations: Collection[str]
 ) -> list[Block]:
     """How many guesses have been possible so far, beside their caps; empty where nobody asked.
 
     Args:
         site: The party's.
         rules: Its policy's.
-        lines: All of its ledger.
+        entries: All of its ledger.
         federations: Names of those that are shown.
     """
-    answers = [release for _, release in lines.of_forms(lambda line: line.kind == "psi_answer")]
+    answers = [release for _, release in entries if release.kind == "psi_answer"]
     with open_books(site) as books:
         found = books.asked.answered(answers)
     said = tuple(
