@@ -49,6 +49,7 @@ class TwoParties:
         classes: How many classes.
         train: How many rows are training rows; they come first.
         label: All labels, numbers or class indices.
+        order: Positions of all rows in the tables, training rows first.
         own: Party A's columns, by name.
         maps: How each of party B's columns is laid on the domain.
     """
@@ -64,6 +65,7 @@ class TwoParties:
         keys = noise.person_keys(self._secret, ids, "string")
         held = _held_out(own, dataset.holdout, keys, held_out)
         order = np.concatenate([np.flatnonzero(~held), np.flatnonzero(held)])
+        self.order = order
         self._keys, self.train = keys[order], int((~held).sum())
         label = Label.model_validate(dataset.label)
         rows = own[order]

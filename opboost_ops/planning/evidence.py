@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
+from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.parts import folds
+from opboost_ops.boosting.tuning import FOLDS, predicted
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.planning.earlier_runs import evidence_from, piloted
 from opboost_ops.planning.files import public_numbers, public_rows, require_weights
@@ -17,7 +22,7 @@ from opboost_ops.privacy.accountant import exact, total
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.planner import Caps
-from opboost_ops.stages.assemble import encode_label
+from opboost_ops.stages.assemble import encode_label, own_columns
 
 #: Said with what a pilot proposes: it is no more made of released values alone.
 LABELS = (
@@ -162,4 +167,43 @@ def _of_sample(declared: Federation, party: str, sample: Path, names: list[str])
     )
     if not np.ptp(target) > 0:
         raise ContractError(f"The label of {sample.name} is the same in all rows.")
-    return sampled(names, codes, target, len(classes), domain.size)
+    known = _known(declared, names, frame.filter(whole), target, len(classes))
+    return sampled(names, codes, target, len(classes), domain.size, known)
+
+
+def _known(
+    declared: Federation, names: list[str], rows: pl.DataFrame, target: np.ndarray, classes: int
+) -> np.ndarray | None:
+    """What the label holder's own columns in a sample predict; None where it has none of them.
+
+    Shape (n,), of two classes (n, 2), of more (n, classes); by models of other rows.
+    """
+    owner = declared.parties[declared.label_holder]
+    assert owner.label is not None
+    features = {
+        name: feature
+        for name, feature in owner.features.items()
+        if name in rows.columns and name not in names
+    }
+    if not features:
+        return None
+    federation = declared.model_copy(
+        update={"parties": {declared.label_holder: owner.model_copy(update={"features": features})}}
+    )
+    full = {name: f"{declared.label_holder}.{name}" for name in features}
+    nominal = [full[name] for name, feature in features.items() if feature.type == "nominal"]
+    categories = {
+        full[name]: rows.get_column(name).cast(pl.String).drop_nulls().unique().sort().to_list()
+        for name in features
+        if full[name] in nominal
+    }
+    columns = own_columns(federation, rows, categories)
+    matrix = np.asfortranarray(np.column_stack([*columns.values()]))
+    frame = Frame(tuple(columns), matrix, tuple(nominal), ())
+    usual = LightGBMTraining()
+    parameters = Parameters(
+        owner.label.task, classes, usual.trees, usual.learning_rate, usual.depth, seed=0
+    )
+    part = folds(target, FOLDS, 0, "what own columns say")
+    found = predicted(frame, target, parameters, part)
+    return np.column_stack([1 - found, found]) if owner.label.task == "binary" else found

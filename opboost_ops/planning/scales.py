@@ -61,15 +61,20 @@ def scales_of(
     Args:
         federation: As declared.
         party: The feature holder.
-        samples: Public raw values by feature; then of all numbers, otherwise of those with edges.
+        samples: Public raw values by feature; then of all numbers with more than two values,
+            otherwise of those with edges.
     """
     return {
         name: compare_scales(federation, party, name, (samples or {}).get(name))
         for name, feature in federation.parties[party].features.items()
         if feature.type == "numeric"
-        and feature.bounds not in (None, (0.0, 1.0))
+        and feature.bounds is not None
         and feature.mechanism is not None
-        and (samples is not None or isinstance(feature.scale, Edges))
+        and (
+            isinstance(feature.scale, Edges)
+            if samples is None
+            else len(np.unique(samples.get(name, ()))) > 2
+        )
     }
 
 

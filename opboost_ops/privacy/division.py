@@ -72,7 +72,12 @@ class Division:
 
 
 def sampled(
-    names: Sequence[str], codes: np.ndarray, label: np.ndarray, classes: int, size: int
+    names: Sequence[str],
+    codes: np.ndarray,
+    label: np.ndarray,
+    classes: int,
+    size: int,
+    known: np.ndarray | None = None,
 ) -> Evidence:
     """Evidence of a public sample.
 
@@ -82,16 +87,22 @@ def sampled(
         label: Numbers or class indices, shape (n,).
         classes: How many classes; 0 of a number.
         size: |D|.
+        known: What the label holder's own columns predict of the label, shape (n,) or (n, classes):
+            then columns are judged by what they say of the rest.
     """
-    targets = [label == c for c in range(classes)] if classes else [label]
+    targets = [(label == c).astype(float) for c in range(classes)] if classes else [label]
+    if known is not None:
+        targets = [
+            target - of for target, of in zip(targets, known.reshape(len(label), -1).T, strict=True)
+        ]
     marginals = np.array([np.bincount(column, minlength=size) for column in codes.T], dtype=float)
     means = np.empty((len(targets), len(names), size))
     for t, target in enumerate(targets):
-        off = target.astype(float) - target.mean()
+        off = target - target.mean()
         for j, column in enumerate(codes.T):
             sums = np.bincount(column, off, minlength=size)
             means[t, j] = sums / (marginals[j] + _PRIOR_ROWS)
-    whole = np.array([target.astype(float).var() for target in targets])
+    whole = np.array([target.var() for target in targets])
     return Evidence(tuple(names), marginals, means, whole, codes)
 
 
