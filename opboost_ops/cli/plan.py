@@ -179,9 +179,11 @@ def _show_proposal(proposal: "Proposal") -> None:
         kept = "over its cap" if line["over_policy"] else "keeps its caps"
         table.add_row(line["name"], f"{line['share']:.0%}", *losses, kept)
     console.print(table)
+    left = " that the label holder's own columns leave" if result["beyond_own"] else ""
     print(
-        f"Of the label's variance these keep {result['kept']:.3f}; divided evenly over all columns "
-        f"{result['kept_evenly']:.3f}; without protection {result['kept_unprotected']:.3f}."
+        f"Of the label's variance{left} these keep {result['kept']:.3f}; divided evenly over all "
+        f"columns {result['kept_evenly']:.3f}; without protection "
+        f"{result['kept_unprotected']:.3f}."
     )
     if result["left_out"]:
         print(f"Not released: {', '.join(result['left_out'])}.")

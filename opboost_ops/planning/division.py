@@ -30,7 +30,8 @@ class Proposal:
     Attributes:
         details: As `opboost plan --json` prints it: ``columns`` with ``name``, ``share``,
             ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; ``scales`` other than
-            declared; the ``total``; and what it keeps of the label's variance, ``kept``,
+            declared; the ``total``; whether columns are judged ``beyond_own`` columns of the label
+            holder; and what it keeps of the label's variance, ``kept``,
             ``kept_evenly`` and ``kept_unprotected``.
         picture: An HTML page.
     """
@@ -131,6 +132,7 @@ def divide(
         "scales": chosen,
         "reach": request.reach,
         "says": CHOSEN,
+        "beyond_own": given.beyond_own,
         **given.pilot,
     }
     return Proposal(result, picture)

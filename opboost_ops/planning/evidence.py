@@ -70,6 +70,7 @@ class Basis:
         out: Where picture and channels go.
         federation: Whose domain and features they are.
         pilot: What is told of a pilot; nothing without one.
+        beyond_own: Whether columns are judged by what the label holder's own columns leave.
     """
 
     by: str
@@ -79,6 +80,7 @@ class Basis:
     out: Path
     federation: Federation
     pilot: Mapping[str, Any]
+    beyond_own: bool = False
 
 
 def evidence_for(file: Path, declared: Federation, party: str, request: Request) -> Basis:
@@ -112,9 +114,11 @@ def evidence_for(file: Path, declared: Federation, party: str, request: Request)
         lead = "Proposed by declared importances, of columns that say unrelated things."
         return Basis("declared importances", lead, evidence, total, out, declared, {})
     assert request.sample is not None
-    evidence = _of_sample(declared, party, request.sample, names)
+    evidence, beyond = _of_sample(declared, party, request.sample, names)
     lead = f"Proposed by the public sample {request.sample.name}."
-    return Basis("public sample", lead, evidence, total, out, declared, {})
+    if beyond:
+        lead += " Columns are judged by what the label holder's own columns in it do not say."
+    return Basis("public sample", lead, evidence, total, out, declared, {}, beyond)
 
 
 def _names(declared: Federation, party: str) -> list[str]:
@@ -141,8 +145,10 @@ def _of_pilot(file: Path, declared: Federation, party: str, request: Request, ru
     return Basis("a pilot", lead, evidence, caps, request.out or found.folder, planned, told)
 
 
-def _of_sample(declared: Federation, party: str, sample: Path, names: list[str]) -> Evidence:
-
+def _of_sample(
+    declared: Federation, party: str, sample: Path, names: list[str]
+) -> tuple[Evidence, bool]:
+    """Evidence of a sample, and whether it is of what the label holder's own columns leave."""
     frame = public_rows(sample)
     label = declared.parties[declared.label_holder].label
     assert label is not None
@@ -168,7 +174,8 @@ def _of_sample(declared: Federation, party: str, sample: Path, names: list[str])
     if not np.ptp(target) > 0:
         raise ContractError(f"The label of {sample.name} is the same in all rows.")
     known = _known(declared, names, frame.filter(whole), target, len(classes))
-    return sampled(names, codes, target, len(classes), domain.size, known)
+    found = sampled(names, codes, target, len(classes), domain.size, known)
+    return found, known is not None
 
 
 def _known(

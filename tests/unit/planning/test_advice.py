@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
+from opboost_ops import api
+from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.privacy.loss import end_losses
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
@@ -74,3 +78,47 @@ def test_a_ranking_is_written_and_never_by_the_own_table(
     for feature in workspace.declared.parties["bank"].features.values():
         if feature.type == "numeric" and feature.mechanism is not None:
             assert end_losses(feature.mechanism.channel(domain))[0] <= 0.5
+
+
+def test_columns_are_judged_by_what_own_columns_leave(tmp_path: Path) -> None:
+    """A column that says what the label holder knows already says nothing."""
+    random = np.random.default_rng(4)
+    own, fresh = random.random(600), random.random(600)
+    table = pl.DataFrame(
+        {"id": [f"p{i:03d}" for i in range(600)], "own": own, "y": 3 * own + fresh,
+         "same": np.clip(own + random.normal(0, 0.02, 600), 0, 1), "fresh": fresh}
+    )  # fmt: skip
+    tables = {"a": table.select("id", "own", "y"), "b": table.select("id", "same", "fresh")}
+    features: dict[str, Any] = {"a": {"own": {}}}
+    features["b"] = {name: {"bounds": [0, 1]} for name in ("same", "fresh")}
+    label = {"column": "y", "task": "regression"}
+    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10), "")
+    workspace = Workspace.write(tmp_path / "fed", made)
+    best = {}
+    for name, columns in (("whole", table.columns), ("theirs", ["id", "y", "same", "fresh"])):
+        sample = tmp_path / f"{name}.parquet"
+        table.select(columns).write_parquet(sample)
+        proposal = api.divide(
+            workspace.file, "b", sample=sample, total_loss_1=1.0, out=tmp_path / name
+        )
+        best[name] = proposal.details["columns"][0]["name"]
+    assert best == {"whole": "fresh", "theirs": "same"}
+
+
+def test_a_number_between_0_and_1_may_lie_on_other_cells(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    table = pl.DataFrame(
+        {"id": [f"p{i:03d}" for i in range(600)], "share": random.random(600) ** 8,
+         "flag": random.integers(0, 2, 600)}
+    ).with_columns(y=pl.col("share") + pl.col("flag"))  # fmt: skip
+    tables = {"a": table.select("id", "y"), "b": table.select("id", "share", "flag")}
+    features: dict[str, Any] = {"a": {}, "b": {"share": {"bounds": [0, 1]}}}
+    features["b"]["flag"] = {"type": "boolean"}
+    label = {"column": "y", "task": "regression"}
+    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10), "")
+    workspace = Workspace.write(tmp_path / "fed", made)
+    sample = tmp_path / "sample.parquet"
+    table.write_parquet(sample)
+    api.plan(workspace.file, "b", sample=sample, max_loss_1=0.5, write=True)
+    scales = {n: f.scale for n, f in workspace.declared.parties["b"].features.items()}
+    assert scales["flag"] == "linear" != scales["share"]
