@@ -57,12 +57,11 @@ def on_dag_run_success(dag_run: Any) -> None:
         if act == "stop":
             _stop(session, dag_run, dags)
         else:
-            before = _acts(session, dag_run)
-            _set_paused(session, to_unpause([*before, ("resume", _party(dag_run), [])]), False)
+            _set_paused(session, to_unpause(_acts(session, dag_run)), False)
 
 
 def to_unpause(acts: Iterable[tuple[str, str, Sequence[str]]]) -> list[str]:
-    """The DAGs that the last act, a resume, unpauses.
+    """The DAGs that are unpaused after a resume.
 
     Args:
         acts: Stops and resumes in order: which, of which party, and which DAGs a stop paused.
@@ -129,10 +128,13 @@ def _end(session: Any, run: Any, left: Mapping[str, str]) -> None:
 
 
 def _acts(session: Any, dag_run: Any) -> list[tuple[str, str, list[str]]]:
-    """Stops and resumes that succeeded before, in the order in which they ended."""
-    from sqlalchemy import select
+    """Stops and resumes that succeeded, in the order in which the parties' tasks did them.
 
-    from opboost_ops.pages.airflow_tables import DagRun, XComModel
+    A run that is cleared may succeed again without its party's task: that did nothing anew.
+    """
+    from sqlalchemy import or_, select
+
+    from opboost_ops.pages.airflow_tables import DagRun, TaskInstance, XComModel
 
     this = dag_run.dag_id
     of = select(XComModel.run_id, XComModel.value).where(
@@ -142,16 +144,20 @@ def _acts(session: Any, dag_run: Any) -> list[tuple[str, str, list[str]]]:
         str(run): json.loads(value) if isinstance(value, str) else value
         for run, value in session.execute(of)
     }
-    asked = (
-        select(DagRun)
-        .where(DagRun.dag_id == this, DagRun.state == "success", DagRun.id != dag_run.id)
-        .order_by(DagRun.end_date, DagRun.id)
+    done = select(TaskInstance.run_id, TaskInstance.task_id, TaskInstance.start_date).where(
+        TaskInstance.dag_id == this, TaskInstance.state == "success"
     )
-    return [
-        (run.conf["act"], _party(run), paused.get(str(run.run_id), []))
-        for run in session.scalars(asked)
-        if (run.conf or {}).get("act") in ("stop", "resume")
-    ]
+    begun = {(str(run), str(task)): at for run, task, at in session.execute(done)}
+    asked = select(DagRun).where(
+        DagRun.dag_id == this, or_(DagRun.state == "success", DagRun.id == dag_run.id)
+    )
+    acts = []
+    for run in session.scalars(asked):
+        at = begun.get((str(run.run_id), f"{_party(run)}_act"))
+        if at is not None and (run.conf or {}).get("act") in ("stop", "resume"):
+            what = (run.conf["act"], _party(run), paused.get(str(run.run_id), []))
+            acts.append(((at, run.id), what))
+    return [what for _, what in sorted(acts)]
 
 
 def _set_paused(session: Any, dags: Sequence[str], paused: bool) -> None:

@@ -39,7 +39,10 @@ def act(name: str, act: str, party: str) -> None:
     """What the scheduler does when a run of the admin DAG has succeeded."""
     task = f"{party}_act"
     write_run(name, "running", {task: "success"}, dag=ADMIN)
-    conf: Any = {"act": act, "party": party}
+    succeeded(name, {"act": act, "party": party})
+
+
+def succeeded(name: str, conf: Any) -> None:
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.run_id == name))
         assert run is not None
@@ -118,3 +121,14 @@ def test_a_stop_that_ended_at_home_holds_nothing_any_more() -> None:
     act("second", "stop", "shop")
     act("third", "resume", "shop")
     assert paused() == []
+
+
+def test_a_resume_that_is_cleared_without_its_partys_task_resumes_nothing() -> None:
+    """Another party's task of it may be cleared: the run succeeds once more."""
+    act("first", "stop", "bank")
+    act("second", "resume", "bank")
+    assert paused() == []
+    act("third", "stop", "bank")
+    assert paused() == [SCORE, TRAIN]
+    succeeded("second", {"act": "resume", "party": "bank"})
+    assert paused() == [SCORE, TRAIN]
