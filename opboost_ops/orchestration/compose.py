@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.compose_keys import Member, write_keys
+from opboost_ops.orchestration.compose_keys import USER, Member, is_key, write_keys
 from opboost_ops.resources import docker_folder
 
 #: The user of the first party's container.
@@ -54,7 +54,8 @@ def write_compose(federation: Path, folder: Path) -> Composed:
         What the folder holds now.
 
     Raises:
-        ConfigError: A file is at fault, or two parties share a queue. Nothing was written.
+        ConfigError: A file is at fault, two parties share a queue, or a name would give one of
+            them the rights of another. Nothing was written.
     """
     new = load_federation(federation)
     found = {new.name: new}
@@ -120,6 +121,13 @@ def _queues(found: Mapping[str, Federation]) -> dict[str, tuple[str, ...]]:
             f"parties.{party}."
             for queue in sorted(own & others)
         ]
+        faults += [
+            f"{party}'s queue {queue} is named like a key of another party's in the broker."
+            for queue in sorted(own)
+            if is_key(queue)
+        ]
+        if party == USER:
+            faults.append(f"A party called {party} would have the coordinator's user.")
     if faults:
         raise ConfigError(
             "\n".join(faults),

@@ -69,6 +69,15 @@ def write_keys(folder: Path, members: Collection[Member]) -> None:
     _kept(folder, "redis.conf", _SERVER, "\n".join(settings) + "\n")
 
 
+def is_key(queue: str) -> bool:
+    """Whether a queue has the name of a key that a worker or the coordinator has in the broker.
+
+    Args:
+        queue: A party's queue.
+    """
+    return queue.startswith("celery-task-meta-") or ".unacked" in queue
+
+
 def _kept(folder: Path, name: str, owner: int, content: str) -> str:
     """A secret that is there, or else this one, written for its owner alone."""
     path = folder / name

@@ -165,3 +165,22 @@ def test_parties_that_share_a_queue_and_queues_that_are_no_names_are_refused(
 
 def sources(service: dict[str, Any]) -> set[str]:
     return {s if isinstance(s, str) else s["source"] for s in service.get("secrets", ())}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "word"),
+    [
+        ("queue: bank", "queue: shop.unacked", "queue shop.unacked is named like a key"),
+        ("queue: bank", "queue: shop.unacked_index", "is named like a key"),
+        ("queue: bank", "queue: celery-task-meta-1", "is named like a key"),
+        ("bank", "coordinator", "coordinator's user"),
+    ],
+)
+def test_no_name_gives_a_party_the_rights_of_another(
+    before: str, after: str, word: str, federation: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / "federation.yaml"
+    changed.write_text(federation.read_text().replace(before, after))
+    with pytest.raises(ConfigError, match=word):
+        write_compose(changed, tmp_path / "compose")
+    assert not (tmp_path / "compose").exists()
