@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ArtifactError, OpBoostError, PolicyError
-from opboost_ops.exchange.rejection import Rejected
 from tests.bad_input.faults import message_is_right, untouched
 from tests.federation import Workspace
 
@@ -40,11 +39,6 @@ def test_a_right_request_signed_so_is_answered(asked: Workspace) -> None:
     assert "split_values/bank" in asked.published()
 
 
-@pytest.mark.parametrize("feature", ["spend", "id", "bank.balance", "nobody"])
-def test_a_feature_that_the_party_does_not_hold(asked: Workspace, feature: str) -> None:
-    refuses(asked, {feature: [1]}, PolicyError, feature, "bank")
-
-
 def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
     asked.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("balance"))
     asked.forge("split_request", "bank", "credit", document=request({"balance": [1]}))
@@ -52,13 +46,6 @@ def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
         asked.step("bank", "answer_splits")
     assert "features: balance is not among those that may go" in asked.reason("bank")
     assert "split_values/bank" not in asked.published()
-
-
-@pytest.mark.parametrize("rank", [0, -1, "last", 10, 2**40])
-def test_ranks_that_were_never_released(asked: Workspace, rank: int | str) -> None:
-    if rank == "last":
-        rank = len(asked.home_json("bank", "rank_values")["balance"])
-    refuses(asked, {"balance": [rank]}, ArtifactError, "balance", "never released")
 
 
 def test_one_wrong_rank_spoils_the_whole_request(asked: Workspace) -> None:
@@ -82,50 +69,9 @@ def test_more_than_the_domain_has(asked: Workspace) -> None:
     refuses(asked, {"balance": list(range(1, 11))}, PolicyError, "max_splits is 9")
 
 
-@pytest.mark.parametrize(
-    "splits",
-    [None, [], "balance", {"balance": 1}, {"balance": ["1"]}, {"balance": [1.0]},
-     {"balance": [True]}, {"balance": [1, 1]}, {"balance": None}],
-)  # fmt: skip
-def test_a_malformed_request(asked: Workspace, splits: Any) -> None:
-    refuses(asked, splits, ArtifactError, "malformed")
-
-
-@pytest.mark.parametrize(
-    "thresholds",
-    [[], "balance", {"balance": 1.5}, {"balance": ["1"]}, {"balance": [True]},
-     {"balance": [1.5, 1.5]}, {"balance": None}],
-)  # fmt: skip
-def test_malformed_thresholds(asked: Workspace, thresholds: Any) -> None:
-    refuses_document(asked, request({}, thresholds), ArtifactError, "malformed")
-
-
-@pytest.mark.parametrize("document", [{"splits": {}}, {"thresholds": {}}])
-def test_a_request_that_lacks_a_part(asked: Workspace, document: Any) -> None:
-    refuses_document(asked, document, ArtifactError, "malformed")
-
-
-def test_a_request_that_is_no_mapping(asked: Workspace) -> None:
-    refuses_document(asked, [], Rejected, "its document is no mapping")
-
-
 def test_thresholds_are_capped_as_splits_are(asked: Workspace) -> None:
     asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
     wanted = request({}, {"balance": [1.5, 2.5, 3.5]})
     refuses_document(asked, wanted, PolicyError, "balance", "max_splits is 2", "asked are 3")
     other = request({}, {"spend": [1.5]})
     refuses_document(asked, other, PolicyError, "spend", "bank")
-
-
-def test_a_request_for_another_release(asked: Workspace) -> None:
-    asked.forge("split_request", "bank", "credit", answers="0" * 64)
-    with pytest.raises(ArtifactError, match="answers"):
-        asked.step("bank", "answer_splits")
-    assert "split_values/bank" not in asked.published()
-
-
-def test_a_request_signed_by_another_party(asked: Workspace) -> None:
-    asked.forge("split_request", "bank", "shop", document=request({"balance": [1]}))
-    with pytest.raises(ArtifactError, match="signature"):
-        asked.step("bank", "answer_splits")
-    assert "split_values/bank" not in asked.published()

@@ -14,7 +14,6 @@ from opboost_ops.boosting.private_federboost import BATCH
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.rejection import Rejected
 from tests.horizontal import RUN, Banks
 
 PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "remain": 3, "colluding": 1}
@@ -258,32 +257,6 @@ def test_an_active_party_that_tells_two_lists_has_neither_opened(tmp_path):
     assert not [p for p in places if "/opened/" in p and p.endswith(SECOND.name)]
 
 
-@pytest.mark.parametrize(
-    "present",
-    [
-        ["bank_a", "bank_b"],
-        ["bank_b", "bank_c", "bank_d"],
-        ["bank_a", "bank_b", "bank_x"],
-        ["bank_a", "bank_b", "bank_b", "bank_c"],
-        ["bank_c", "bank_b", "bank_a"],
-        "bank_a",
-    ],
-)
-def test_a_list_that_can_not_be_is_refused(tmp_path, present):
-    banks = banks_of(tmp_path)
-
-    def work(box, i):
-        box.step(FIRST, 1, lambda: np.array([1]), plain, Sum)
-        if i == 0:
-            box._post.send("attendance", SECOND.name, document={"present": present})
-            raise Gone
-        return added(box, i, SECOND)
-
-    _, errors = banks.together(work, timeout=0.5, patience=5.0)
-    for name in banks.names[1:]:
-        assert isinstance(errors[name], Rejected) and errors[name].reason == "malformed"
-
-
 def test_a_vector_of_another_round_closes_the_session_for_all(tmp_path):
     banks = banks_of(tmp_path)
     banks.together(lambda box, i: added(box, i, FIRST))
@@ -314,19 +287,3 @@ def test_shares_in_the_store_are_sealed_for_one_party_each(tmp_path):
         p for p in banks.store.list(f"banks/{RUN}")
         if any(raw in content for content in banks.store.get(p).values())
     ]  # fmt: skip
-
-
-def test_a_wrong_share_is_refused_and_closes_the_session(tmp_path):
-    banks = banks_of(tmp_path)
-
-    def work(box, i):
-        box.step(FIRST, 1, lambda: np.array([1]), plain, Sum)
-        if i == 3:
-            raise Gone
-        if i == 1:
-            box._doubles._dealt["bank_c"].own[SECOND.name] += 1
-        return added(box, i, SECOND)
-
-    _, errors = banks.together(work)
-    assert isinstance(errors["bank_a"], ContractError)
-    assert all("closed the session: a message" in str(errors[n]) for n in banks.names[:3])
