@@ -130,7 +130,7 @@ def _end(session: Any, run: Any, left: Mapping[str, str]) -> None:
 def _acts(session: Any, dag_run: Any) -> list[tuple[str, str, list[str]]]:
     """Stops and resumes that succeeded, in the order in which the parties' tasks did them.
 
-    A run that is cleared may succeed again without its party's task: that did nothing anew.
+    A run that is cleared may succeed again without its party's task: that one did nothing.
     """
     from sqlalchemy import or_, select
 
