@@ -88,7 +88,6 @@ _RANKS: tuple[Change, ...] = (
     lambda asked: {name: [HUGE] for name in asked},
     lambda asked: {name: [float("nan")] for name in asked},
     lambda asked: {name: [True] for name in asked},
-    lambda asked: {name: [1.0] for name in asked},
     lambda asked: {name: ["1"] for name in asked},
     lambda asked: dict.fromkeys(asked, 1),
     lambda asked: dict.fromkeys(asked),
@@ -118,7 +117,10 @@ DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
         "holdout": (to(f"1:{'0' * 64}"), to(f"3:{'0' * 64}"), to("1:"), to(None)),
         "day": (to("2020-01-01"), to("2999-01-01"), to("today"), to(HUGE)),
     },
-    "split_request": {"splits": _RANKS, "thresholds": _RANKS},
+    "split_request": {
+        "splits": (*_RANKS, lambda asked: {name: [1.0] for name in asked}),
+        "thresholds": _RANKS,
+    },
     "split_values": {
         "splits": (
             lambda s: {n: dict.fromkeys(v, float("nan")) for n, v in s.items()},
