@@ -91,7 +91,6 @@ _RANKS: tuple[Change, ...] = (
     lambda asked: {name: ["1"] for name in asked},
     lambda asked: dict.fromkeys(asked, 1),
     lambda asked: dict.fromkeys(asked),
-    lambda asked: {name: [*some, 99] for name, some in asked.items()},
     lambda asked: {name: list(range(1, 400)) for name in asked},
     to([]),
     to(None),
@@ -118,7 +117,11 @@ DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
         "day": (to("2020-01-01"), to("2999-01-01"), to("today"), to(HUGE)),
     },
     "split_request": {
-        "splits": (*_RANKS, lambda asked: {name: [1.0] for name in asked}),
+        "splits": (
+            *_RANKS,
+            lambda asked: {name: [1.0] for name in asked},
+            lambda asked: {name: [*some, 99] for name, some in asked.items()},
+        ),
         "thresholds": _RANKS,
     },
     "split_values": {
