@@ -35,7 +35,7 @@ MANIFESTS: Mapping[str, tuple[Change, ...]] = {
     "about": (to("shop"), to("nobody"), to("")),
     "round": (to("round-1"), to("")),
     "answers": (to(DIGEST), lambda v: None if v else DIGEST, to("")),
-    "columns": (to(["income", "income"]), to(["secret_salary"]), to([SCRIPT])),
+    "columns": (to(["income", "income"]), to(["secret_salary"]), to([SCRIPT]), to(["\x1b[2K"])),
     "rows": (lambda n: -n - 1, to(HUGE), to(float("nan")), to("1")),
     "losses": (
         lambda losses: {} if losses else {"income": CURVE},
