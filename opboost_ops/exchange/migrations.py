@@ -26,6 +26,7 @@ from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.audit import Audit
+from opboost_ops.exchange.former_accounts import changes, spent_before
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.agreements import AgreementRecords, Agreements
@@ -33,6 +34,7 @@ from opboost_ops.privacy.cell_files import CellState, Generation
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.checkpoints import Checkpoint, Checkpoints, Standing
 from opboost_ops.privacy.database import METADATA, VERSION, Database, set_version, version_of
+from opboost_ops.privacy.draws import former_draw
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import add_entries, all_releases, lines_after
@@ -84,7 +86,7 @@ def upgrade(database: Database, cells: Cells, site: Site) -> None:
         version = version_of(connection)
         if version < VERSION:
             _back_up(database, connection, site)
-            before = accounts(all_releases(connection))
+            before = spent_before(all_releases(connection), version)
             METADATA.create_all(connection)
             found = list(_former_files(site))
             add_up(connection, lines_after(connection, 0))
@@ -98,14 +100,8 @@ def upgrade(database: Database, cells: Cells, site: Site) -> None:
             for name in _DROPPED:
                 connection.execute(sa.text(f"DROP TABLE IF EXISTS {name}"))
             set_version(connection)
-            after = accounts(all_releases(connection))
-            for column, account in after.items():
-                old = before.get(column)
-                spent = float(old.whole) if old else 0.0
-                _LOG.warning(
-                    "%s: %s: loss(R - L) %.4f of %d draws after the migration, %.4f before.",
-                    site.party, account.feature, float(account.whole), account.releases, spent,
-                )  # fmt: skip
+            for change in changes(site.party, before, accounts(all_releases(connection))):
+                _LOG.warning(change)
     database.note_complete()
     for path in _files(site):
         path.unlink(missing_ok=True)
@@ -152,7 +148,7 @@ def _drawn_before(
             inputs=inputs,
             stands_for=different if proved else releases,
         )
-        name = hashlib.sha256(f"former/{column}/{key}".encode()).hexdigest()
+        name = former_draw(column, key)
         changes: dict[str, object] = {
             "run": "",
             "kind": "former",

@@ -76,6 +76,16 @@ def draw_name(column: UUID, context: bytes, people: np.ndarray, held: np.ndarray
     return name.hexdigest()
 
 
+def former_draw(column: UUID, cells: str) -> str:
+    """The name of the one draw that stands for what 0.1.0 has released, 64 hex digits.
+
+    Args:
+        column: The column's UUID.
+        cells: Name of the noise key.
+    """
+    return hashlib.sha256(f"former/{column}/{cells}".encode()).hexdigest()
+
+
 class Draws:
     """Takes draws for a party.
 
@@ -120,14 +130,19 @@ class Draws:
             held: list[np.ndarray] = []
             new: list[tuple[Asked, np.ndarray]] = []
             lines: list[Release] = []
+            repeated: list[Release] = []
             for one, before in zip(asked, worst, strict=True):
                 values, name = self._held(one)
                 held.append(values)
                 if self._ledger.known([name]):
                     continue
-                after = before.after_draw(one.most, one.domain.size)
                 new.append((one, values))
+                if self._repeats_former(one, values, before):
+                    repeated.append(_line(one, name, before, before, facts))
+                    continue
+                after = before.after_draw(one.most, one.domain.size)
                 lines.append(_line(one, name, before, after, facts))
+            self._ledger.reserve(repeated, None)
             self._ledger.reserve(lines, rule)
             keep(held)
             for one, values in new:
@@ -135,6 +150,21 @@ class Draws:
         if new:
             self._cells.collect()
         return held
+
+    def _repeats_former(self, one: Asked, values: np.ndarray, before: Worst) -> bool:
+        """Whether a draw is what 0.1.0 has drawn, which the migration could not name.
+
+        Nobody in the cell state gets a value that they have not released; who is not in it gets a
+        first one. See `privacy.worst`.
+        """
+        if before.number != 1 or not self._ledger.known([former_draw(one.column, one.cells)]):
+            return False
+        # At a cap of 1 every value that is new to the state is held back.
+        known = self._cells.hold(one.column, one.context, one.people, values, one.domain, 1)
+        return all(
+            np.array_equal(known[rows].astype(np.int64), values[rows].astype(np.int64))
+            for rows in slices(len(values))
+        )
 
     def _require_states(self, asked: Sequence[Asked], worst: Sequence[Worst]) -> None:
         """Refuse to draw where what a noise key has released is not known any more."""

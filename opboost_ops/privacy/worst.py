@@ -17,7 +17,10 @@ value is known, or is held, c does not move, and B never falls. Else c_(n-1) < k
 k_n, and c_n <= k_n <= B_(n-1) = B_n. Draws that are not published only make c larger than r.
 
 A draw whose held inputs and people are those of an earlier one under the key moves no c: it is no
-new draw. Equal outputs would not do: a changed cell keeps its output with some probability.
+new draw. Equal outputs would not do: a changed cell keeps its output with some probability. The
+first draw after a migration from 0.1.0 has no name to be recognised by. It is the former draw again
+if nobody in the cell state gets a value that the state does not have: their c does not move, and
+people who are not in it get c = 1 <= B, because a former draw has B >= 1.
 
 A cell state that is lost, or older than the ledger, ends the argument: r may be B while c is less.
 Its owner may go on with a *base*: b = B counts what the lost state may have let go, and from then
