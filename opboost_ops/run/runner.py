@@ -109,6 +109,9 @@ def run_stage(
         ConnectionError: The network or a server failed: trying again may help.
     """
     site, policy = site_of(party)
+    if shard is not None and type(shard) is not int:
+        # Airflow hands it over from XCom, and names of files in the party's home follow from it.
+        raise ConfigError(f"The table of {party} has no such shard in this run.")
     failure: OpBoostError | ConnectionError
     try:
         publisher = Publisher(party, site, policy, open_store(site.store))
