@@ -111,7 +111,7 @@ def _named(places: Sequence[str], label_holder: str) -> str:
 
 
 def answered(_: Any, party: str, federation: str, run: str) -> bool:
-    """Whether a run waits no longer for a person of the party.
+    """Whether a run waits no longer for a person of the party, or nobody has answered in time.
 
     Args:
         party: Whose person.
@@ -120,10 +120,12 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
     """
     from opboost_ops.config.loading import site_of
     from opboost_ops.exchange.books import open_books
-    from opboost_ops.run.approval import waits_since
+    from opboost_ops.run.approval import is_over, waits_since
 
-    with open_books(site_of(party)[0]) as books:
-        return waits_since(books, federation, run) is None
+    site, policy = site_of(party)
+    with open_books(site) as books:
+        since = waits_since(books, federation, run)
+    return since is None or is_over(since, policy.approve.hours)
 
 
 #: By name what is looked for.

@@ -10,7 +10,7 @@ from airflow.configuration import conf
 from airflow.sdk import BaseOperator, BaseOperatorLink, Context
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from opboost_ops.orchestration.triggers import LIFETIME, StoreTrigger
+from opboost_ops.orchestration.triggers import LIFETIME, WOKEN, StoreTrigger
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -109,14 +109,14 @@ class PartyOperator(BaseOperator):
         """
         return self._do(context)
 
-    def awake(self, context: Context, event: Any = None) -> Any:  # noqa: ARG002
+    def awake(self, context: Context, event: Any = None) -> Any:
         """Do it after a triggerer's look. Airflow calls it.
 
         Args:
             context: Airflow's.
-            event: What the trigger left: nothing that is believed.
+            event: What the trigger left. It decides nothing but how the task waits, if it must.
         """
-        return self._do(context)
+        return self._do(context, alone=event == WOKEN)
 
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
@@ -151,6 +151,11 @@ class PartyOperator(BaseOperator):
         if queues and not alone and not context.get("task_reschedule_count"):
             trigger = StoreTrigger(waits.look, waits.arguments, began(context["dag_run"]))
             self.defer(trigger=trigger, method_name="awake", timeout=_PATIENCE)
+        if alone and queues:
+            _LOG.warning(
+                "This task looks itself from now on. If its triggerer's looks end early, give it "
+                "the site, the environment and the release of this party's workers."
+            )
         again = datetime.now(UTC) + timedelta(seconds=waits.seconds)
         raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
 

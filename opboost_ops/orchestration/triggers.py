@@ -2,16 +2,23 @@
 
 What a look finds decides nothing: the task that wakes looks again, with all its checks. So a look
 that fails wakes the task as well, which then says why. Only the network may fail, as while a store
-or Airflow itself is away or starts again.
+or Airflow itself is away or starts again. A task that was woken and has nothing to do looks itself
+from then on: a triggerer that cannot look, as without the party's site, would wake it at once.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: What the event of a trigger says that did not just look to its end.
+WOKEN = "woken"
 
 #: So long a trigger looks before its task looks itself, which ends a run that has become too old.
 LIFETIME = timedelta(minutes=50)
@@ -46,7 +53,8 @@ class StoreTrigger(BaseTrigger):
         while time.monotonic() < end:
             # In a thread: stores and databases answer when they like.
             if await asyncio.to_thread(self._something):
-                break
+                yield TriggerEvent(WOKEN)  # type: ignore[no-untyped-call]
+                return
             age = time.time() - self.started
             await asyncio.sleep(min(max(age * _PART, _SHORTEST), _LONGEST))
         yield TriggerEvent(None)  # type: ignore[no-untyped-call]
@@ -54,6 +62,7 @@ class StoreTrigger(BaseTrigger):
     def _something(self) -> bool:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
+        from opboost_ops.errors import OpBoostError
         from opboost_ops.orchestration.failures import of_the_network
         from opboost_ops.orchestration.looks import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
@@ -63,4 +72,9 @@ class StoreTrigger(BaseTrigger):
         try:
             return bool(LOOKS[self.look](RuntimeTaskInstance, **self.arguments))
         except Exception as error:
-            return not of_the_network(error)
+            if of_the_network(error):
+                return False
+            # Of a foreign error the name alone: its text may show cells.
+            known = isinstance(error, OpBoostError)
+            _LOG.warning("A look ended: %s", error if known else type(error).__name__)
+            return True

@@ -64,6 +64,17 @@ def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | No
     return found[-1].at if found and found[-1].action == "asked" else None
 
 
+def is_over(since: str, hours: float) -> bool:
+    """Whether the time in which a person may answer is over.
+
+    Args:
+        since: When they were asked, UTC.
+        hours: How long that is.
+    """
+    asked = datetime.datetime.fromisoformat(since)
+    return datetime.datetime.now(datetime.UTC) - asked > datetime.timedelta(hours=hours)
+
+
 def require(
     party: Publisher,
     federation: Federation,
@@ -104,7 +115,7 @@ def require(
             detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
             place = f"{federation.name}/{run}/{_PLACE}"
             books.audit.add("asked", place, party.name, plan, detail)
-        elif answer is None and _over(asked, party.policy.approve.hours):
+        elif answer is None and is_over(asked.at, party.policy.approve.hours):
             detail = f"nobody answered in {party.policy.approve.hours:g} hours"
             books.audit.add("declined", asked.place, party.name, plan, detail)
             answer = asked.model_copy(update={"action": "declined", "detail": detail})
@@ -280,8 +291,3 @@ def _entries(entries: Iterable[tuple[int, Entry, str]], place: str, plan: str) -
     if (first := found.pop("answer", None)) is not None:
         found[first.action] = first
     return found
-
-
-def _over(asked: Entry, hours: float) -> bool:
-    since = datetime.datetime.fromisoformat(asked.at)
-    return datetime.datetime.now(datetime.UTC) - since > datetime.timedelta(hours=hours)

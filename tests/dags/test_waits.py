@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +16,12 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.orchestration import looks, triggers
 from opboost_ops.orchestration.looks import arrived
 from opboost_ops.orchestration.operators import PartyOperator, Waits
-from opboost_ops.orchestration.triggers import StoreTrigger
+from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
 from tests.federation import Workspace
 
 FEDERATION = "credit_scoring"
+
+RUN = SimpleNamespace(start_date=datetime.now(UTC))
 
 
 class Counts:
@@ -50,14 +53,16 @@ def through_airflow(trigger: StoreTrigger) -> StoreTrigger:
     return StoreTrigger(**json.loads(json.dumps(kwargs)))
 
 
-def wakes(trigger: StoreTrigger, after: Callable[[], Any] | None = None) -> bool:
-    """Whether the trigger wakes its task within a moment, perhaps after something has happened."""
+def wakes(
+    trigger: StoreTrigger, after: Callable[[], Any] | None = None, seconds: float = 30.0
+) -> bool:
+    """Whether the trigger wakes its task in time, perhaps after something has happened."""
 
     async def look() -> bool:
         async def first() -> None:
             async for event in through_airflow(trigger).run():
-                # It tells nothing: the task looks itself.
-                assert event.payload is None
+                # Not what was found: the task looks itself.
+                assert event.payload == WOKEN
                 return
 
         running = asyncio.create_task(first())
@@ -65,7 +70,7 @@ def wakes(trigger: StoreTrigger, after: Callable[[], Any] | None = None) -> bool
             await asyncio.wait([running], timeout=0.3)
             assert not running.done()
             after()
-        done, _ = await asyncio.wait([running], timeout=2.0 if after else 0.5)
+        done, _ = await asyncio.wait([running], timeout=seconds)
         running.cancel()
         return bool(done)
 
@@ -111,14 +116,14 @@ def test_a_run_to_join_wakes_its_task_until_it_was_started(
     trigger = StoreTrigger("runs", where, 0.0)
     assert wakes(trigger)
     monkeypatch.setattr(counts, "count", 1)
-    assert not wakes(trigger)
+    assert not wakes(trigger, seconds=1.0)
 
 
 def test_what_ends_a_wait_wakes_the_task_which_says_why(
     opened: Workspace, counts: type[Counts], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trigger = artifacts(opened, "bank", "psi_query/bank")
-    assert not wakes(trigger)
+    assert not wakes(trigger, seconds=1.0)
     assert wakes(artifacts(opened, "bank", "psi_query/bank", hours=0.1))
     monkeypatch.setattr(counts, "count", 1)
     assert wakes(trigger)
@@ -133,7 +138,7 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
         raise ConnectionRefusedError
 
     monkeypatch.setattr(looks, "LOOKS", {"artifacts": away})
-    assert not wakes(trigger)
+    assert not wakes(trigger, seconds=1.0)
 
 
 def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
@@ -150,6 +155,32 @@ def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
     assert wakes(StoreTrigger("answer", where, 0.0), answered)
 
 
+def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) -> None:
+    """Until its task looks, the policy's time is not over: an answer would still count."""
+    site = load_site(opened.folder / "bank" / "site.yaml")
+    place = f"{FEDERATION}/{opened.run}/approval"
+    with open_books(site) as books:
+        books.audit.add("asked", place, "bank", "0" * 64, "first release")
+    trigger = StoreTrigger(
+        "answer", {"party": "bank", "federation": FEDERATION, "run": opened.run}, 0.0
+    )
+    assert not wakes(trigger, seconds=1.0)
+    rule = {"approve": {"first_release": True, "hours": 1e-5}}
+    opened.edit_yaml("bank/policy.yaml", lambda policy: policy.update(rule), agree=False)
+    assert wakes(trigger)
+
+
+def test_a_triggerer_without_the_site_starts_its_task_once_and_not_again_and_again(
+    opened: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trigger = artifacts(opened, "bank", "psi_query/bank")
+    monkeypatch.delenv("OPBOOST_SITE_BANK")
+    assert wakes(trigger)
+    context: Any = {"dag_run": RUN, "task_reschedule_count": 0}
+    with pytest.raises(AirflowRescheduleException):
+        waiting(True, monkeypatch).awake(context, WOKEN)
+
+
 def waiting(queues: bool, monkeypatch: pytest.MonkeyPatch) -> PartyOperator:
     monkeypatch.setenv("AIRFLOW__TRIGGERER__QUEUES_ENABLED", str(queues))
 
@@ -162,10 +193,7 @@ def waiting(queues: bool, monkeypatch: pytest.MonkeyPatch) -> PartyOperator:
 def test_a_task_defers_where_triggers_go_by_queues_and_is_rescheduled_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from datetime import UTC, datetime
-
-    run = SimpleNamespace(start_date=datetime.now(UTC))
-    context: Any = {"dag_run": run, "task_reschedule_count": 0}
+    context: Any = {"dag_run": RUN, "task_reschedule_count": 0}
     with pytest.raises(TaskDeferred) as caught:
         waiting(True, monkeypatch).awake(context)
     assert caught.value.trigger.arguments == {"party": "bank"}
