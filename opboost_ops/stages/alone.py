@@ -103,7 +103,7 @@ def _fingerprint(own: Frame, label: np.ndarray, held_out: np.ndarray, words: str
     weight = np.empty(0) if own.weight is None else own.weight
     for array in (own.matrix, label, weight, held_out):
         digest.update(repr((array.shape, array.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        digest.update(np.ascontiguousarray(array.T).view(np.uint8).data)
     return digest.hexdigest()
 
 
