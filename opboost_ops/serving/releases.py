@@ -218,13 +218,13 @@ class Releases:
 
 
 class _Fitting:
-    """Which runs' values mean the same to a version: by maps, and when routed by its trees."""
+    """Which runs' values mean the same to a version: by maps, by whom runs kept, and by trees."""
 
     def __init__(self, site: Site, federation: Federation, version: str) -> None:
         self._registry = Registry(site.models, federation.name)
         self._home = site.home / federation.name
         self._version, self._mode = version, federation.scoring.mode
-        self._maps = maps(federation)
+        self._same = self._means(federation)
         self._known = {version: True}
 
     def fits(self, run: Run) -> bool:
@@ -247,7 +247,12 @@ class _Fitting:
     def _same_maps(self, version: str) -> bool:
         if version not in self._registry.versions():
             return False
-        return maps(federation_in(self._registry.files(version))) == self._maps
+        return self._means(federation_in(self._registry.files(version))) == self._same
+
+    @staticmethod
+    def _means(federation: Federation) -> object:
+        # With `overlap: left` a run's tables have rows of people whom a party lacks.
+        return maps(federation), federation.alignment.overlap
 
 
 def _read(

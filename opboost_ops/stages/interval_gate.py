@@ -5,6 +5,7 @@ from typing import Any
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison, Interval
+from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context
@@ -60,12 +61,16 @@ def interval_gate(
         rows = "on the same rows"
     else:
         registry = Registry(context.site.models, context.federation.name)
-        recorded = json.loads(registry.files(reference)["evaluation.json"])["metrics"].get(new, {})
+        files = registry.files(reference)
+        recorded = json.loads(files["evaluation.json"])["metrics"].get(new, {})
+        why = ""
         if metric not in recorded:
-            why = (
-                f"version {reference} knows other columns and was never evaluated in mode {mode} "
-                f"by {metric}: compare them, and promote one by hand"
-            )
+            why = f"knows other columns and was never evaluated in mode {mode} by {metric}"
+        elif federation_in(files).alignment.overlap != context.federation.alignment.overlap:
+            # The common people are easier to predict than everybody: a difference says nothing.
+            why = "was evaluated on other people, since alignment.overlap has changed"
+        if why:
+            why = f"version {reference} {why}: compare them, and promote one by hand"
             return {**result, "promote": False, "against": "reference", "why": why}
         value = recorded[metric]
         found = comparison.interval(new, metric)

@@ -3,7 +3,7 @@
 It is the last version that a person approved, by `opboost models promote` or `rollback`. Where
 nobody has, it is the best of all that ever became champion: the bar never sinks with the present
 one. Only comparable versions count: trained on the same columns by the same maps, for the same
-label.
+label, and evaluated on the same kind of rows.
 """
 
 import json
@@ -74,7 +74,7 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
 
 
 def _same(federation: Federation, registry: Registry, version: str) -> bool:
-    """Whether a version was trained on the same columns by the same maps, for the same label."""
+    """Whether a version has the same columns, maps, label and overlap of rows."""
     if not has_model(registry.names(version)):
         return False
     try:
@@ -89,6 +89,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
         and (then.label or before.label) == (now.label or federation.label)
         and list(then.features) == list(now.features)
         and maps(before) == maps(federation)
+        and before.alignment.overlap == federation.alignment.overlap
     )
 
 

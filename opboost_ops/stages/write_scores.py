@@ -18,7 +18,7 @@ from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.open_rows import opened_table
+from opboost_ops.stages.open_rows import members_table, opened_table
 from opboost_ops.stages.positive_class import positive_of
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
@@ -33,8 +33,8 @@ VERSION = "model_version"
 #: The ID, the score and the class.
 _FIRST_COLUMNS = 3
 
-#: No column of an artifact has this name.
-_PLACE = " place in the common order"
+#: No column of an artifact has these names.
+_PLACE, _THERE = " place in the common order", " is there"
 
 
 def write_scores(context: Context) -> Outcome:
@@ -139,6 +139,10 @@ def _inputs(context: Context) -> str:
     for party in context.federation.feature_holders if mode in modes else ():
         # Not the artifact's digest, which is another one in every run, and of everybody.
         table = context.home.table(opened_table(party))
+        if context.federation.alignment.overlap == "left":
+            # Routed scores may rest on no column of a party, and still say whom it has.
+            there = context.home.table(members_table(party)).column("there")
+            table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})
         names = [_PLACE, *table.column_names]
         found[party] = rows_fingerprint(_placed(iter((table,))), names, key)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,87 @@
+"""A run with ``overlap: left`` leaves values of other people than a run of the common ones."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops import api
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.reference import reference_of
+from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, score_files
+
+LATER_RUN = "0" * 15 + "b"
+
+
+def written(folder: Path, patch: pytest.MonkeyPatch, overlap: str, **options: Any) -> Workspace:
+    workspace = Workspace.write(folder / "federation", dataset("binary"), **options)
+    workspace.known_to(patch)
+    for holder in HOLDERS:
+        workspace.edit_yaml(
+            f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
+        )
+    overlaps(workspace, overlap)
+    return workspace
+
+
+def overlaps(workspace: Workspace, overlap: str) -> None:
+    workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": overlap}))
+
+
+def test_a_change_of_overlap_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = written(tmp_path, monkeypatch, "common", training={"trees": 3, "depth": 3})
+    workspace.all()
+    overlaps(workspace, "left")
+    later = Workspace(workspace.folder, SECOND_RUN)
+    later.all()
+
+    # Its metric is of everybody, the champion's of the common people.
+    gate = later.home_json("a", "gate")
+    assert not gate["promote"] and "other people" in gate["why"]
+
+    models = api.models(workspace.folder)
+    models.promote(SECOND_RUN)
+    later.scoring().all()
+    rows = pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet")
+    lacks = ~rows["id"].is_in(pl.read_parquet(workspace.table_path("b0"))["id"].implode())
+    served = api.Scorer(workspace.folder / "a", workspace.folder).score_frame(rows)
+    assert set(served["state_b0"].filter(lacks)) == {"absent"}
+    overlaps(workspace, "common")
+    registry = Registry(workspace.folder / "a" / "models", NAME)
+    assert reference_of(workspace.declared, registry) == FIRST_RUN
+    models.promote(FIRST_RUN)
+    # No score rests on values of a person whom a party lacks.
+    found = api.Scorer(workspace.folder / "a", workspace.folder).score_frame(rows)
+    assert set(found["state_b0"].filter(lacks)) == {"unknown"}
+    assert found["score"].filter(lacks).null_count() == lacks.sum()
+
+
+def test_a_person_more_at_a_party_that_no_split_asks_changes_coverage_and_no_night_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = written(
+        tmp_path,
+        monkeypatch,
+        "left",
+        training={"trees": 1, "depth": 1},
+        scoring={"mode": "routed"},
+    )
+    workspace.all()
+    first = workspace.scoring(SCORING_RUN)
+    first.all()
+    tables = {h: feather.read_table(first.home("a") / f"opened-{h}.arrow") for h in HOLDERS}
+    (unasked, *_) = [holder for holder, table in tables.items() if not table.num_columns]
+    (path,) = score_files(workspace)
+    before = pl.read_parquet(path)
+    gone = before.filter(coverage="complete")["id"][0]
+    table = workspace.folder / unasked / "tables" / "score.parquet"
+    pl.read_parquet(table).filter(pl.col("id") != gone).write_parquet(table)
+
+    workspace.scoring(LATER_RUN).all()
+
+    (after,) = [pl.read_parquet(new) for new in score_files(workspace) if new != path]
+    assert after.filter(id=gone)["coverage"].to_list() == ["partial"]
+    assert after.drop("coverage").equals(before.drop("coverage"))
