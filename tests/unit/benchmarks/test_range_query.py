@@ -75,7 +75,7 @@ def test_quick_run_errs_as_the_channels_say(quick: Quick, tmp_path: Path) -> Non
     assert [line["epsilon"] for line in found["ahead"]] == [0.16, 0.64, 1.0, 4.0, 16.0]
     assert found["ahead"][4]["error"] < found["ahead"][1]["error"] < found["blind"]["normal"]
     assert "AHEAD (Du et al., 2021), 10 runs" in text
-    assert f"| 0.64 | {found['ahead'][1]['error']:.1e} | " in text
+    assert f"| 1 | {found['ahead'][2]['error']:.1e} | " in text
     assert "](figures/evaluation-range_query-normal.svg)" in text
     assert (tmp_path / "evaluation-range_query-normal.svg").stat().st_size > 1000
     assert f"| Global-map | {global_map['direct']:.1e}, " in text
