@@ -78,6 +78,7 @@ def gc(
     from opboost_ops.exchange.books import open_books
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.known_store import require_known_store
+    from opboost_ops.stages.alone import baselines_of
 
     declared = load_site(site / "site.yaml")
     with _reached():
@@ -96,6 +97,10 @@ def gc(
             before = datetime.datetime.now(datetime.UTC) - days
             with open_books(declared) as books:
                 runs = _retire(declared, store, books.audit, before, dry_run)
+            for path in baselines_of(declared.home):
+                # One that is still needed is made again.
+                if not dry_run and path.stat().st_mtime < before.timestamp():
+                    path.unlink()
     print(f"{verb} {len(parts)} unfinished and {runs} old.")
 
 

@@ -12,6 +12,7 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,15 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     made = Baseline(trainer.predict(model, held_out), chosen)
     _keep(kept, made_of, made)
     return made
+
+
+def baselines_of(home: Path) -> list[Path]:
+    """Files of baselines that are kept: predictions of held-out rows are among them.
+
+    Args:
+        home: The party's, with the folders of its federations.
+    """
+    return [path for name in (f"{_LAST}.json", _PREDICTION) for path in home.glob(f"*/{name}")]
 
 
 def _fingerprint(own: Frame, label: np.ndarray, held_out: np.ndarray, words: str) -> str:

@@ -1,7 +1,9 @@
 """`opboost store`."""
 
 import json
+import os
 import sqlite3
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -38,15 +40,9 @@ def write_site(folder: Path, more: str = "", store: str = "exchange") -> None:
 
 def used(site: Path, monkeypatch: pytest.MonkeyPatch, run: str, days: float) -> None:
     """A run whose last entry in the audit log is so old."""
-    at = datetime.now(UTC) - timedelta(days)
-
-    class Then(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:  # type: ignore[override]
-            return at
-
+    at = (datetime.now(UTC) - timedelta(days)).isoformat(timespec="seconds")
     with monkeypatch.context() as patch, open_books(load_site(site / "site.yaml")) as books:
-        patch.setattr("opboost_ops.exchange.audit.datetime.datetime", Then)
+        patch.setattr("opboost_ops.exchange.audit.now", lambda: at)
         books.audit.add("sent", f"toy/{run}/ranks/bank", "shop")
 
 
@@ -102,6 +98,21 @@ def test_retention(site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
     assert [path.name for path in (site / "home" / "toy").iterdir()] == [NEW]
     assert last_entry(site) == ("removed", f"toy/{OLD}", "2 artifacts, by retention")
     assert "0 old." in opboost("store", "gc", site).output
+
+
+def test_retention_ends_baselines_of_former_runs(site: Path, opboost: Opboost) -> None:
+    """They hold predictions of single people, and lie beside the runs."""
+    write_site(site, "retention_days: 30\n")
+    folder = site / "home" / "toy"
+    kept = [folder / "alone.json", folder / "alone.npy"]
+    for path, days in [(path, days) for path in kept for days in (29, 31)]:
+        path.write_bytes(b"{}")
+        then = time.time() - days * 86_400
+        os.utime(path, (then, then))
+        opboost("store", "gc", site, "--dry-run")
+        assert path.exists()
+        opboost("store", "gc", site)
+        assert path.exists() == (days < 30)
 
 
 def test_a_removal_that_was_cut_short_is_finished(
