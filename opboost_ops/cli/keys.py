@@ -67,7 +67,7 @@ def renew(
         int, typer.Option(min=0, max=92, help="For how many days the old key stays good.")
     ] = 14,
     revoke: Annotated[
-        bool, typer.Option("--revoke", help="The old key is good no more, at once.")
+        bool, typer.Option("--revoke", help="The old key is refused at once.")
     ] = False,
 ) -> None:
     """Make a new signing or encryption key; print what the federation file needs.

@@ -11,7 +11,7 @@ Because = Annotated[str, typer.Option(help="Why; it is kept in the audit log, at
 
 
 def stop(site: Site, federation: Federation, because: Because) -> None:
-    """Take part in no run of a federation any more, also not in one under way, until resumed."""
+    """Stop taking part in a federation's runs, including the current one, until `resume`."""
     party = _do(site, federation, "stop", because)
     print(
         f"{party} takes part in no run of {federation} from now on; others see that it refuses. "

@@ -37,7 +37,7 @@ class PublicKeys(Record):
             anyone who reads the store reads all of it.
         former_keys: Keys that it has replaced: good until their dates, and always listed, so that
             what they signed can be verified.
-        revoked_keys: Keys of it that are good no more, whatever date another file gives them.
+        revoked_keys: Keys of it that are refused, whatever date another file gives them.
     """
 
     signing_key: PublicKey

@@ -11,7 +11,7 @@ RUN_DAYS = 8
 
 
 def require_recent(day: date, today: date, what: str) -> None:
-    """Refuse a plan of another time: its day would make keys good that are good no more.
+    """Refuse a plan of another time: its day would make expired keys valid.
 
     Args:
         day: On which it says that it was opened.

@@ -133,7 +133,7 @@ def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
     found = list({str(error): error for error in found}.values())
     if len(found) == 1:
         return found[0]
-    problem = f"{len(found)} things are in the way of {what}; nothing of it was begun."
+    problem = f"{len(found)} problems block {what}; nothing of it has begun."
     lines = [f"{n}. {error.problem} {error.remedy}".strip() for n, error in enumerate(found, 1)]
     text = "\n".join([problem, *lines])
     remedy = "Fix all of them, then run again."

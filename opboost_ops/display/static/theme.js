@@ -17,7 +17,7 @@ addEventListener("click", (event) => {
   own.href = link.href;
   own.click();
 });
-// A table that is wider than its place says so.
+// Wide tables scroll and show their column count.
 function measure() {
   for (const more of document.querySelectorAll(".more")) {
     const scroll = more.nextElementSibling;

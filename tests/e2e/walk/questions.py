@@ -133,7 +133,7 @@ QUESTIONS = (
     ),
     Question(
         OFFICER,
-        "what was told exactly?",
+        "what was disclosed exactly?",
         "one",
         r"for each of the people asked about, whether all parties have them",
         _TOLD,

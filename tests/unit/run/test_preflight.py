@@ -109,7 +109,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     with pytest.raises(BudgetError) as caught:
         workspace.step("bank", "check_table")
     text = str(caught.value)
-    assert f"3 things are in the way of run {SECOND_RUN} of credit_scoring at bank" in text
+    assert f"3 problems block run {SECOND_RUN} of credit_scoring at bank" in text
     assert "The encryption key encryption.key is not the one" in text
     assert "features.income.budget_whole" in text
     assert "too little room on the disk of its home" in text
@@ -128,7 +128,7 @@ def test_an_expired_key_is_told_with_all_else_that_is_in_the_way(workspace: Work
     where, error = workspace.first_failure()
     assert (where, type(error)) == ("bank.check_table", BudgetError)
     text = str(error)
-    assert "2 things are in the way" in text
+    assert "2 problems block" in text
     assert "has expired on 2020-02-29" in text and "opboost keys renew" in text
     assert "features.income.budget_whole" in text
     assert lines(workspace, "bank") == before
@@ -216,7 +216,7 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
     with pytest.raises(OpBoostError) as caught:
         open_run(workspace.file, workspace.run, {}, "train", problems)
     text = str(caught.value)
-    assert "4 things are in the way" in text
+    assert "4 problems block" in text
     for told in ("no pool gpu", "no worker of bank_queue",
                  "Dask is not installed", "too little room"):  # fmt: skip
         assert told in text, told
