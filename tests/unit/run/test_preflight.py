@@ -227,7 +227,7 @@ def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Works
     least_budget(workspace, "bank", "income", 0.5)
     workspace.open()
     run = Run("credit_scoring", workspace.run, "credit")
-    with pytest.raises(BudgetError, match=r"(?s)2 things.*no pool gpu.*income"):
+    with pytest.raises(BudgetError, match=r"(?s)2 problems.*no pool gpu.*income"):
         invitations.join("bank", run, "train", [ConfigError("no pool gpu")])
     assert len(refused(workspace, "bank")) == 1
     assert not released(workspace)
@@ -239,7 +239,7 @@ def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> N
     published = sorted(workspace.store.list("credit_scoring"))
     with pytest.raises(
         BudgetError,
-        match=r"(?s)2 things.*shop has too little room.*income|income.*shop has too little room",
+        match=r"(?s)2 problems.*shop has too little room.*income|income.*shop has too little room",
     ):
         local.run_federation(workspace.file, {})
     assert sorted(workspace.store.list("credit_scoring")) == published
