@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.books import agreements_of
-from opboost_ops.privacy.pins import once_agreed
+from opboost_ops.privacy.pins import once_agreed, unpinned_columns
 from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
@@ -71,6 +72,7 @@ class Consent:
         changes: What is new since the party's last agreement.
         number: Of the party's agreement to just this; None if it has not agreed.
         sheet: All that leaves, and what it means.
+        pins: UUIDs of columns, by feature, that agreeing pins in the party's policy.
     """
 
     party: str
@@ -79,6 +81,7 @@ class Consent:
     changes: tuple[Change, ...]
     number: int | None
     sheet: ConsentSheet
+    pins: Mapping[str, UUID]
 
     def __repr__(self) -> str:
         state = f"agreed, number {self.number}" if self.number else f"{len(self.changes)} changes"
@@ -169,6 +172,8 @@ def agree(
     book = agreements_of(mine)
     newest = book.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
-    policy = once_agreed(load_policy(Path(site) / POLICY), declared)
+    policy = load_policy(Path(site) / POLICY)
+    pins = unpinned_columns(policy, declared)
+    policy = once_agreed(policy, declared)
     sheet = consent_sheet(declared, mine.party, policy, found)
-    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number, sheet)
+    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number, sheet, pins)

@@ -123,8 +123,10 @@ def command(
     if html is not None:
         write_page(sheet, html)
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
+    unpinned = _unpinned(site, declared)
     if as_json:
-        told = {"digest": found, "changes": [vars(change) for change in new]}
+        pins = {name: str(uuid) for name, uuid in unpinned.items()}
+        told = {"digest": found, "changes": [vars(change) for change in new], "pins": pins}
         print(json.dumps({**told, "sheet": sheet.document()}))
         return
     if digest is not None and digest != found:
@@ -135,7 +137,6 @@ def command(
     if yes:
         _require_made_up(mine, site)
     newest = book.newest(declared.name)
-    unpinned = _unpinned(site, declared)
     if newest is not None and newest.digest == found and not keep_version and not unpinned:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip

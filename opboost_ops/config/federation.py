@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment, Overlap
 from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
@@ -23,11 +23,28 @@ LearningTask = Literal["binary", "multiclass", "regression"]
 Purpose = Literal["train", "score"]
 
 
+#: Columns of a file of scores, beside the ID's.
+_SCORE_COLUMNS = frozenset(
+    ("score", "class", "coverage", "uncalibrated", "low", "high", "raw_score")
+) | {"reasons_base", "reasons_rest"}
+
+
 class IdColumn(Record):
     """The column that names a person in every party's table."""
 
     column: str
     type: IdType
+
+    @field_validator("column")
+    @classmethod
+    def _no_column_of_scores(cls, column: str) -> str:
+        """Scores have the ID beside columns of their own."""
+        if column in _SCORE_COLUMNS or column.startswith(("probability_", "reason_")):
+            raise ValueError(
+                f"{column} is the name of a column of scores; give the ID another declared name, "
+                "and name the raw column in each policy.yaml by id_column"
+            )
+        return column
 
 
 class Label(Record):

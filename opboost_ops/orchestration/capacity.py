@@ -160,5 +160,5 @@ def on_dag_run_running(dag_run: Any) -> None:
             )
         )
         for task in tasks if problems else ():
-            if task.task_id.rpartition(".")[2] in _FIRST:
+            if task.task_id.rpartition(".")[2] in _FIRST and task.downstream_task_ids:
                 XComModel.set(KEY, problems, **this, task_id=_after(task), session=session)

@@ -237,3 +237,10 @@ def test_edges_that_were_read_off_a_table_are_refused_with_what_draws_them(
         load_federation(workspace.file)
     (fault,) = caught.value.faults
     assert "features.income.scale" in fault.where and "opboost edges" in str(fault)
+
+
+@pytest.mark.parametrize("name", ["score", "coverage", "probability_yes"])
+def test_an_id_that_is_called_as_a_column_of_scores(workspace: Workspace, name: str) -> None:
+    workspace.edit_yaml("federation.yaml", lambda d: d["id"].update(column=name), agree=False)
+    with pytest.raises(ConfigError, match="id_column"):
+        load_federation(workspace.file)

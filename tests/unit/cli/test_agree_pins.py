@@ -1,5 +1,6 @@
 """`opboost agree` pins the columns of a former policy by the UUIDs that the federation repeats."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def test_it_adds_what_is_missing_and_nothing_else(workspace: Workspace, opboost:
     path = former(workspace)
     before = yaml.safe_load(path.read_text())
     site = workspace.folder / "bank"
+    asked = json.loads(opboost("agree", site, workspace.file, "--json").output)
+    assert asked["pins"] == declared(workspace)
     told = opboost("agree", site, workspace.file, "--yes").output
     for name, uuid in declared(workspace).items():
         assert f"column {uuid} of {name}" in told
