@@ -12,6 +12,8 @@ import pytest
 from opboost_ops.run.local import run_federation
 from tests.federation import Workspace
 
+pytestmark = pytest.mark.slow
+
 #: Where a process keeps what it read: its heap and what it mapped itself, no library's.
 _OWN = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw\S* \S+ \S+ 0\s*(\[heap\])?$", re.MULTILINE)
 
