@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange import run_id
 from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
@@ -48,7 +48,7 @@ def open_run(
             return {"skip": late}
         from opboost_ops.run import form_values, opening
 
-        run = run_id(dag_run.dag_id, dag_run.run_id)
+        run = run_id.run_id(dag_run.dag_id, dag_run.run_id)
         if form is None:
             given = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
@@ -123,7 +123,7 @@ def _run_stage(
     context = get_current_context()
     dag_run = context["dag_run"]
     meter = metrics.meter(federation, party, stage)
-    this = run_id(dag_run.dag_id, dag_run.run_id)
+    this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.run import runner
@@ -185,7 +185,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
         form = form_of({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
-        this = run_id(dag_run.dag_id, dag_run.run_id)
+        this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
         who = getattr(dag_run, "triggering_user_name", None)
         done = acts.from_airflow(party, federation, this, who, form)
         notifications.acted(context, done)
