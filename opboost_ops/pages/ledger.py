@@ -63,8 +63,8 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     blocks += queries(site, policy.alignment, view.entries, wanted)
     blocks += _agreed(site, wanted)
     blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
-    lists = (ledger_tables.exact_table(shown), entries(shown, query, view))
-    return [*blocks, *_folded("All entries", lists, query)]
+    blocks.append(ledger_tables.exact_table(shown))
+    return [*blocks, *_folded("All entries", (entries(shown, query, view),), query)]
 
 
 def _folded(title: str, blocks: tuple[Block, ...], query: Query) -> tuple[Block, ...]:
