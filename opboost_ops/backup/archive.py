@@ -17,7 +17,7 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from opboost_ops.backup.encryption import Decrypted, Encrypted, Key, Lock
-from opboost_ops.config.schema import Name, Record
+from opboost_ops.config.schema import MOVING, Name, Record
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.manifest import Digest, File, KeyName
 from opboost_ops.mechanisms import noise
@@ -43,8 +43,8 @@ Progress = Callable[[int, int], None]
 _STORED = (".parquet", ".png")
 
 
-#: What is shown in a terminal, which obeys control characters.
-Plain = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
+#: A line that is shown in a terminal.
+Plain = Annotated[str, Field(pattern=rf"^[^\t\n\r\x85{MOVING}]*$")]
 
 
 class Contents(Record):

@@ -12,8 +12,6 @@ from typer.core import TyperCommand
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from uuid import UUID
-
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
@@ -94,8 +92,9 @@ def command(
         return
     from opboost_ops.cli.consent_sheet import write_page
     from opboost_ops.config.agreement import digest_of, document
-    from opboost_ops.config.loading import load_federation, load_site
+    from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
     from opboost_ops.exchange.books import agreements_of
+    from opboost_ops.privacy.pins import once_agreed, unpinned_columns
     from opboost_ops.run import agreement
     from opboost_ops.run.changes import changes
     from opboost_ops.setup.pins import pin
@@ -119,11 +118,13 @@ def command(
     book = agreements_of(mine)
     found = digest_of(document(declared))
     new = changes(book, declared)
-    sheet = consent_sheet(declared, mine.party, _policy(site, declared), found)
+    policy = load_policy(site / POLICY)
+    unpinned = unpinned_columns(policy, declared)
+    policy = once_agreed(policy, declared)
+    sheet = consent_sheet(declared, mine.party, policy, found)
     if html is not None:
         write_page(sheet, html)
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
-    unpinned = _unpinned(site, declared)
     if as_json:
         pins = {name: str(uuid) for name, uuid in unpinned.items()}
         told = {"digest": found, "changes": [vars(change) for change in new], "pins": pins}
@@ -140,10 +141,10 @@ def command(
     if newest is not None and newest.digest == found and not keep_version and not unpinned:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
-        _show_queries(mine, _policy(site, declared), declared.name)
+        _show_queries(mine, policy, declared.name)
         return
-    _show(sheet, site, declared, book, new)
-    _show_queries(mine, _policy(site, declared), declared.name)
+    _show(sheet, policy, declared, book, new)
+    _show_queries(mine, policy, declared.name)
     _show_retired(mine, declared, keep_version or [])
     for name, uuid in unpinned.items():
         print(f"Agreeing pins the column of {name} in policy.yaml: {uuid}.")
@@ -245,24 +246,9 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     )
 
 
-def _unpinned(folder: Path, declared: "Federation") -> "dict[str, UUID]":
-    from opboost_ops.config.loading import POLICY, load_policy
-    from opboost_ops.privacy.pins import unpinned_columns
-
-    return unpinned_columns(load_policy(folder / POLICY), declared)
-
-
-def _policy(folder: Path, declared: "Federation") -> "Policy":
-    """The party's policy as it will be once it has agreed."""
-    from opboost_ops.config.loading import POLICY, load_policy
-    from opboost_ops.privacy.pins import once_agreed
-
-    return once_agreed(load_policy(folder / POLICY), declared)
-
-
 def _show(
     sheet: "ConsentSheet",
-    folder: Path,
+    policy: "Policy",
     declared: "Federation",
     book: "Agreements",
     new: "list[Change]",
@@ -285,7 +271,7 @@ def _show(
         console.print(plain(f"  {change.field}: {was}{now}"), soft_wrap=True)
         console.print(plain(f"    {change.means}"), soft_wrap=True, style="dim")
     try:
-        require_consent(_policy(folder, declared), declared, sheet.party)
+        require_consent(policy, declared, sheet.party)
     except OpBoostError as error:
         console.print(error.problem, style="red", markup=False, soft_wrap=True)
     console.print("Fingerprints of the keys; compare each with what its party reads out to you:")

@@ -25,8 +25,19 @@ Purpose = Literal["train", "score"]
 
 #: Columns of a file of scores, beside the ID's.
 _SCORE_COLUMNS = frozenset(
-    ("score", "class", "coverage", "uncalibrated", "low", "high", "raw_score")
-) | {"reasons_base", "reasons_rest"}
+    [
+        "score",
+        "class",
+        "coverage",
+        "uncalibrated",
+        "low",
+        "high",
+        "raw_score",
+        "reasons_base",
+        "reasons_rest",
+        "model_version",
+    ]
+)
 
 
 class IdColumn(Record):

@@ -9,11 +9,15 @@ from opboost_ops.mechanisms.parameters import Exact
 #: Names of parties and federations: they become task, folder and environment variable names.
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,47}$")]
 
-#: Feature names become LightGBM feature names, which allow neither spaces nor JSON's marks; and no
-#: character that erases or reorders text on a screen, as they come in plans and manifests, too.
-FEATURE_NAME = (
-    r"^[^\s\",:\[\]{}/\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]{1,128}$"
+#: Characters that erase or reorder what is shown around them, but for tabs and ends of lines: what
+#: others have written is read on terminals and pages before anybody agrees to it.
+MOVING = (
+    r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 )
+
+#: Feature names become LightGBM feature names, which allow neither spaces nor JSON's marks.
+FEATURE_NAME = rf"^[^\s\",:\[\]{{}}/\\{MOVING}]{{1,128}}$"
 FeatureName = Annotated[str, Field(pattern=FEATURE_NAME)]
 
 #: Base64 of the 32 raw bytes of an Ed25519 or X25519 public key.

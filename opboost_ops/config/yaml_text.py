@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from opboost_ops.config.schema import MOVING
 from opboost_ops.errors import ConfigError
 
 #: Most bytes of a file.
@@ -32,11 +33,7 @@ MOST_NODES = 500_000
 #: Longest key or value, in characters.
 MOST_CHARACTERS = 100_000
 
-#: Characters that erase or reorder what is shown around them, but for tabs and ends of lines: what
-#: others have written is read on terminals and pages before anybody agrees to it.
-_MOVING = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-)
+_MOVING = re.compile(f"[{MOVING}]")
 
 #: Libyaml's safe loader, ten times as fast, where PyYAML was built with it.
 _FASTEST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -126,6 +126,16 @@ def common_of(spec: Party, party: str) -> dict[str, Any]:
     return {**here, **pod_override(spec.queue)}
 
 
+def party_of(federation: Federation, party: str) -> dict[str, str]:
+    """Arguments that say whose a task is.
+
+    Args:
+        federation: What its file says.
+        party: The party's name.
+    """
+    return {"party": party, "federation": federation.name, "label_holder": federation.label_holder}
+
+
 def add_group(
     federation: Federation,
     phase: Phase,
@@ -159,7 +169,7 @@ def _tasks(
     federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
     spec = federation.parties[party]
-    of = {"party": party, "federation": federation.name, "label_holder": federation.label_holder}
+    of = party_of(federation, party)
     shards: Any = None
     for chain in phase.chains_at(spec):
         given: dict[str, Any] = {

@@ -23,6 +23,11 @@ _PATIENCE = LIFETIME + timedelta(minutes=2)
 #: Airflow resumes a task by this method if its trigger has failed, or nothing came of it in time.
 _NOTHING_CAME = "__fail__"
 
+_WOKEN_EARLY = (
+    "Its triggerer woke it with nothing to do; give that one the site, the environment and the "
+    "release of this party's workers."
+)
+
 
 class Waits(Exception):  # noqa: N818 - no error: it ends a look
     """A task has nothing to do yet, and gives its slot back.
@@ -116,7 +121,7 @@ class PartyOperator(BaseOperator):
             context: Airflow's.
             event: What the trigger left. It decides nothing but how the task waits, if it must.
         """
-        return self._do(context, alone=event == WOKEN)
+        return self._do(context, _WOKEN_EARLY if event == WOKEN else "")
 
     def resume_execution(
         self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context
@@ -130,14 +135,10 @@ class PartyOperator(BaseOperator):
         """
         if next_method != _NOTHING_CAME:
             return super().resume_execution(next_method, next_kwargs, context)
-        _LOG.warning(
-            "No triggerer looked for this task. Start one where this party's workers are: "
-            "airflow triggerer --queues %s",
-            self.queue,
-        )
-        return self._do(context, alone=True)
+        start = f"Start one beside its workers: airflow triggerer --queues {self.queue}"
+        return self._do(context, f"No triggerer looked for it. {start}")
 
-    def _do(self, context: Context, alone: bool = False) -> Any:
+    def _do(self, context: Context, alone: str = "") -> Any:
         more = {} if self.shard is None else {"shard": self.shard}
         try:
             return self.python_callable(**self.op_kwargs, **more)
@@ -145,17 +146,14 @@ class PartyOperator(BaseOperator):
             waits = found
         return self._wait(waits, context, alone)
 
-    def _wait(self, waits: Waits, context: Context, alone: bool) -> None:
+    def _wait(self, waits: Waits, context: Context, alone: str) -> None:
         queues = conf.getboolean("triggerer", "queues_enabled", fallback=False)
         # A task that was started for a look before goes on so: no triggerer had taken it.
         if queues and not alone and not context.get("task_reschedule_count"):
             trigger = StoreTrigger(waits.look, waits.arguments, began(context["dag_run"]))
             self.defer(trigger=trigger, method_name="awake", timeout=_PATIENCE)
         if alone and queues:
-            _LOG.warning(
-                "This task looks itself from now on. If its triggerer's looks end early, give it "
-                "the site, the environment and the release of this party's workers."
-            )
+            _LOG.warning("This task looks itself from now on. %s", alone)
         again = datetime.now(UTC) + timedelta(seconds=waits.seconds)
         raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
 

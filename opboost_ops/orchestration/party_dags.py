@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Asset, TaskGroup
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration import sensors
-from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens
+from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens, party_of
 from opboost_ops.orchestration.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.phases import IN_HALVES, JOINS
@@ -105,9 +105,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
             doc_md=IN_HALVES["look_for_runs"],
             python_callable=sensors.look_for_runs,
             op_kwargs={
-                "party": party,
-                "federation": name,
-                "label_holder": holder,
+                **party_of(federation, party),
                 "hours": federation.schedule.timeout_hours,
             },
             **common,
@@ -145,12 +143,7 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
             task_id="join_run",
             doc_md=IN_HALVES["join_run"],
             python_callable=sensors.join_run,
-            op_kwargs={
-                "party": party,
-                "federation": federation.name,
-                "label_holder": federation.label_holder,
-                "purpose": purpose,
-            },
+            op_kwargs={**party_of(federation, party), "purpose": purpose},
             **common,
         )
 
@@ -168,9 +161,7 @@ def _waits(
         doc_md=IN_HALVES["wait_for"].format(names),
         python_callable=sensors.wait_for,
         op_kwargs={
-            "party": party,
-            "federation": federation.name,
-            "label_holder": federation.label_holder,
+            **party_of(federation, party),
             "purpose": purpose,
             "wanted": [f"{kind}/{name}" for name in about for kind in phase.awaits],
             "hours": federation.schedule.timeout_hours,

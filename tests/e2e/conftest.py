@@ -54,6 +54,14 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small federation of three parties, for tests with an Airflow of their own."""
+    made = tmp_path_factory.mktemp("parties") / "credit"
+    write_workspace(load("credit", rows=1000), made, seed=0, training={"trees": 10})
+    return made
+
+
 @pytest.fixture(scope="package")
 def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
     sites = {party: workspace / party / "site.yaml" for party in PARTIES}

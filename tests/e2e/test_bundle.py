@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.standalone import Standalone
 from tests.waiting import until
@@ -26,13 +24,6 @@ from opboost_ops.orchestration.federations import federation_dags
 
 globals().update(federation_dags(Path(__file__).with_name("federation.yaml")))
 '''
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("parties") / "credit"
-    write_workspace(load("credit", rows=1000), made, seed=0, training={"trees": 10})
-    return made
 
 
 @pytest.fixture(scope="module")

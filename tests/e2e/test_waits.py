@@ -11,8 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.exchange.run_id import JOINED
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
@@ -27,13 +25,6 @@ NAME = "credit_scoring"
 TRAIN, JOIN = f"{NAME}_train", f"{NAME}_join"
 WAIT = "bank_psi.wait_for_psi_query"
 RUN = "a" * 16
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("parties") / "credit"
-    write_workspace(load("credit", rows=1000), made, seed=0, training={"trees": 10})
-    return made
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,12 @@ from tests.unit.cli.conftest import Opboost
 CONTENT = b"* * * * * root sh\n"
 
 
+@pytest.fixture
+def secret(workspace: Workspace, backup: Path) -> bytes:
+    """The noise secret that is in the backup, read before the party's folder is emptied."""
+    return load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+
+
 def forge(path: Path, key: Officer, secret: bytes, added: dict[str, bytes]) -> None:
     """Add entries to a backup, or change them, and seal it again."""
 
@@ -56,17 +62,15 @@ def forge(path: Path, key: Officer, secret: bytes, added: dict[str, bytes]) -> N
 )
 def test_no_entry_leads_out_of_the_party_s_folder(
     name: str,
-    workspace: Workspace,
     backup: Path,
+    secret: bytes,
+    emptied: Workspace,
     officer: Officer,
     opboost: Opboost,
     tmp_path: Path,
-    request: pytest.FixtureRequest,
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
-    emptied = request.getfixturevalue("emptied")
     forge(backup, officer, secret, {name.format(outside=outside): CONTENT})
 
     assert "leads out of its folder" in refused(opboost, emptied.folder / "bank", backup)
@@ -108,15 +112,13 @@ def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
 
 
 def test_a_bomb_is_refused_before_anything_is_unpacked(
-    workspace: Workspace,
     backup: Path,
+    secret: bytes,
+    emptied: Workspace,
     officer: Officer,
     opboost: Opboost,
     monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
 ) -> None:
-    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
-    emptied = request.getfixturevalue("emptied")
     forge(backup, officer, secret, {"models/a/b/zeros": bytes(64 << 20)})
     small = namedtuple("usage", "total used free")(1 << 30, 1 << 30, 32 << 20)
     monkeypatch.setattr(places.shutil, "disk_usage", lambda _: small)
@@ -124,15 +126,13 @@ def test_a_bomb_is_refused_before_anything_is_unpacked(
 
 
 def test_what_is_read_as_a_whole_is_small(
-    workspace: Workspace,
     backup: Path,
+    secret: bytes,
+    emptied: Workspace,
     officer: Officer,
     opboost: Opboost,
-    request: pytest.FixtureRequest,
 ) -> None:
     """Keys are read before the seal is verified."""
-    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
-    emptied = request.getfixturevalue("emptied")
     forge(backup, officer, secret, {"keys/cells_key": bytes(32 << 20)})
     assert "damaged or was edited" in refused(opboost, emptied.folder / "bank", backup)
 
@@ -143,15 +143,13 @@ def test_what_is_read_as_a_whole_is_small(
 )
 def test_what_it_says_of_itself_is_plain(
     said: dict[str, Any],
-    workspace: Workspace,
     backup: Path,
+    secret: bytes,
+    emptied: Workspace,
     officer: Officer,
     opboost: Opboost,
-    request: pytest.FixtureRequest,
 ) -> None:
     """It is shown in a terminal, and becomes times of files."""
-    secret = load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
-    emptied = request.getfixturevalue("emptied")
     sealed_anew(backup, officer, secret, **said)
     error = refused(opboost, emptied.folder / "bank", backup)
     assert "damaged or was edited" in error and "\x1b" not in error

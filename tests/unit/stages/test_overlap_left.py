@@ -10,9 +10,11 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from opboost_ops import api
 from opboost_ops.boosting import metrics as metrics_of
+from opboost_ops.config.federation import IdColumn
 from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import ConfigError, PolicyError
@@ -99,6 +101,10 @@ def test_every_row_is_learnt_from_and_scored_as_it_was_evaluated(
         (file,) = (workspace.folder / "a" / "scores").rglob(f"{mode}*")
         scores = pl.read_parquet(file)
         assert sorted(scores["id"]) == sorted(own["id"])
+        for name in set(scores.columns) - {"id"}:
+            # No declared ID can take the place of a score.
+            with pytest.raises(ValidationError):
+                IdColumn(column=name, type="string")
         same = people.select("id").join(scores, on="id", how="left", maintain_order="left")
         assert same["score"].to_numpy().tobytes() == predicted(workspace, mode).tobytes()
         if mode != "local":
