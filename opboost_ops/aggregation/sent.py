@@ -10,6 +10,7 @@ import numpy as np
 
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.folders import private_folder
 
 #: Where digests of exact vectors are kept: a line each, added before the vector is sent.
 DIGESTS = "digests"
@@ -41,7 +42,7 @@ class SentVectors:
             ContractError: Another one was kept for this round: nothing may be sent.
         """
         if self._read < 0:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._folder)
             self._digests |= self._of_former_releases()
             self._read = 0
         # A retry makes the vector again, so its digest is enough.
@@ -96,7 +97,7 @@ class SentVectors:
             if not origin.is_file() or origin.read_text() != digest:
                 raise _another(name)
             return path.read_bytes()
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         origin.write_text(digest)
         raw = make()
         _write(path, raw)
@@ -165,7 +166,7 @@ class SentVectors:
                 "is told another list now; it opens nothing.",
                 "The store was changed in between: trigger a new run.",
             )
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._folder)
         _write(self._path(name.name).with_suffix(".present"), json.dumps(present).encode())
 
     def present(self, name: Round) -> list[str] | None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.errors import ConfigError
+from opboost_ops.scratch.folders import private_folder
 
 #: Bytes of a key.
 KEY = 32
@@ -32,7 +33,7 @@ def month_key(folder: Path, month: str) -> bytes:
     """
     path = folder / f"{month}.key"
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         fresh = folder / f".{month}.{uuid4().hex}"
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL

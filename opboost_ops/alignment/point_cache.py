@@ -18,6 +18,7 @@ from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
 from opboost_ops.scratch.arrays import Scratch, let_go, watch
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.scratch.parts import scattered
 
 _ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
@@ -99,7 +100,7 @@ class PointCache:
                 made["key"], made["point"] = self._keys(messages), points
                 yield made
 
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._file.parent)
         fresh = self._file.with_name(f".{self._file.name}.{uuid4().hex}")
         try:
             flags, last = os.O_WRONLY | os.O_CREAT | os.O_EXCL, b""

@@ -10,6 +10,7 @@ from uuid import uuid4
 from opboost_ops.backup.archive import CELLS, DATABASE, MODELS, Progress, Reader
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
+from opboost_ops.scratch.folders import private_folder
 
 
 class Places:
@@ -104,7 +105,7 @@ class Places:
         for kind, path in self._of.items():
             self.move_aside(path)
             if self._at[kind].is_dir():
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                private_folder(path.parent)
                 self._move(self._at[kind], path)
 
     def _move(self, source: Path, target: Path) -> None:
@@ -134,18 +135,17 @@ def unpack(reader: Reader, places: Places, progress: Progress) -> None:
             for block in reader.blocks(name):
                 progress(done := done + len(block), whole)
             continue
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(target.parent)
         with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             for block in reader.blocks(name):
                 file.write(block)
                 progress(done := done + len(block), whole)
             file.flush()
             os.fsync(file.fileno())
-        if name.startswith(MODELS):
-            target.chmod(0o444 if name.count("/") > 2 else 0o644)
+        if name.startswith(MODELS) and name.count("/") > 2:
+            target.chmod(0o400)
     for version, made in reader.contents.made.items():
         # Versions are listed in the order in which they were made.
         folder = places.staged(version)
         if folder is not None and folder.is_dir():
-            folder.chmod(0o755)
             os.utime(folder, ns=(made, made))

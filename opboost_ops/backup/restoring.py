@@ -42,6 +42,7 @@ from opboost_ops.privacy.database import VERSION, Database, now
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
 from opboost_ops.run.taking_part import stopped
+from opboost_ops.scratch.folders import private_folder
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(file.parent)
         if file.exists() and not present.readable:
             places.move_aside(file)
             places.move_aside(file.with_name(f"{file.name}-journal"))

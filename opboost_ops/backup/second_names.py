@@ -11,6 +11,7 @@ from uuid import uuid4
 from opboost_ops.backup.archive import CELLS, MODELS
 from opboost_ops.config.site import Site
 from opboost_ops.privacy.whole_files import second_name
+from opboost_ops.scratch.folders import private_folder
 
 #: What names of cell states, and of the people in them, end with.
 _REPLACED = (".parquet", ".people")
@@ -71,7 +72,7 @@ class SecondNames:
                 elif path.is_file():
                     whole = path.suffix in _REPLACED if kind == CELLS else len(parts) > 2
                     target = self._at[kind].joinpath(*parts)
-                    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    private_folder(target.parent)
                     (second_name if whole else shutil.copy2)(path, target)
 
     def entries(self) -> Iterator[tuple[str, Path]]:

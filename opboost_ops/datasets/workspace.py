@@ -90,7 +90,7 @@ def write_workspace(
         make_private(site)
     (folder / "exchange").mkdir()
     if seed is not None:
-        (folder / "exchange" / THROWAWAY).touch()
+        (folder / "exchange" / THROWAWAY).touch(0o600)
     path = folder / "federation.yaml"
     dump(path, data)
     agree_for_all(path)
@@ -111,7 +111,7 @@ def agree_for_all(file: Path, keep: Collection[str] = ()) -> None:
     for party in federation.parties:
         path = file.parent / party / "site.yaml"
         site = load_site(path)
-        path.with_name(MADE_UP).touch()
+        path.with_name(MADE_UP).touch(0o600)
         agree(site, federation, keep)
 
 

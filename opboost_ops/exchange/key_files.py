@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.errors import ConfigError
+from opboost_ops.scratch.folders import private_folder
 
 Key = TypeVar("Key")
 
@@ -72,7 +73,7 @@ def each(path: Path, read: Callable[[Path], Key]) -> Iterator[Key]:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner reads, and that is never overwritten."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(handle, "wb") as file:
         file.write(content)

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.folders import private_folder
 
 
 def require_room(folder: Path, party: str, needed: int) -> None:
@@ -17,7 +18,7 @@ def require_room(folder: Path, party: str, needed: int) -> None:
     Raises:
         ContractError: There is less room.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(folder)
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise ContractError(

@@ -14,6 +14,7 @@ from opboost_ops.boosting.backend import Reader
 from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.folders import private_folder
 
 _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"
@@ -68,14 +69,13 @@ class Registry:
         digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
         files = {**files, _DIGESTS: json.dumps(digests, sort_keys=True, indent=1).encode()}
         target = self._folder / version
-        self._folder.mkdir(parents=True, exist_ok=True)
+        private_folder(self._folder)
         if not target.exists():
             temporary = Path(mkdtemp(dir=self._folder, prefix=".part-"))
             try:
                 for name, content in files.items():
                     (temporary / name).write_bytes(content)
-                    (temporary / name).chmod(0o444)
-                temporary.chmod(0o755)
+                    (temporary / name).chmod(0o400)
                 temporary.rename(target)
             except OSError:
                 shutil.rmtree(temporary, ignore_errors=True)
@@ -115,7 +115,7 @@ class Registry:
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
         temporary = self._folder / f".{_CHAMPION}.{os.getpid()}"
-        with temporary.open("w") as file:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(json.dumps({"version": version}))
             file.flush()
             # On disk before the name is: a power cut must not leave an empty champion.
@@ -232,8 +232,9 @@ class Registry:
     def _note(self, version: str, event: Event, why: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         entry = Decision(at=at, version=version, event=event, why=why)
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / _HISTORY).open("a") as file:
+        private_folder(self._folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open(os.open(self._folder / _HISTORY, flags, 0o600), "a") as file:
             file.write(entry.model_dump_json() + "\n")
 
     def _has(self, version: str) -> bool:

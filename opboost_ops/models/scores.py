@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.folders import private_folder
 
 #: Folder of the federation's home where each run's distribution of scores stays, by version.
 DISTRIBUTIONS = "distributions"
@@ -45,10 +46,7 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
         ContractError: It is there with other content, or damaged.
     """
     target = folder / version / f"{name}.parquet"
-    for parent in reversed((target.parent, *target.parent.parents)):
-        # One by one: the mode would hold for the last one alone.
-        if not parent.is_dir():
-            parent.mkdir(exist_ok=True, mode=0o700)
+    private_folder(target.parent)
     if target.exists():
         if not _holds(target, groups):
             raise ContractError(

@@ -22,6 +22,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.installation import LOCAL_SETTINGS
 from opboost_ops.orchestration.processes import end, free_port, members, settings
 from opboost_ops.resources import dags_folder
+from opboost_ops.scratch.folders import private_folder
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 
@@ -155,7 +156,7 @@ class Standalone:
 
     def _start(self) -> None:
         for folder in (self.home, self.home / "config", self.home / "output"):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(folder)
         self._take_home()
         (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         if not self.passwords.exists():

@@ -23,6 +23,7 @@ from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.run.party_sites import party_site_file
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.table_files import read_all
@@ -226,7 +227,7 @@ def _fillings(
             raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
         table, home = site.tables[declared.name].train, site.home / declared.name
         if isinstance(table, Source):
-            site.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(site.home)
             with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
                 path = Path(folder) / f"{holder}.parquet"
                 copy(table, holder, path, (), "")

@@ -19,6 +19,7 @@ from opboost_ops.privacy.cell_encryption import Encryption
 from opboost_ops.privacy.people_files import PeopleFiles
 from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
+from opboost_ops.scratch.folders import private_folder
 
 #: Persons of a row group.
 _GROUP = 1 << 20
@@ -145,7 +146,7 @@ class CellFiles:
             number: The generation's.
             state: What it holds.
         """
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.folder)
         people = self._people.write(state.people)
         seen = _column(np.ascontiguousarray(state.seen))
         table = pa.table({"seen": seen, "last": state.last})

@@ -1,5 +1,6 @@
 """A party's own database: SQLite by default, PostgreSQL by URL; one writer at a time."""
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -68,6 +69,10 @@ class Database:
             self._open: sa.Connection | None = None
             self._reader: sa.Connection | None = None
             self._is_read = False
+            if self.file is not None:
+                # SQLite gives its journals the mode of the file. It names the fault itself.
+                with suppress(OSError):
+                    os.close(os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600))
             if self.complete():
                 version = self._version()
             if version != VERSION:

@@ -1,7 +1,6 @@
 """What a party takes of a run: the plan, what it has accepted, and its audit log of both."""
 
 import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +30,7 @@ from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.rollback import is_genuine
 from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.stage import Home
 
 
@@ -279,5 +279,5 @@ def keep(acceptance: Acceptance, home: Home) -> None:
 def home_of(site: Site, federation: str, run: str) -> Home:
     """A party's private folder for a run, made if it is absent."""
     folder = site.home / federation / run
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    private_folder(folder)
     return Home(folder, site.block_rows)

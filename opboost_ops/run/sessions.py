@@ -11,6 +11,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.books import Books
 from opboost_ops.privacy.sessions import name_of
 from opboost_ops.run.phases import ROUNDS
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.stage import Home
 
 _FILE = "session.json"
@@ -112,7 +113,7 @@ def _read(path: Path) -> tuple[str, bytes | None, bytes | None] | None:
 
 def _draw(path: Path) -> bytes:
     key = fresh_key()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(json.dumps({"name": name_of(key), "key": key.hex()}).encode())

@@ -16,6 +16,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import require_taking_part
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint
@@ -68,7 +69,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     files: tuple[Path, ...] = ()
     fingerprint: str | None = None
     if isinstance(path, Source):
-        home.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(home.folder)
         with TemporaryDirectory(prefix=".look-", dir=home.folder) as folder:
             looked = Path(folder) / COPY
             raw_id = policy.raw_column(identity, identity)

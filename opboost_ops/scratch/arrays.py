@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from opboost_ops.scratch.folders import private_folder
+
 #: Rows that are held at once where a party declares nothing else.
 ROWS = 1 << 20
 
@@ -77,7 +79,7 @@ class Scratch:
 
     def file(self) -> Any:
         """A file without a name, which its owner alone has open."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.folder)
         return tempfile.TemporaryFile(dir=self.folder, buffering=0)
 
     def part_rows(self) -> int:

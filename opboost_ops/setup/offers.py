@@ -20,7 +20,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.setup.bounds import TEMPLATE, write_template
 from opboost_ops.setup.columns import FirstColumns, first_columns
 from opboost_ops.setup.labels import label_entry
-from opboost_ops.setup.tables import read_table, require_sound
+from opboost_ops.setup.tables import read_table, require_no_password, require_sound
 
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}
@@ -125,6 +125,7 @@ def write_offer(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     pinned = {} if policy is None else _pinned(party, policy)
+    require_no_password(party, table=table, store=store)
     frame, place = read_table(party, table, query, identity)
     types = require_sound(party, frame, place, identity, label)
     for option, given in (("--positive", positive), ("--task", task)):

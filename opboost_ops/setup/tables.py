@@ -15,6 +15,9 @@ from opboost_ops.config.source import ENVIRONMENT, Source, is_source, is_text
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.stages.sources import copy
 
+#: Parameters of URLs that are secrets: ``password``, ``sslpassword``, ``secret_key``.
+_SECRET = re.compile("password|passwd|secret|token", re.IGNORECASE)
+
 
 def read_table(
     party: str, at: str, query: str | None, identity: str
@@ -33,7 +36,6 @@ def read_table(
     Raises:
         ConfigError: It cannot be read.
     """
-    _require_no_password(party, at)
     if not is_source(at):
         try:
             path = Path(at).resolve()
@@ -60,19 +62,29 @@ def read_table(
     return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
 
 
-def _require_no_password(party: str, at: str) -> None:
-    try:
-        password = sa.make_url(at).password
-    except sa.exc.ArgumentError:
-        password = None
-    if password:
-        name = f"{party.upper()}_TABLE"
-        raise ConfigError(
-            f"The table of {party} is named by a URL with a password, which would be written into "
-            "site.yaml.",
-            f"Put the URL into the environment variable {name} of this party's processes alone, "
-            f"and give --table {ENVIRONMENT}{name}.",
-        )
+def require_no_password(party: str, **named: str) -> None:
+    """Refuse a secret on the command line, which would be written into ``site.yaml``.
+
+    Args:
+        party: Whose.
+        named: What ``--table`` and ``--store`` say.
+
+    Raises:
+        ConfigError: One of them is a URL with a password or another secret.
+    """
+    for what, at in named.items():
+        try:
+            url = sa.make_url(at)
+        except (sa.exc.ArgumentError, ValueError):
+            continue
+        if url.password or any(_SECRET.search(key) for key in url.query):
+            name = f"{party.upper()}_{what.upper()}"
+            raise ConfigError(
+                f"The {what} of {party} is named by a URL with a password, which would be written "
+                "into site.yaml.",
+                f"Put the URL into the environment variable {name} of this party's processes "
+                f"alone, and give --{what} {ENVIRONMENT}{name}.",
+            )
 
 
 def require_sound(

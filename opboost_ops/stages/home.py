@@ -15,6 +15,7 @@ import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.arrays import ROWS, Scratch, let_go, watch
+from opboost_ops.scratch.folders import private_folder
 
 #: Bytes that are written at once of a table that is not in memory.
 _WRITTEN = 1 << 22
@@ -132,7 +133,7 @@ class Home:
     @contextmanager
     def _whole(self, name: str) -> Iterator[BinaryIO]:
         path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(path.parent)
         temporary = path.with_name(f".{path.name}.{uuid4().hex}")
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL

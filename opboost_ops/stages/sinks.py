@@ -20,6 +20,7 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.models.scores import Groups, write_groups
 from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.source_rows import engine_of
 
 #: By which rows of one delivery are told from those of another, in a database.
@@ -103,7 +104,7 @@ def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
 
 
 def _replace(target: Path, frames: Iterator[pl.DataFrame], sink: Sink) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(target.parent)
     handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
     try:
         with open(handle, "wb") as file:

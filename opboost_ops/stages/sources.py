@@ -17,6 +17,7 @@ import polars as pl
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.books import forgotten_of
+from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.sorted_copy import Kept, write_sorted
 from opboost_ops.stages.source_files import local_parts, s3_parts
 from opboost_ops.stages.source_rows import database_parts
@@ -59,7 +60,7 @@ def borrowed(context: Context) -> Iterator[Context]:
     if not isinstance(table_of(context.site, context.federation.name, context.purpose), Source):
         yield context
         return
-    context.site.home.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(context.site.home)
     with TemporaryDirectory(prefix=".table-", dir=context.site.home) as folder:
         lent = replace(context, home=Home(Path(folder)))
         try:
@@ -126,7 +127,7 @@ def copy(
         OpBoostError: It cannot be read, or the disk has too little room.
         ConnectionError: A server cannot be reached.
     """
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private_folder(target.parent)
     failure: Exception | None = None
     with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
         try:

@@ -22,6 +22,7 @@ from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.pins import once_agreed
+from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
 
 
@@ -197,13 +198,22 @@ def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables:
     assert silent.returncode == 1 and b"--positive no" in silent.stderr
 
 
+@pytest.mark.parametrize(
+    ("option", "url"),
+    [
+        ("--table", "postgresql://bank:hunter2@db.example/bank"),
+        ("--table", "postgresql://bank@db.example/bank?password=hunter2"),
+        ("--store", "s3://key:hunter2@exchange"),
+    ],
+)
 def test_a_password_on_the_command_line_is_refused_and_nothing_is_written(
-    tmp_path: Path, tables: Path, opboost: Opboost
+    option: str, url: str, tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
-    url = "postgresql://bank:hunter2@db.example/bank"
-    given = ("--party", "bank", "--table", url, "--query", "SELECT 1", "--id", "id")
-    done = opboost("init", tmp_path / "new", *given)
-    assert "--table env:BANK_TABLE" in " ".join(done.error.split())
+    given = {"--table": tables / "bank.parquet", option: url}
+    options = [part for pair in given.items() for part in pair]
+    done = opboost("init", tmp_path / "new", "--party", "bank", "--id", "id", *options)
+    name = f"BANK_{option.removeprefix('--').upper()}"
+    assert f"{option} env:{name}" in " ".join(done.error.split())
     assert "hunter2" not in done.out + done.err
     assert not (tmp_path / "new").exists()
 
@@ -216,6 +226,15 @@ def test_a_site_is_readable_by_its_owner_alone(
         site = tmp_path / "new" / party
         assert site.stat().st_mode & 0o077 == 0
         assert [p.name for p in site.rglob("*") if p.stat().st_mode & 0o077] == []
+
+
+def test_what_a_run_makes_at_a_party_is_readable_by_its_owner_alone(
+    trained_once: Workspace,
+) -> None:
+    for site in trained_once.folder.glob("*/site.yaml"):
+        made = [path for path in site.parent.rglob("*") if "tables" not in path.parts]
+        assert site.parent / "ledger.sqlite" in made
+        assert [str(path) for path in made if path.stat().st_mode & 0o077] == []
 
 
 def test_a_party_joins_and_leaves_by_the_same_files(
