@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 
 VENV    := .venv
-BIN     := $(CURDIR)/$(VENV)/bin
+# Relative: the path of a clone may have blanks.
+BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
 # Slow tests that share no server, and so may run beside each other.
@@ -24,7 +25,7 @@ LOCK    := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 	--no-emit-index-url --no-strip-extras --no-header
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-export PATH := $(BIN):$(PATH)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Where it is set, each of many processes compiles all packages once more.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -43,8 +44,8 @@ $(STAMP): requirements.lock pyproject.toml
 		$(PIP) --require-hashes -r $(VENV)/uv.lock || true; \
 	fi
 	if [ -n "$(UV)" ] && [ -x "$(UV)" ] \
-		&& $(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock; then \
-		$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; \
+		&& "$(UV)" pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock; then \
+		"$(UV)" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; \
 	else \
 		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null; \
 		$(PIP) --require-hashes -r requirements.lock \
@@ -93,10 +94,10 @@ docs: setup ## build the documentation into ./site
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 tour: setup ## make the pictures of docs/pages.md again (needs chromium)
-	OPBOOST_SCREENSHOTS=$(CURDIR)/.opboost/tour pytest -m slow tests/e2e/test_pages.py
+	OPBOOST_SCREENSHOTS="$(CURDIR)/.opboost/tour" pytest -m slow tests/e2e/test_pages.py
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
 		exchange-1440-light quality-400-dark ledger-400-dark; do \
-		cp $$picture.png $(CURDIR)/docs/figures/tour-$$picture.png; done
+		cp $$picture.png "$(CURDIR)/docs/figures/tour-$$picture.png"; done
 
 lock: ## renew requirements.lock, and that of what makes the image
 	$(LOCK) --all-extras pyproject.toml --output-file requirements.lock
