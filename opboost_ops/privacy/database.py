@@ -40,7 +40,7 @@ _STATE = sa.Table(
 )
 
 #: Asked each time that a party's state is opened, a dozen times a stage: as text, which need not be
-#: compiled anew for each database.
+#: compiled again for each database.
 _NEWEST = str(sa.select(sa.func.max(_SCHEMA.c.version)))
 _WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party))
 
@@ -161,7 +161,7 @@ class Database:
         """Whether nothing was ever written: no release, and nothing that happened."""
         with self.reading() as connection:
             tables = set(METADATA.tables) & {"audit", "releases"}
-            queries = (f"SELECT 1 FROM {table} LIMIT 1" for table in tables)
+            queries = (f"SELECT 1 FROM {table} LIMIT 1" for table in tables)  # noqa: S608
             return all(connection.exec_driver_sql(query).first() is None for query in queries)
 
     def identity(self, party: str) -> str:
