@@ -56,7 +56,8 @@ demo: setup ## run the training DAG in a real Airflow (DATASET=credit|adult|pend
 ui: setup ## leave Airflow running, and say where and how to log in
 	opboost ui
 
-test: setup lint type ## run linters, types and all tests that need nothing but PyPI
+test: setup ## run linters, types and all tests that need nothing but PyPI
+	@$(MAKE) --no-print-directory -j 2 lint type
 	$(ROOM) pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones

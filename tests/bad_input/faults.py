@@ -98,7 +98,7 @@ class TableCheck:
         with pytest.raises(ContractError) as caught:
             self.workspace.step(self.party, "check_table")
         assert type(caught.value) is ContractError
-        message_is_right(caught.value, self.party, *words)
+        message_is_right(caught.value, *words)
         assert set(self.workspace.published()) == set(opened(self.party))
         assert self._left(self.workspace) == before
         self.path.write_bytes(self._whole)
@@ -111,7 +111,7 @@ class TableCheck:
             change: Changes the table.
             columns: All that have failed.
         """
-        self.refuses(change, "raw_table")
+        self.refuses(change, self.party, "raw_table")
         found = failing(self.workspace, self.party, "raw_table")
         assert {result["column"] for result in found} == set(columns)
         return found

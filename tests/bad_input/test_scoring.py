@@ -95,13 +95,13 @@ def test_new_people_columns_and_categories_are_no_fault(run: Workspace) -> None:
 @pytest.mark.parametrize("party", FEATURES)
 def test_a_table_that_is_not_as_declared(run: Workspace, party: str) -> None:
     check, feature = TableCheck(run, party, left_behind), FEATURES[party]
-    check.refuses(lambda table: table.drop(feature), feature, "Add it")
+    check.refuses(lambda table: table.drop(feature), party, feature, "Add it")
     text = pl.lit(CANARY_TEXT).alias(feature)
     words = (f"{party}.{feature}", "declared numeric", "Convert")
     check.refuses(lambda table: table.with_columns(text), *words)
-    check.refuses(lambda table: table.clear(), "no rows")
+    check.refuses(lambda table: table.clear(), party, "no rows")
     for content in (check.path.read_bytes()[:1000], None):
-        check.refuses(content, "missing, truncated or no Parquet")
+        check.refuses(content, party, "missing, truncated or no Parquet")
 
 
 def test_an_undeclared_category_of_a_feature_holder(run: Workspace) -> None:

@@ -45,7 +45,7 @@ FEATURES = {"credit": "age", "bank": "balance"}
 @pytest.mark.parametrize("party", FEATURES)
 def test_a_column_that_is_not_as_declared(workspace: Workspace, party: str) -> None:
     check, feature = TableCheck(workspace, party), FEATURES[party]
-    check.refuses(lambda table: table.drop(feature), feature, "Add it")
+    check.refuses(lambda table: table.drop(feature), party, feature, "Add it")
     text = pl.lit(CANARY_TEXT).alias(feature)
     words = (f"{party}.{feature}", "declared numeric", "Convert")
     check.refuses(lambda table: table.with_columns(text), *words)
@@ -54,7 +54,7 @@ def test_a_column_that_is_not_as_declared(workspace: Workspace, party: str) -> N
     check.fails(
         lambda t: t.with_columns(pl.Series(feature, [None] * t.height, pl.Float64)), feature
     )
-    check.refuses(lambda t: t.with_columns(pl.Series(feature, [None] * t.height, pl.Null)))
+    check.refuses(lambda t: t.with_columns(pl.Series(feature, [None] * t.height, pl.Null)), party)
 
 
 @pytest.mark.parametrize("what", ["id", "label", "holdout"])
@@ -102,7 +102,7 @@ def test_an_all_missing_column_that_may_have_missing_values(workspace: Workspace
     check = TableCheck(workspace, "bank")
     for kind in (pl.Float64, pl.Null):
         none = pl.lit(None, kind).alias("income")
-        check.refuses(lambda table, none=none: table.with_columns(none))
+        check.refuses(lambda table, none=none: table.with_columns(none), "bank")
 
 
 @pytest.mark.parametrize(("party", "feature"), [("shop", "returns_share"), ("credit", "age")])
@@ -172,12 +172,12 @@ def test_ids_of_another_type_than_declared_everywhere(workspace: Workspace) -> N
 def test_a_file_that_is_no_table(workspace: Workspace, party: str) -> None:
     check = TableCheck(workspace, party)
     whole = check.path.read_bytes()
-    check.refuses(lambda table: table.clear(), "no rows")
+    check.refuses(lambda table: table.clear(), party, "no rows")
     half = len(whole) // 2
     for content in (whole[:half], f"id,{CANARY_TEXT}\n1,2\n".encode(), b"", None):
-        check.refuses(content, "missing, truncated or no Parquet")
+        check.refuses(content, party, "missing, truncated or no Parquet")
     # A truncated middle with an intact footer.
-    check.refuses(whole[:40] + b"\0" * (half - 40) + whole[half:])
+    check.refuses(whole[:40] + b"\0" * (half - 40) + whole[half:], party)
 
 
 def test_a_table_rewritten_during_the_run(workspace: Workspace) -> None:
