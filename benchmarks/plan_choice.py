@@ -70,7 +70,7 @@ def summary(name: str, found: list[dict[str, float]], every: bool) -> dict[str, 
 
 def measured(name: str, total: float, rows: int, seed: int) -> dict[str, float]:
     """The metric by setting."""
-    dataset = _some(load(name), rows, seed)
+    dataset = some_rows(load(name), rows, seed)
     if name in HALVED:
         dataset = halved(dataset)
     (holder,) = (party for party in dataset.tables if party != dataset.label_holder)
@@ -86,13 +86,13 @@ def measured(name: str, total: float, rows: int, seed: int) -> dict[str, float]:
                 order[:count], Geometric(epsilon=float(f"{total / count:.6g}"))
             )
             kind = f"{words}, {'all' if count == len(order) else count}"
-            found[kind] = _metric(_only(dataset, holder, released), scale, released, seed)
-    chosen, cells = _planned(dataset, holder, total, seed)
-    found["plan"] = _metric(_only(dataset, holder, chosen), cells, chosen, seed)
+            found[kind] = _metric(only(dataset, holder, released), scale, released, seed)
+    chosen, cells = proposed(dataset, holder, total, seed)
+    found["plan"] = _metric(only(dataset, holder, chosen), cells, chosen, seed)
     return found
 
 
-def _some(dataset: Dataset, rows: int, seed: int) -> Dataset:
+def some_rows(dataset: Dataset, rows: int, seed: int) -> Dataset:
     """So many rows of all tables, which have the same people in the same order."""
     count = next(iter(dataset.tables.values())).height
     if count <= rows:
@@ -113,7 +113,8 @@ def _cells(_: str, feature: Feature, values: np.ndarray, *, kind: str, seed: int
     return DomainMap(DOMAIN, feature.bounds, "edges", edges)
 
 
-def _only(dataset: Dataset, holder: str, names: Collection[str]) -> Dataset:
+def only(dataset: Dataset, holder: str, names: Collection[str]) -> Dataset:
+    """The dataset with some of a party's features."""
     features = {n: f for n, f in dataset.features[holder].items() if n in names}
     return replace(dataset, features={**dataset.features, holder: features})
 
@@ -139,7 +140,7 @@ def _ranked(dataset: Dataset, seed: int) -> list[str]:
     return sorted(theirs, key=lambda n: -theirs[n])
 
 
-def _planned(
+def proposed(
     dataset: Dataset, holder: str, total: float, seed: int
 ) -> tuple[dict[str, Mechanism], Scale]:
     """Mechanisms and cells that the command writes into the federation file."""
