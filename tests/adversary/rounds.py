@@ -54,12 +54,14 @@ class Session:
         errors: By honest party, why it ended.
         boxes: By honest party, its side of the rounds.
         sizes: By place, the bytes of what lies there.
+        run: Its run.
     """
 
     totals: dict[str, list[int]]
     errors: dict[str, Exception]
     boxes: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
+    run: str = RUN
 
 
 def session(
@@ -87,7 +89,7 @@ def session(
         place: sum(map(len, banks.store.get(place).values()))
         for place in banks.store.list(f"banks/{run}")
     }
-    found = Session(totals, errors, boxes, sizes)
+    found = Session(totals, errors, boxes, sizes, run)
     for part in (found.totals, found.errors, found.boxes):
         part.pop(hostile or "", None)  # type: ignore[attr-defined]
     return found
@@ -164,7 +166,7 @@ def _require_hidden(found: Session) -> None:
         opened: dict[str, dict[str, int]] = {}
         for party, box in found.boxes.items():
             present = getattr(box, "_doubles", None) and box._sent.present(_round(name))
-            if not present or f"banks/{RUN}/opened/{party}/{name}" not in found.sizes:
+            if not present or f"banks/{found.run}/opened/{party}/{name}" not in found.sizes:
                 continue
             for other in found.boxes:
                 kinds = opened.setdefault(other, {"own": 1, "pair": 1})  # The hostile one's own.

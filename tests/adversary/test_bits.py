@@ -5,7 +5,7 @@ from math import log2
 import numpy as np
 import pytest
 
-from benchmarks.adversary import bits
+from benchmarks.bits import bits
 
 RANDOM = np.random.default_rng(35)
 

@@ -36,7 +36,7 @@ READERS: Mapping[Kind, tuple[str, str]] = {
     "values": ("credit", "open_rows"),
 }
 #: Kinds at which all hostile values of a manifest are delivered: two to each reader.
-EXAMPLES = {"plan", "psi_query", "ranks", "split_values"}
+EXAMPLES = {"plan", "ranks"}
 #: Kinds with a layout.
 LAID = ("shares", "ranks", "routes", "values")
 

@@ -2,9 +2,13 @@
 
 import json
 import traceback
+from collections.abc import Callable
 from typing import Any
 
-from opboost_ops.errors import OpBoostError
+import polars as pl
+import pytest
+
+from opboost_ops.errors import ContractError, OpBoostError
 from tests.federation import FIRST_RUN, Workspace
 
 #: No party uses this number or text for anything but the fault that a test plants.
@@ -53,6 +57,64 @@ def opened(party: str) -> frozenset[str]:
         party: Whose.
     """
     return PLAN if party == "credit" else ASKED
+
+
+class TableCheck:
+    """A party about to check its table, each time with another fault in it.
+
+    Args:
+        workspace: Without a fault; its run is opened.
+        party: Whose table it is.
+        left: What no refusal may change.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        party: str,
+        left: Callable[[Workspace], Any] | None = None,
+    ) -> None:
+        self.workspace, self.party, self._left = workspace, party, left or untouched
+        workspace.until("check_table", party)
+        self.path = workspace.table_path(party)
+        self._whole = self.path.read_bytes()
+
+    def refuses(
+        self, change: Callable[[pl.DataFrame], pl.DataFrame] | bytes | None, *words: str
+    ) -> OpBoostError:
+        """Plant a fault, insist on where it is refused, how, and on what is left; take it away.
+
+        Args:
+            change: Changes the table, or is what its file holds; nothing for no file.
+            words: What the message must name.
+        """
+        before = self._left(self.workspace)
+        if change is None:
+            self.path.unlink()
+        elif isinstance(change, bytes):
+            self.path.write_bytes(change)
+        else:
+            self.workspace.edit_table(self.party, change)
+        with pytest.raises(ContractError) as caught:
+            self.workspace.step(self.party, "check_table")
+        assert type(caught.value) is ContractError
+        message_is_right(caught.value, *words)
+        assert set(self.workspace.published()) == set(opened(self.party))
+        assert self._left(self.workspace) == before
+        self.path.write_bytes(self._whole)
+        return caught.value
+
+    def fails(self, change: Callable[[pl.DataFrame], pl.DataFrame], *columns: str) -> list[Any]:
+        """The same of a fault that only the report names.
+
+        Args:
+            change: Changes the table.
+            columns: All that have failed.
+        """
+        self.refuses(change, self.party, "raw_table")
+        found = failing(self.workspace, self.party, "raw_table")
+        assert {result["column"] for result in found} == set(columns)
+        return found
 
 
 def message_is_right(error: OpBoostError, *words: str) -> None:

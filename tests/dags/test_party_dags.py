@@ -248,6 +248,7 @@ def half_open(dag: DAG) -> Callable[..., Any]:
     return dag.get_task("credit_open.open_run").python_callable
 
 
+@pytest.mark.slow
 def test_halves_meet_at_the_store_in_whatever_order_they_go(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

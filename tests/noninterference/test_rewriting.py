@@ -7,11 +7,7 @@ from tests.noninterference.rewriting import REWRITINGS, TOGETHER
 from tests.noninterference.runs import KINDS, Beginnings, seen
 
 #: The kinds of run that `make test` has; `make test-slow` has all.
-FAST = (
-    "training", "scoring, routed", "scoring, local", "refused, over budget",
-    "failed, a wrong type", "failed, a column is missing", "failed, a foreign error",
-    "horizontal learning",
-)  # fmt: skip
+FAST = ("training", "scoring, routed", "refused, over budget", "horizontal learning")
 
 
 def _marked(kinds: list[str]) -> list[object]:

@@ -3,16 +3,14 @@
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.manifest import MANIFEST
-from opboost_ops.run import opening, phases, runner
-from opboost_ops.stages.catalogue import STAGES
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.run import opening, runner
 from tests.federation import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,43 +60,6 @@ def test_no_import_by_name_goes_upward() -> None:
         named = re.findall(r"[\"']opboost_ops\.(\w+)", text)
         upward += [f"{path}: {name}" for name in named if rank[name] > rank[own]]
     assert upward == []
-
-
-def test_the_life_of_a_run_names_every_file_of_its_room() -> None:
-    told = (PACKAGE / "run" / "__init__.py").read_text(encoding="utf-8")
-    files = {path.stem for path in (PACKAGE / "run").glob("*.py")} - {"__init__"}
-    assert {name for name in files if f"`{name}`" not in told} == set()
-
-
-def test_the_glossary_is_in_order_and_says_each_word_once() -> None:
-    table = PAGE.partition("## Glossary")[2].partition("## ")[0]
-    words = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)[1:]
-    assert len(words) > 30
-    assert sorted(words) == sorted(set(words))
-
-
-def test_a_toy_stage_in_the_steps_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def count_columns(context: Context) -> Outcome:
-        return Outcome(
-            documents={"counted": {"parties": len(context.federation.parties)}}, summary={}
-        )
-
-    released = phases._released
-
-    def with_mine(*randomised: str) -> tuple[phases.Phase, ...]:
-        first, own, *others = released(*randomised)
-        look, *chains = own.chains
-        mine = phases.Chain("count_columns", ("count_columns",))
-        return first, replace(own, chains=(look, mine, *chains)), *others
-
-    monkeypatch.setitem(STAGES, "count_columns", count_columns)  # type: ignore[arg-type]
-    monkeypatch.setattr(phases, "_released", with_mine)
-    workspace = Workspace.write(tmp_path / "fed")
-    workspace.known_to(monkeypatch)
-    workspace.until("preprocess")
-    assert workspace.home_json("bank", "counted") == {"parties": 3}
 
 
 @dataclass

@@ -14,6 +14,13 @@ from benchmarks.papers import experiments
 Quick = Callable[..., tuple[Any, str]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Experiments are no part of the product: who changes one runs the slow tests."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Quick:
     """Run one; pictures go into the test's folder."""

@@ -1,6 +1,5 @@
 """Order on columns: measured releases beside what the channel gives."""
 
-import math
 import re
 from itertools import combinations
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.papers.settings import epsilon_at, mechanism_of, method, name_of, shown
+from benchmarks.papers.settings import epsilon_at, mechanism_of, method, name_of
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -17,7 +16,6 @@ from opboost_ops.mechanisms import (
     LocalMap,
     Mechanism,
     Piecewise,
-    forget_channels,
 )
 from opboost_ops.privacy.loss import end_losses, loss_curve
 from tests.unit.benchmarks.conftest import Quick
@@ -81,14 +79,3 @@ def test_epsilon_for_a_given_loss() -> None:
             channel = mechanism_of({**setting, "epsilon": epsilon}).channel(TEN)
             assert end_losses(channel)[end] == pytest.approx(0.8, rel=0.0021)
             assert known is None or epsilon == pytest.approx(known, rel=0.0021)
-
-
-def test_figures_for_json() -> None:
-    assert [shown(v) for v in (math.nan, math.inf, 1 / 3)] == [None, "inf", 0.333333]
-
-
-def test_channels_are_forgotten() -> None:
-    made = GlobalMap(epsilon=0.123).channel(TEN)
-    assert GlobalMap(epsilon=0.123).channel(TEN) is made
-    forget_channels()
-    assert GlobalMap(epsilon=0.123).channel(TEN) is not made

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.papers import ahead, estimators, range_query, ranges
+from benchmarks.papers import ahead, estimators, ranges
 from benchmarks.papers.settings import name_of
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import BucketResponse, GlobalMap, LocalMap, Piecewise
@@ -13,17 +13,6 @@ from tests.unit.benchmarks.conftest import Quick
 
 EIGHT = Domain(1, 8)
 TRUTH = np.array([50.0, 0, 10, 40, 30, 0, 20, 50])
-
-
-def test_answers_count_the_rows_of_each_range() -> None:
-    queries = ranges.Queries.random(8, 200)
-    counts = np.stack([TRUTH, TRUTH[::-1]], axis=1)
-    found = queries.answers(counts)
-    for i, (first, last) in enumerate(zip(queries.first, queries.last, strict=True)):
-        assert found[i].tolist() == counts[first : last + 1].sum(axis=0).tolist()
-    assert queries.first.min() == 0
-    assert queries.last.max() == 7
-    assert (queries.first == queries.last).any()
 
 
 def test_inverse_undoes_the_channel() -> None:
@@ -81,24 +70,6 @@ def test_quick_run_errs_as_the_channels_say(quick: Quick, tmp_path: Path) -> Non
     assert f"| Global-map | {global_map['direct']:.1e}, " in text
 
 
-def test_released_counts_are_redrawn_by_repeat_and_kept_by_value() -> None:
-    """Another secret, other noise: with hardly any noise the counts are the truth itself."""
-    values = np.repeat(EIGHT.values(), TRUTH.astype(int))
-    noisy, still = (
-        range_query._released(
-            values,
-            {**range_query.method("global_map"), "epsilon": epsilon},
-            EIGHT,
-            GlobalMap(epsilon=epsilon).channel(EIGHT),
-            3,
-        )
-        for epsilon in (0.5, 100.0)
-    )
-    assert noisy.sum(axis=0).tolist() == [200, 200, 200]
-    assert len({tuple(column) for column in noisy.T}) == 3
-    assert (still == TRUTH[:, None]).all()
-
-
 PUBLIC = b"a public secret for the tests..."
 
 
@@ -116,21 +87,6 @@ def test_ahead_grows_where_people_are_and_finds_them_without_noise(improved: boo
     assert ahead.grown(values, 64, 0.1, PUBLIC, improved).leaves < tree.leaves / 2
     again = ahead.grown(values, 64, 20.0, PUBLIC, improved)
     assert np.array_equal(tree.answers(asked), again.answers(asked))
-
-
-def test_ahead_answers_by_the_largest_nodes_and_parts_of_leaves() -> None:
-    """By hand: a root of 8 values, whose left half was split once more."""
-    left = ahead._Node(0, 4, found=0.5, children=[ahead._Node(0, 2, 0.2), ahead._Node(2, 4, 0.4)])
-    root = ahead._Node(0, 8, found=1.0, children=[left, ahead._Node(4, 8, 0.4)])
-    asked = ranges.Queries(np.array([0, 0, 1, 0, 3, 5]), np.array([7, 3, 2, 1, 4, 5]))
-    found = ahead.Tree(root, 3).answers(asked)
-    # Nodes and their children differ: what is answered says which of them it was read off.
-    assert found == pytest.approx([1.0, 0.5, 0.1 + 0.2, 0.2, 0.2 + 0.1, 0.1])
-    ahead._downwards(root)
-    whole, half = ahead.Tree(root, 3).answers(asked)[:2]
-    assert whole == 1.0
-    assert half == pytest.approx(0.55)
-    assert sum(child.found for child in left.children) == pytest.approx(left.found)
 
 
 def test_a_node_that_was_not_split_is_split_later_only_when_improved() -> None:

@@ -47,6 +47,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return workspace
 
 
+@pytest.mark.slow
 def test_what_others_write_is_text_on_every_page(
     written: Workspace, application: FastAPI, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,15 +15,17 @@ from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
 
-PROCESSES, FITS = 16, 5
+PROCESSES, FITS = 6, 2
 ONE = float(loss_curve(GlobalMap(epsilon=0.5), Domain(0, 31)).loss[-1])
 
 
-def race(url: str, cells: Path, fits: float = FITS, most: int = 0) -> list[str]:
+def race(
+    url: str, cells: Path, fits: float = FITS, most: int = 0, processes: int = PROCESSES
+) -> list[str]:
     """What each of the racing processes was told."""
     script = Path(__file__).with_name("race.py")
     budget = str(ONE * fits * 1.0001)
-    command = [sys.executable, script, url, cells, str(PROCESSES), budget, str(most)]
+    command = [sys.executable, script, url, cells, str(processes), budget, str(most)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
     return done.stdout.split()
 
@@ -35,9 +37,9 @@ def test_racing_processes_never_overspend(tmp_path: Path) -> None:
     assert len(Ledger(Database(url)).releases()) == FITS
 
 
-@pytest.mark.parametrize("most", [1, 3])
-def test_racing_processes_never_pass_the_cap_on_changes(tmp_path: Path, most: int) -> None:
+def test_racing_processes_never_pass_the_cap_on_changes(tmp_path: Path) -> None:
     """No write of one process is lost in another's, so the cap is on all of them together."""
+    most = 3
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     told = race(url, tmp_path / "cells", PROCESSES, most)
     assert len(set(told)) == most
