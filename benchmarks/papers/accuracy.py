@@ -193,6 +193,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
     """The section on Table 6."""
     rows = found["rows"]
     epsilons = sorted({row["epsilon"] for row in rows} - {0.0})
+    # The others are in the summary, and in the pictures of the next section.
+    ends = list(dict.fromkeys((epsilons[0], epsilons[-1])))
     parts = [
         f"""## Accuracy: Table 6
 
@@ -204,20 +206,22 @@ clear rows. The same epsilon is a different guarantee for each mechanism: compar
     for scale in ("linear",):
         here = [row for row in rows if row["scale"] == scale]
         tables = sorted({row["dataset"] for row in here})
-        heads = ["method", *(f"{t}, {e:g}" for t in tables for e in epsilons)]
-        names = list(dict.fromkeys(name_of(row) for row in here if row["alpha"] in _SHOWN))
+        heads = ["method", *(f"{t}, {e:g}" for t in tables for e in ends)]
+        names = list(dict.fromkeys(name_of(row) for row in here if _shown(row)))
         cells = {(name_of(r), r["dataset"], r["epsilon"]): r for r in here}
         lines = []
         for name in names:
             own = [
-                cells.get((name, t, e)) or cells.get((name, t, 0.0))
-                for t in tables
-                for e in epsilons
+                cells.get((name, t, e)) or cells.get((name, t, 0.0)) for t in tables for e in ends
             ]
             lines.append((name, *(f"{line['ratio']:.3f}" if line else "" for line in own)))
         parts.append(f"With {_MAPS[scale]}:\n\n{table(heads, lines)}")
     parts.append(_beside_the_paper(rows, epsilons))
     return "\n\n".join(parts) + "\n"
+
+
+def _shown(row: Mapping[str, Any]) -> bool:
+    return row["method"] != "raw" and row["alpha"] in _SHOWN
 
 
 def _about(found: Mapping[str, Any]) -> str:
@@ -289,12 +293,12 @@ def curves_section(found: Mapping[str, Any], folder: Path) -> str:
             pictures.name_axes(plot, title, "epsilon", "ratio to no protection")
         file = f"evaluation-accuracy-{name}.svg"
         pictures.save(figure, folder / file)
-        deviations = [row["ratio_sd"] for row in here]
-        parts.append(
-            f"![{name}: accuracy over epsilon](figures/{file})\n\n"
-            f"{name}: standard deviations over seeds are at most {max(deviations):.3f}, "
-            f"{fmean(deviations):.3f} on average."
-        )
+        parts.append(f"![{name}: accuracy over epsilon](figures/{file})")
+    deviations = [row["ratio_sd"] for row in rows]
+    parts[0] += (
+        f" Standard deviations over seeds are at most {max(deviations):.3f}, "
+        f"{fmean(deviations):.3f} on average."
+    )
     return "\n\n".join(parts) + "\n"
 
 

@@ -213,7 +213,7 @@ def _parameters(table: TwoParties, seed: int) -> Parameters:
 
 _NAMES = {"global_map": "Global-map", "geometric": "clamped geometric"}
 #: Epsilons that the page shows; the pictures show all.
-_SHOWN = (0.32, 1.28)
+_SHOWN = 1.28
 _LOSSES = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 _METRICS = {"regression": "R2", "binary": "AUC", "multiclass": "accuracy"}
 
@@ -247,39 +247,30 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         f"Full tables on [1, 10], {found['trees']} trees of depth {found['depth']}, learning rate "
         f"{found['rate']:g}, LightGBM.{split} R2 in regression, AUC for two classes, accuracy for "
         "more, on clear rows; *desensitised* is plain training on randomised rows. Epsilon is "
-        "Global-map's; the clamped geometric mechanism has the same loss(1). Gains are paired "
-        "differences to plain training, with half of a 95 % interval. Where "
-        "the label holder has own "
-        "columns, `joint` is the even mixture with plain training.",
-        f"`joint` is below plain training in {len(losses)} of {len(rows)} settings.",
-        "One-sided paired t tests of each setting over its seeds, with Holm's correction at 5 % of "
+        "Global-map's; the clamped geometric mechanism has the same loss(1). Where the label "
+        "holder has own columns, `joint` is the even mixture with plain training.",
+        f"`joint` is below plain training in {len(losses)} of {len(rows)} settings. One-sided "
+        "paired t tests of each setting over its seeds, with Holm's correction at 5 % of "
         f"all settings together, find a loss {_told(found['harmed'], len(rows))}.",
         _pictured(rows, tables, folder),
     ]
-    heads = (
-        "mechanism", "epsilon", "loss(R - L)", "plain", "joint", "auto - plain", "desensitised",
-    )  # fmt: skip
-    for name in tables:
-        here = [row for row in rows if row["dataset"] == name]
-        own = int(here[0]["own"])
-        parts.append(
-            f"**{name}**, seeds: {here[0]['seeds']}; own columns: {own}; alone "
-            f"{here[0]['alone']:.4f}, centralised {here[0]['centralised']:.4f}:"
+    epsilons = {row["epsilon"] for row in rows}
+    epsilons &= {_SHOWN} if _SHOWN in epsilons else epsilons
+    heads = ("table (own columns)", "mechanism", "alone", "plain", "joint", "desensitised",
+             "centralised")  # fmt: skip
+    lines = [
+        (
+            f"{row['dataset']} ({int(row['own'])})",
+            f"{_NAMES[row['mechanism']]}, {row['epsilon']:g}",
+            *(
+                f"{row[key]:.4f}"
+                for key in ("alone", "plain", "joint", "plain_desensitised", "centralised")
+            ),
         )
-        lines = [
-            (
-                _NAMES[row["mechanism"]],
-                f"{row['epsilon']:g}",
-                f"{row['loss_whole']:.3f}",
-                *(f"{row[key]:.4f}" for key in ("plain", "joint")),
-                _gain(row, "auto"),
-                f"{row['plain_desensitised']:.4f}",
-            )
-            for row in here
-            if row["epsilon"] in _SHOWN
-        ]
-        parts.append(table(heads, lines))
-    return "\n\n".join(parts) + "\n"
+        for row in rows
+        if row["epsilon"] in epsilons
+    ]
+    return "\n\n".join([*parts, table(heads, lines)]) + "\n"
 
 
 def _told(harmed: Mapping[str, Any], settings: int) -> str:
@@ -321,11 +312,6 @@ def _pictured(rows: Sequence[Mapping[str, Any]], tables: Sequence[str], folder: 
 
 def _at(row: Mapping[str, Any]) -> str:
     return f"{row['dataset']} at {row['epsilon']:g} ({_NAMES[row['mechanism']]})"
-
-
-def _gain(row: Mapping[str, Any], name: str) -> str:
-    half = row[f"{name}_half"]
-    return f"{row[f'{name}_gain']:+.4f}" + (f" ± {half:.4f}" if half is not None else "")
 
 
 EXPERIMENTS = (

@@ -14,6 +14,7 @@ import polars as pl
 
 from benchmarks.papers import pictures
 from benchmarks.papers.experiment import Experiment, Options
+from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.boosting import trainer
@@ -216,8 +217,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "Tested on clear rows. The loss is against centralised LightGBM on the same split.",
         "",
     ]
-    for dataset in datasets:
-        parts += _table(found, dataset)
+    parts += [*_table(found, datasets), ""]
     parts += [
         f"![Buckets and epsilon](figures/{_PICTURE})",
         "",
@@ -233,43 +233,40 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     return "\n".join(parts)
 
 
-def _table(found: Mapping[str, Any], dataset: str) -> list[str]:
-    paper = found["paper"].get(dataset, {})
-    lines = [line for line in found["rows"] if line["dataset"] == dataset]
-    epsilon = PAPER_EPSILON
-    chosen = [
-        ("centralised", _one(lines, "centralised"), paper.get("centralised")),
-        ("label holder alone", _one(lines, "alone"), None),
+def _table(found: Mapping[str, Any], datasets: Sequence[str]) -> list[str]:
+    lines = found["rows"]
+    own = f"{PAPER_BUCKETS} buckets of equal counts"
+    chosen: list[tuple[str, tuple[Any, ...], str | None]] = [
+        ("centralised", ("centralised",), "centralised"),
+        ("label holder alone", ("alone",), None),
+        (f"{own}, no noise", ("equal_count", PAPER_BUCKETS), "buckets"),
         (
-            f"{PAPER_BUCKETS} buckets of equal counts, no noise",
-            _one(lines, "equal_count", PAPER_BUCKETS),
-            paper.get("buckets"),
+            f"the same, epsilon {PAPER_EPSILON:g}: the paper's configuration, no guarantee",
+            ("equal_count", PAPER_BUCKETS, PAPER_EPSILON),
+            "epsilon_4",
         ),
-        (
-            f"the same, epsilon {epsilon:g}: the paper's configuration, no guarantee",
-            _one(lines, "equal_count", PAPER_BUCKETS, epsilon),
-            paper.get("epsilon_4"),
-        ),
-        ("declared edges, no noise", _one(lines, "declared"), None),
+        ("declared edges, no noise", ("declared",), None),
         *(
-            (f"declared edges, epsilon {e:g} (ours)", _one(lines, "declared", 0, e), None)
+            (f"declared edges, epsilon {e:g} (ours)", ("declared", 0, e), None)
             for e in sorted({x["epsilon"] for x in lines if x["epsilon"]}, reverse=True)
         ),
     ]
-    rows = [
-        f"| {name} | {line['auc']:.2f} ± {line['auc_sd']:.2f} | {line['loss']:.2f} | "
-        f"{_paper(theirs, paper)} |"
-        for name, line, theirs in chosen
-        if line is not None
-    ]
-    return [
-        f"**{dataset}**",
-        "",
-        "| | AUC | loss | paper's AUC (loss) |",
-        "| --- | --- | --- | --- |",
-        *rows,
-        "",
-    ]
+    rows = []
+    for name, which, key in chosen:
+        cells = [name]
+        for dataset in datasets:
+            paper = found["paper"].get(dataset, {})
+            one = _one([x for x in lines if x["dataset"] == dataset], *which)
+            theirs = paper.get(key) if key else None
+            cells += [
+                ""
+                if one is None
+                else f"{one['auc']:.2f} ± {one['auc_sd']:.2f} ({one['loss']:.2f})",
+                _paper(theirs, paper),
+            ]
+        rows.append(cells)
+    heads = [h for d in datasets for h in (f"{d}: AUC (loss)", "paper's AUC (loss)")]
+    return table(["", *heads], rows).splitlines()
 
 
 def _paper(theirs: float | None, paper: Mapping[str, float]) -> str:

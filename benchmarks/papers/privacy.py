@@ -253,7 +253,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "evaluation-privacy.svg)",
             "",
             "Top left is best. The vertical line is an attacker who guesses the "
-            "most frequent value.",
+            f"most frequent value. The tables are of {found['rows'][0]['dataset']}.",
             "",
             _table(found["rows"]),
             "",
@@ -290,9 +290,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     chosen = {line["epsilon"] for line in rows}
     chosen &= {_TABLED} if _TABLED in chosen else chosen
     for line in rows:
-        if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
+        if line["dataset"] != rows[0]["dataset"] or line["alpha"] == _BETWEEN:
             continue
-        if line["alpha"] == _BETWEEN:
+        if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
             continue
         protected = line["method"] != "alone"
         correlated = "-"
@@ -322,7 +322,7 @@ def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> st
     shown = []
     words = {"loss_one": "loss(1)", "loss_whole": "loss(R - L)"}
     for line in lines:
-        if line["at"] not in (0.3, 3.0):
+        if line["at"] not in (0.3, 3.0) or line["dataset"] != lines[0]["dataset"]:
             continue
         cells = []
         for name in names:

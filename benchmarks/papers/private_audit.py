@@ -173,14 +173,14 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         "(Nasr et al., 2023), which needs fewer models. The last rows audit a trainer whose noise "
         "is divided by 2: bounds exceed what is declared.",
         "",
-        "| label | the canary is | noise divided by | models a side | said to be there, with it | "
-        "without it | epsilon, lower bound | by Gaussians | declared | delta |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| label | the canary is | noise divided by | models a side | "
+        "epsilon, lower bound | by Gaussians | declared | delta |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
         lines.append(
             f"| {row['task']} | {row['neighbour']} | {row['weakened']} | {row['runs']:,} | "
-            f"{row['said_when_there']:,} | {row['said_when_not']:,} | {row['lower_bound']:.3f} | "
+            f"{row['lower_bound']:.3f} | "
             f"{row['gaussian_bound']:.3f} | {row['declared']:.3f} | {row['delta']:g} |"
         )
     return "\n".join([*lines, ""])

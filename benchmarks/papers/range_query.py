@@ -107,7 +107,6 @@ def run(options: Options) -> dict[str, Any]:
         "likely_seeds": min(repeats, LIKELY_REPEATS),
         "salary_bounds": list(ranges.SALARY_BOUNDS),
         "synthetic_rows": ranges.SYNTHETIC_ROWS,
-        "paper": "Figures 6 and 12 are pictures; their values are not at hand.",
         "blind": {name: shown(_blind(name, Domain(1, size), asked)) for name in tables},
         "rows": [_line(row) for row in rows.iter_rows(named=True)],
         "equal": [_line(row) for row in same.iter_rows(named=True)],
@@ -267,8 +266,6 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     return line | {f: shown(row[f]) for f in figures if f in row}
 
 
-#: Epsilons that are tabled; the pictures have all.
-_TABLED = (0.01, 0.08, 0.64, 5.12)
 _WORDS = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 
 
@@ -287,7 +284,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "values as they are; `inverse` inverts the exact channel and is left out above a condition "
         "number of 1e10; `likely` is smoothed expectation maximisation on the first "
         f"{found['likely_seeds']} releases. The last two are ours, not the "
-        f"paper's. {found['paper']}",
+        "paper's.",
         f"{_check(found)} A possible output has a probability of at least 2^-52, so no finite loss "
         "exceeds 36.04, whatever epsilon.",
     ]
@@ -300,9 +297,8 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         ]
     for name in tables[:1]:
         parts += [
-            f"{name}: direct, inverse, likely; then loss(1) and loss(R - L).",
-            _nominal(found, name),
-            "At equal loss (to 0.2 %): direct, inverse, likely. Local-map has no finite loss.",
+            f"{name} at equal loss (to 0.2 %): direct, inverse, likely. Local-map has no finite "
+            "loss.",
             _equal(found, name),
             _ahead(found, name),
         ]
@@ -325,18 +321,6 @@ def _check(found: Mapping[str, Any]) -> str:
         f"{len(pairs)} figures the measured mean is at most {100 * share:.1f} % and at most "
         f"{times:.1f} standard errors off."
     )
-
-
-def _nominal(found: Mapping[str, Any], table: str) -> str:
-    rows = [row for row in found["rows"] if row["table"] == table]
-    tabled = [e for e in _TABLED if any(row["epsilon"] == e for row in rows)]
-    tabled = tabled[::2] or sorted({row["epsilon"] for row in rows})
-    lines = []
-    for name in dict.fromkeys(name_of(row) for row in rows):
-        mine = {row["epsilon"]: row for row in rows if name_of(row) == name}
-        cells = [f"{_cell(mine[e])}; {_losses(mine[e])}" for e in tabled]
-        lines.append([name, *cells])
-    return markdown.table(["method", *(f"epsilon {e:g}" for e in tabled)], lines)
 
 
 def _equal(found: Mapping[str, Any], table: str) -> str:
@@ -394,11 +378,6 @@ def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:
 
 def _cell(row: Mapping[str, Any]) -> str:
     return ", ".join("none" if row[f] is None else f"{row[f]:.1e}" for f in FIGURES)
-
-
-def _losses(row: Mapping[str, Any]) -> str:
-    losses = (row[which] for which in ("loss_1", "loss_whole"))
-    return ", ".join("infinite" if loss == "inf" else f"{loss:.3g}" for loss in losses)
 
 
 EXPERIMENTS = (

@@ -103,6 +103,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
     """The section."""
     rows = found["rows"]
     seeds = found["seeds"]
+    # The summary has all.
+    largest = max(row["epsilon"] for row in rows)
     heads = ("table", "epsilon", "mode", "default", "tuned", "gain", "above, below")
     lines = [
         (
@@ -115,6 +117,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             f"{row['above']}, {row['below']} of {seeds}",
         )
         for row in rows
+        if row["epsilon"] == largest
     ]
     better = [row for row in rows if row["above"] == seeds]
     worse = [row for row in rows if row["below"] == seeds]
