@@ -72,7 +72,7 @@ def plain(frame: Frame, label: np.ndarray) -> str:
 
 
 def jointly(frame: Frame, label: np.ndarray) -> str:
-    """All columns drawn back together, then training on what was stacked."""
+    """All columns sampled together, then training on the stacked samples."""
     channels = dict.fromkeys(frame.ranked, CHANNEL)
     return joint.train(frame, label, PARAMETERS, channels, SEED)
 

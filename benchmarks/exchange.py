@@ -1,4 +1,4 @@
-"""What the exchange and the books cost, beside desensitising and ranking the same cells.
+"""What the exchange and the ledger cost, beside desensitising and ranking the same cells.
 
 Ranks of one table are signed, encrypted to their receiver, decrypted and verified; and the cell
 states of one column of many people are updated, as for a second retraining in which 2 % changed.

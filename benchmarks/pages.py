@@ -1,6 +1,6 @@
 """What the pages cost the API server when a federation has a long past.
 
-A small federation runs once; then its books, homes, models and Airflow's own list of runs are made
+A small federation runs once; then its state, homes, models and Airflow's own list of runs are made
 as long as asked. Each page is looked at in a process of its own, forked before any page was made:
 once when that process knows nothing yet, and once more. Seconds are the processor's.
 """

@@ -53,7 +53,7 @@ class Contents(Record):
     Attributes:
         version: Of this format.
         party: Whose.
-        at: The moment of which its books are, UTC, to the second.
+        at: The moment of the state in it, UTC, to the second.
         software: Version of this software that made it.
         tables: Version of the database's tables.
         secret: Fingerprint of the noise secret under which it is sealed.

@@ -22,7 +22,7 @@ class Present:
     """What lies at a site.
 
     Attributes:
-        anything: Whether there are books, in whatever state.
+        anything: Whether there is a state, whole or damaged.
         readable: Whether the ledger's database could be read.
         entries: Its entries.
         forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
@@ -95,7 +95,7 @@ def not_in_backup(present: Present, rows: Path) -> list[Release]:
 
 
 def require_meant(present: Present, beyond: list[Release], at: str, party: str) -> None:
-    """Refuse to set books aside that nobody said may be.
+    """Refuse to move a state aside unless somebody said so.
 
     Args:
         present: What lies there.

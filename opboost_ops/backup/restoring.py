@@ -71,13 +71,13 @@ def restore(
     over: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Restored:
-    """Put a party's books back.
+    """Restore a party's state.
 
     Args:
         folder: Of the party's ``site.yaml``, which may be missing.
         source: The backup.
         key: What opens it.
-        over: Books that lie there may be set aside.
+        over: A state that lies there may be moved aside.
         progress: Told how far it is.
 
     Raises:

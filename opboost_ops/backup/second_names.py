@@ -56,7 +56,7 @@ class SecondNames:
             shutil.rmtree(folder, ignore_errors=True)
 
     def take(self) -> None:
-        """Take them, quickly: writers of the party's books wait.
+        """Take them, quickly: writers of the party's state wait.
 
         Raises:
             OSError: There is no room.

@@ -1,11 +1,11 @@
-"""`opboost sites`: keys and maps for sites that only call out."""
+"""`opboost sites`: keys and maps for outbound-only sites."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Keys and maps for sites that only call out.", no_args_is_help=True)
+app = typer.Typer(help="Keys and maps for outbound-only sites.", no_args_is_help=True)
 
 
 @app.callback()

@@ -4,8 +4,8 @@ The *full* digest covers every declaration by which a raw cell becomes an intege
 the noise's key has two versions. Version 1 left out the fill, the type and, of ordinal features,
 the categories: with a changed fill only people whose value is missing got new noise, and anyone who
 compared two releases knew who they are. Version 2 is the full digest. Version 1 goes on as long as
-a column's declarations are those that the party's first agreement recorded, so that nobody is
-redrawn because the software changed; any other declaration redraws everybody.
+a column's declarations are those that the party's first agreement recorded, so that nobody's
+noise changes because the software did; any other declaration changes everybody's.
 """
 
 import hashlib

@@ -64,7 +64,7 @@ def randomise_bit(
 ) -> np.ndarray:
     """Release one bit of a one-hot row.
 
-    Its noise is keyed by the whole category and the bit's index: a changed category redraws all
+    Its noise is keyed by the whole category and the bit's index: a changed category changes all
     bits, so that bits which stay 0 do not tell that the category changed twice.
 
     Args:

@@ -25,7 +25,7 @@ _LINES = (
     "The trees are epsilon-differentially private for one row of {label}'s table, by {way}: "
     "epsilon is {epsilon:g} if the row is added or removed, and {twice:g} if it is replaced, which "
     "is what applies where row counts are public, as they are here.",
-    "So the model may be given away: nothing else in its file depends on the rows. Counts, weights "
+    "So the model may be shared: nothing else in its file depends on the rows. Counts, weights "
     "and gains are declared, ranges of features are those of the federation file.",
     "It is epsilon of this model alone. Models trained on the same rows add up, also those that "
     "never became champion; {label}'s ledger has the sum (`opboost ledger show`), and {budget}.",
@@ -54,7 +54,7 @@ _NOISY_LEAVES = (
     "{label}'s table, towards anyone who has its file and whatever else they know: epsilon is "
     "{epsilon:g} if one row is added or removed and {replaced:.3g} at the same delta if it is "
     "replaced; exact row counts and the declared bounds and categories are outside; {budget}.",
-    "So the model may be given away: splits are drawn without a look at any row, and leaves and "
+    "So the model may be shared: splits are drawn without a look at any row, and leaves and "
     "the initial score follow from sums with noise. Counts, weights and gains are declared.",
     "{metrics}",
 )

@@ -158,7 +158,7 @@ def has_books(site: Site) -> bool:
 
 
 def of_books(party: str, absent: str, made: Callable[[Site, Policy], list[Block]]) -> list[Block]:
-    """A page made of a party's books.
+    """A page made of a party's state.
 
     Args:
         party: Whose.

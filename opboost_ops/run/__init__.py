@@ -18,7 +18,7 @@ The life of a run, in order, and the file of each step:
    `small_tables` warns where a private model has too few rows, and `domain_fillings` shows how
    each column fills its domain.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
-   `runner`: the one way to execute a stage: inputs, the stage itself, what it publishes, the books.
+   `runner`: the one way to execute a stage: inputs, stage, what it publishes, ledger entries.
    `acts`: what a person does to a federation at one party;
    `taking_part`: whether the party takes part in it at all.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.

@@ -110,7 +110,7 @@ def from_airflow(
 
 
 def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | None = None) -> str:
-    """Do what is asked, and write it into the party's books; or that it was refused.
+    """Do what was requested, and log it, or that it was refused, in the party's state.
 
     Args:
         site: The party's.

@@ -243,7 +243,7 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
 
 
 def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -> Entry:
-    """Write a person's answer into the party's books; it is never changed again.
+    """Write a person's answer into the party's state; it is never changed again.
 
     Args:
         site: The party's.

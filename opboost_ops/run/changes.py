@@ -191,7 +191,7 @@ def _means(
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "revoked_keys"]:
-            return f"nothing that these keys of {whose} sign is taken any more, for ever"
+            return f"nothing that these keys of {whose} sign is accepted any more"
         case ["federation", "parties", whose, "former_keys"]:
             return (
                 f"keys that {whose} has replaced; until its date one still speaks for {whose}, or "

@@ -112,7 +112,7 @@ def accept_plan(
         party: Who takes it.
         run: The run.
         stage: For which stage; to join the run when absent.
-        also: What is in the way of the run besides, before the first work.
+        also: What else blocks the run, before the first work.
 
     Returns:
         What the party accepts of the run, with the plan in it, and the plan's digest.

@@ -103,7 +103,7 @@ def join(
         party: Who joins.
         run: Which run.
         purpose: What it must be for.
-        also: What is in the way of it besides.
+        also: What else blocks it.
 
     Returns:
         A summary that anybody may see.

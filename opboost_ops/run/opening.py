@@ -50,13 +50,13 @@ def open_run(
         run: The run's id.
         form: What the trigger form asks for.
         purpose: What the run is for.
-        also: What is in the way of it besides.
+        also: What else blocks it.
 
     Returns:
         A summary that anybody may see, under 2 KB.
 
     Raises:
-        OpBoostError: What is in the way of it, all at once; nothing was published.
+        OpBoostError: What blocks it, all at once; nothing was published.
         ConfigError: File or form is wrong; all faults at once.
         PolicyError: The label holder has not agreed to the file as it is.
         ContractError: There is no model to score with, or it does not fit the federation file.

@@ -37,7 +37,7 @@ def make_keys(folder: Path) -> dict[str, str]:
     if existing:
         raise ConfigError(
             f"keys/{', keys/'.join(existing)} exist already; nothing was made.",
-            "A new noise secret redraws all noise, which is another charged release.",
+            "A new noise secret changes all noise, which is another charged release.",
         )
     public = write_keys(keys)
     make_private(folder)
@@ -165,8 +165,8 @@ def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, s
         )
     if not confirmed:
         raise ConfigError(
-            "A new noise secret redraws every cell of all federations of this site: each later "
-            f"release costs its loss once more. {renewal(declared)}",
+            "A new noise secret changes the noise of every cell in all federations of this site: "
+            f"each later release costs its loss once more. {renewal(declared)}",
             "Say --yes if that is meant. Nothing was changed.",
         )
     kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")

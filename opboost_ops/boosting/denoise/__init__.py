@@ -1,1 +1,1 @@
-"""Joint redraw: all columns behind a release, drawn back together under their known channels."""
+"""Posterior sampling of all released columns together, under their known channels."""

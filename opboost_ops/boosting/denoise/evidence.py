@@ -1,7 +1,7 @@
 """What a release tells of its columns: which of them say most of the label behind the noise.
 
 Everything here is made of what the label holder has received and of its own table: it costs nobody
-anything. Rows are drawn back as `denoise: joint` draws them, and stand for a sample.
+anything. Rows are sampled as `denoise: joint` samples them.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def evidence_of(
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
         parameters: What is learnt.
-        channels: What released others' columns, by name; all of them can be drawn back, see
+        channels: What released others' columns, by name; all of them can be sampled, see
             `rows.drawable`.
         names: Of those columns among which a loss is divided.
     """

@@ -1,4 +1,4 @@
-"""Training on values that were drawn back jointly: the whole way from a frame to a model."""
+"""Training on jointly sampled original values: the whole way from a frame to a model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from opboost_ops.mechanisms.channel import Channel
 #: each do. This bounds the memory: 8 bytes a cell of that stack, beside what training itself takes.
 IMPUTATIONS, STACKED_ROWS = 5, 2_000_000
 
-#: Rows that the classes are fitted to; all of them are drawn back.
+#: Rows that the classes are fitted to; all of them are sampled.
 FITTED_ROWS = 40_000
 
 #: Fewest rows in a leaf, of each imputation: LightGBM's own default.
@@ -37,7 +37,7 @@ class Imputed:
         frame: Training rows, as many times as there are imputations.
         label: Of them.
         times: How many imputations there are.
-        chosen: The models that they were drawn from; none if nothing could be drawn back.
+        chosen: The models that they were drawn from; none if nothing could be sampled.
     """
 
     frame: Frame
@@ -54,10 +54,10 @@ def train(
     seed: bytes,
     tell: Tell = unheard,
 ) -> str:
-    """Train on values behind the release, drawn back under the channels that made it.
+    """Train on original values, sampled given the release under its channels.
 
     With own columns the model is the even mixture of this and plain training: own columns may say
-    more of the label than what is drawn back, and then draws that follow the label mislead.
+    more of the label than what is sampled, and then draws that follow the label mislead.
 
     Args:
         frame: Training rows.
@@ -113,7 +113,7 @@ def imputed(
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
         parameters: What is learnt, and from which seed.
-        laws: Of the columns that are drawn back; see `drawable`.
+        laws: Of the columns that are sampled; see `drawable`.
         seed: Of all draws, 32 bytes.
     """
     if not laws:

@@ -78,7 +78,7 @@ def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
 
     Args:
         frame: Training rows.
-        laws: Of the columns that are drawn back.
+        laws: Of the columns that are sampled.
     """
     noisy, own, sizes = {}, {}, {}
     for i, name in enumerate(frame.names):

@@ -1,1 +1,1 @@
-"""DPBoost (Li et al., AAAI 2020), with its constants corrected: trees that may be given away."""
+"""DPBoost (Li et al., AAAI 2020), with its constants corrected: trees that may be shared."""

@@ -1,1 +1,1 @@
-"""Sites that only call out: what the coordinator's proxy and the sites need beside Airflow."""
+"""Outbound-only sites: what the coordinator's proxy and the sites need beside Airflow."""
