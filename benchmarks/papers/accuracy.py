@@ -176,52 +176,21 @@ PAPER: tuple[dict[str, Any], ...] = (
 )
 
 _WORDS = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
-_MAPS = {
-    "linear": "the linear map of declared bounds",
-    "quantile": (
-        "an equal-frequency map, its edges read off the training rows: no guarantee, only to "
-        "compare with the paper"
-    ),
-}
-
-
-#: Weights of Adj-map that the page shows; the others lie between them, and are in the summary.
-_SHOWN = (0.0, 0.4, 10.0)
 
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """The section on Table 6."""
     rows = found["rows"]
     epsilons = sorted({row["epsilon"] for row in rows} - {0.0})
-    # The others are in the summary, and in the pictures of the next section.
-    ends = list(dict.fromkeys((epsilons[0], epsilons[-1])))
-    parts = [
-        f"""## Accuracy: Table 6
+    return f"""## Accuracy: Table 6
 
-{_about(found)} Each cell is the ratio to training without protection on the same split, as in the
+{_about(found)} A figure is the ratio to training without protection on the same split, as in the
 paper: accuracy over accuracy, in regression MSE without over MSE with; mean over seeds, tested on
 clear rows. The same epsilon is a different guarantee for each mechanism: compare them at
-[equal loss](#at-equal-measured-loss), and see [the guarantee](guarantee.md)."""
-    ]
-    for scale in ("linear",):
-        here = [row for row in rows if row["scale"] == scale]
-        tables = sorted({row["dataset"] for row in here})
-        heads = ["method", *(f"{t}, {e:g}" for t in tables for e in ends)]
-        names = list(dict.fromkeys(name_of(row) for row in here if _shown(row)))
-        cells = {(name_of(r), r["dataset"], r["epsilon"]): r for r in here}
-        lines = []
-        for name in names:
-            own = [
-                cells.get((name, t, e)) or cells.get((name, t, 0.0)) for t in tables for e in ends
-            ]
-            lines.append((name, *(f"{line['ratio']:.3f}" if line else "" for line in own)))
-        parts.append(f"With {_MAPS[scale]}:\n\n{table(heads, lines)}")
-    parts.append(_beside_the_paper(rows, epsilons))
-    return "\n\n".join(parts) + "\n"
+[equal loss](#at-equal-measured-loss).
 
-
-def _shown(row: Mapping[str, Any]) -> bool:
-    return row["method"] != "raw" and row["alpha"] in _SHOWN
+{_beside_the_paper(rows, epsilons)}
+"""
 
 
 def _about(found: Mapping[str, Any]) -> str:

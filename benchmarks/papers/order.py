@@ -223,8 +223,6 @@ def _raw(name: str, domain: Domain) -> tuple[np.ndarray, DomainMap]:
 _loaded = lru_cache(maxsize=2)(load)
 
 
-#: Epsilons that are tabled; the pictures have all.
-_TABLED = (0.08, 0.32, 1.28)
 _WORDS = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 #: Losses at which the page compares; the summary has all.
 _SAME = (("loss_1", 0.5), ("loss_whole", 1.0), ("loss_whole", 4.0))
@@ -246,7 +244,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "![Weighted Kendall by epsilon](figures/evaluation-order.svg)",
     ]
     upper = min(_uppers(rows))
-    parts += [*_nominal(found, upper), *_equal(found, upper)]
+    parts += _equal(found, upper)
     parts += [
         "### Pairs of values",
         "gamma(t) is the least probability, over pairs of values t apart, that the greater value "
@@ -257,28 +255,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "![beta by epsilon](figures/evaluation-order-beta.svg)",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _nominal(found: Mapping[str, Any], upper: int) -> list[str]:
-    rows = [row for row in found["rows"] if row["upper"] == upper]
-    tabled = [e for e in _TABLED if any(row["epsilon"] == e for row in rows)]
-    tabled = tabled or sorted({row["epsilon"] for row in rows})
-    heads = [f"epsilon {e:g}" for e in tabled]
-    lines = []
-    for name in _tabled(rows):
-        mine = {row["epsilon"]: row for row in rows if name_of(row) == name}
-        cells = [
-            f"{_mean(mine[e], 'kendall'):.3f} ({_mean(mine[e], 'expected'):.3f})" for e in tabled
-        ]
-        lines.append([name, *cells])
-    columns = len(found["columns"])
-    return [
-        f"### [{found['lower']}, {upper}], by nominal epsilon",
-        f"Mean weighted Kendall coefficient of {columns} columns, measured (and "
-        "expected). The same "
-        "epsilon is a different guarantee for each mechanism.",
-        markdown.table(["method", *heads], lines),
-    ]
 
 
 def _equal(found: Mapping[str, Any], upper: int) -> list[str]:

@@ -48,8 +48,9 @@ def test_quick_run_is_what_the_channels_give(quick: Quick, tmp_path: Path) -> No
     links = re.findall(r"\]\(figures/(.+?)\)", text)
     assert len(links) == 3
     assert all((tmp_path / link).stat().st_size > 1000 for link in links)
-    mean = np.mean(list(near["kendall"].values()))
-    assert f"| Local-map, theta 2 | {mean:.3f} (" in text
+    same = next(r for r in found["equal"] if (r["match"], r["target"]) == ("loss_1", 0.5))
+    mean = np.mean(list(same["expected"].values()))
+    assert f"| Global-map | {mean:.3f} |" in text
 
 
 @pytest.mark.parametrize(
