@@ -266,7 +266,6 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
     """Markdown of the section; its pictures are drawn beside."""
     _curves(found, pictures)
     _convergence(found, pictures)
-    taken, large, paper = found["time"], found["large"], found["paper"]
     lines = [
         "## What privacy of the model costs (DPBoost)",
         "",
@@ -291,19 +290,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         "",
         "Many trees: the held-out error after that many trees, "
         f"{found['convergence'][0]['seeds']} seed. The ensembles share the model's epsilon.",
-        "",
-        f"A tree on {taken['dataset']} ({taken['rows']:,} rows, {taken['features']} columns) took "
-        f"{taken['dpboost'] * 1000:.1f} ms of processor time on one thread, plain LightGBM "
-        f"{taken['plain'] * 1000:.1f} ms in the same run: {taken['times']:g} times (the paper: "
-        f"{paper['seconds_per_tree_dpboost'] * 1000:g} ms and "
-        f"{paper['seconds_per_tree_plain'] * 1000:g} ms).",
     ]
-    lines.append(
-        f"On {large['rows']:,} rows of {large['features']} columns it took "
-        f"{large['dpboost'] * 1000:.0f} ms and {large['plain'] * 1000:.0f} ms: "
-        f"{large['times']:g} times. Each tree looks for splits on its own share of the rows "
-        "alone, plain LightGBM on all of them."
-    )
     return "\n".join(lines) + "\n"
 
 

@@ -39,8 +39,6 @@ PAPER = {
     "give_me_some_credit": {"horizontal": 86.25, "centralised": 86.10},
     "credit_default": {"horizontal": 78.25, "centralised": 78.04},
 }
-#: 8,192 rows of 11 columns, 200 trees of 4 layers, 3 parties, another machine, 1 Gbit/s.
-PAPER_SECONDS = 21.59
 
 #: Public round bounds of the columns that the vertical split leaves with the label holder; a
 #: missing value is declared to count as -1, and so is a value of its own, where it is not kept.
@@ -312,32 +310,11 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         ]
         cells += [paper.get(name, "not known") for name in ("horizontal", "centralised")]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    lines += ["", *_times(found), ""]
+    lines.append("")
     if found["growth"]:
         _draw(found["growth"], folder / "evaluation-horizontal.svg")
         lines += ["![Seconds by parties](figures/evaluation-horizontal.svg)", ""]
     return "\n".join(lines)
-
-
-def _times(found: Mapping[str, Any]) -> list[str]:
-    heads = "| parties | rows | columns | trees | levels | seconds | CPU seconds, active | CPU "
-    heads += "seconds, another | bytes sent by another | LightGBM, seconds | ratio |"
-    names = [
-        *("parties", "rows", "columns", "trees", "layers", "seconds", "cpu_active", "cpu_others"),
-        *("bytes", "lightgbm", "ratio"),
-    ]
-    lines = [heads, "| " + " | ".join(["---"] * len(names)) + " |"]
-    for line in [*found["times"], *found["growth"][-1:]]:
-        lines.append("| " + " | ".join(f"{line[name]:,}" for name in names) + " |")
-    return [
-        "Each party is a process on one machine with two cores, over a local "
-        "store; LightGBM runs on the "
-        f"whole table in the same run. Load during the measurement: {found['load']}; it slows "
-        f"seconds, hardly CPU seconds. The paper: {PAPER_SECONDS} s for 3 parties, 8,192 rows, 11 "
-        "columns, 200 trees of 4 layers on another machine with 1 Gbit/s.",
-        "",
-        *lines,
-    ]
 
 
 def _draw(growth: list[Mapping[str, Any]], path: Path) -> None:
