@@ -22,6 +22,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from opboost_ops.cli.fillings import print_fillings
+    from opboost_ops.cli.people import print_people
     from opboost_ops.cli.printing import console as wide
     from opboost_ops.cli.scales import scale_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
@@ -32,6 +33,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.run.exact_releases import exact_releases
     from opboost_ops.run.opening import not_installed
     from opboost_ops.run.party_sites import federation_file, site_files
+    from opboost_ops.run.people_made import people_made
     from opboost_ops.run.preflight import together
     from opboost_ops.run.readiness import require_agreed
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
@@ -43,11 +45,14 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     path = federation_file(federation)
     declared = load_federation(path)
     faults, contexts = site_faults(path, declared)
+    console = wide()
+    for party, tables in people_made(contexts).items():
+        for purpose, found in tables.items():
+            print_people(party, purpose, declared.id.normalise, found, console)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     if missing := list(not_installed(declared, "train")):
         raise together(missing, f"training {declared.name} here")
-    console = wide()
     policies = {
         party: load_policy(file.parent / POLICY)
         for party, file in site_files(path, declared).items()

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from opboost_ops.config.federation import IdColumn
     from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
 
 
 def command(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
-    person: Annotated[str, typer.Argument(help="The ID. Put - to read it from stdin.")],
+    person: Annotated[
+        str,
+        typer.Argument(
+            help="The ID, or the values of its columns, joined by |. Put - to read it from stdin."
+        ),
+    ],
     integer: Annotated[
         bool, typer.Option(help="Only where IDs are integers; both are tried when absent.")
     ] = False,
@@ -31,6 +37,7 @@ def command(
     from opboost_ops.privacy.database import now
     from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.run.forgotten_rows import remove_rows
+    from opboost_ops.stages.id_recipe import id_of_text
 
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     given = sys.stdin.readline().strip() if person == "-" else person
@@ -49,6 +56,9 @@ def command(
     identities: list[str | int] = [number] if integer and number is not None else [given]
     if plain and not integer and number is not None:
         identities.append(number)
+    # Under one recipe as under another.
+    identities += [id_of_text(given, one) for _, one in _ids_of(declared) if one.is_made]
+    identities = list(dict.fromkeys(identities))
     secret = declared.noise_secret()
     secrets = declared.noise_secrets()
     with open_books(declared) as books, books.together():
@@ -117,6 +127,17 @@ def command(
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {entry}.")
 
 
+def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
+    """Federations that the party ever agreed to, in that order, and how each named a person."""
+    from opboost_ops.config.federation import IdColumn
+    from opboost_ops.exchange.books import agreements_of
+
+    return [
+        (agreed.federation, IdColumn.model_validate(agreed.content["federation"]["id"]))
+        for agreed in agreements_of(site).agreements
+    ]
+
+
 def _tables_with(
     site: "Site", policy: "Policy", identities: list[str | int]
 ) -> tuple[list[str], list[str]]:
@@ -124,22 +145,20 @@ def _tables_with(
     import polars as pl
 
     from opboost_ops.config.source import Source
-    from opboost_ops.exchange.books import agreements_of
 
-    names = {
-        agreed.federation: agreed.content["federation"]["id"]["column"]
-        for agreed in agreements_of(site).agreements
-    }
+    names = dict(_ids_of(site))
     found: list[str] = []
     unread: list[str] = []
     for federation, tables in site.tables.items():
-        declared = names.get(federation, "")
-        column = policy.raw_column(declared, declared)
+        declared = names.get(federation)
+        name = "" if declared is None else declared.column
+        column = policy.raw_column(name, name)
+        made = declared is not None and declared.is_made
         for path in (tables.train, tables.score):
             if path is None:
                 continue
-            if isinstance(path, Source):
-                # Only a run reads it: which tables a person is in is told of what lies here.
+            if isinstance(path, Source) or made:
+                # Only a run reads it, or makes its IDs: told is of what lies here as it is.
                 unread.append(federation)
                 continue
             try:

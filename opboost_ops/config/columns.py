@@ -12,6 +12,7 @@ from opboost_ops.config.declared_map import (
     Recorded,
     first_declared,
     full_digest,
+    missing_digest,
     noise_digest,
 )
 from opboost_ops.config.feature import Feature, Fill
@@ -158,7 +159,6 @@ def _columns(
             source=missing,
             source_domain=BIT,
             mechanism=feature.missing.bit,
-            # Whether a value is missing hangs on no declaration: not on what fills it, either.
-            map_digest=hashlib.sha256(b"missing").digest(),
-            full_digest=hashlib.sha256(b"missing").digest(),
+            map_digest=missing_digest(identity),
+            full_digest=missing_digest(identity),
         )

@@ -92,6 +92,19 @@ def full_digest(feature: SharedFeature, domain: Domain, identity: IdColumn) -> b
     return hashlib.sha256(canonical(facts)).digest()
 
 
+def missing_digest(identity: IdColumn) -> bytes:
+    """Sha256 of every declaration by which a missing bit is a person's.
+
+    Whether a value is missing hangs on no declaration: not on what fills it, either. Whose bit it
+    is hangs on how IDs are made.
+
+    Args:
+        identity: The federation's ID.
+    """
+    made = differing(identity, _OF_THE_PERSON)
+    return hashlib.sha256(b"missing" + (canonical(made) if made else b"")).digest()
+
+
 def noise_digest(version_1: bytes, full: bytes, now: Mapping[str, Any], recorded: Any) -> bytes:
     """The map's digest in the noise's key.
 

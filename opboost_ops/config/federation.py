@@ -1,9 +1,9 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment, Overlap
 from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
@@ -17,6 +17,9 @@ from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
 Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
+
+#: What may be done to an ID's texts, in the order in which it is done.
+Normalisation = Literal["strip", "casefold", "nfc", "digits"]
 LearningTask = Literal["binary", "multiclass", "regression"]
 
 #: What a run is for.
@@ -41,10 +44,53 @@ _SCORE_COLUMNS = frozenset(
 
 
 class IdColumn(Record):
-    """The column that names a person in every party's table."""
+    """What names a person in every party's table: a column, or several together.
+
+    Attributes:
+        column: The ID's name; ``id`` where it is made of `columns` and has no other one.
+        columns: Two or more columns of which it is made, in their order.
+        normalise: How the texts of each column are brought into one form before parties compare
+            them: ``strip``, ``casefold``, ``nfc``, ``digits``. They are applied in this order.
+        type: Of its values.
+    """
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].remove("column"))
 
     column: str
+    columns: tuple[str, ...] = ()
+    normalise: tuple[Normalisation, ...] = ()
     type: IdType
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is made of what tables hold, and not taken as it is."""
+        return bool(self.columns or self.normalise)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The declared names of the columns that it is read from."""
+        return self.columns or (self.column,)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("columns") and "column" not in data:
+            return {**data, "column": "id"}
+        return data
+
+    @field_validator("normalise")
+    @classmethod
+    def _in_order(cls, rules: tuple[Normalisation, ...]) -> tuple[Normalisation, ...]:
+        """One recipe is written in one way: agreements compare it."""
+        return tuple(rule for rule in get_args(Normalisation) if rule in rules)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "IdColumn":
+        if self.columns and len(set(self.columns)) < max(2, len(self.columns)):
+            raise ValueError("columns names two different columns or more; one alone is `column`")
+        if self.is_made and self.type != "string":
+            raise ValueError("an ID of several columns, or normalised, has type: string")
+        return self
 
     @field_validator("column")
     @classmethod

@@ -17,6 +17,11 @@ from opboost_ops.scratch.arrays import ROWS
 Table = Annotated[Path | Source, BeforeValidator(source_or_path)]
 
 
+#: How rows of one person become one: ``n`` counts them; the others take a column's values, of the
+#: entry's own name where none is in brackets.
+Aggregate = Annotated[str, Field(pattern=r"^(n|(sum|mean|min|max)(\(.+\))?)$")]
+
+
 class Tables(Record):
     """A party's tables for one federation.
 
@@ -25,11 +30,14 @@ class Tables(Record):
             they lie; or a source that each run reads once.
         score: New rows to score, likewise, for parties that take part in scoring.
         scores_to: Where the label holder's scores go besides its folder of scores.
+        aggregate: Where a person has several rows: how each column that is used becomes one value,
+            by raw name, in both tables.
     """
 
     train: Table
     score: Table | None = None
     scores_to: Sink | None = None
+    aggregate: Mapping[str, Aggregate] = Field(default_factory=dict)
 
 
 class Site(Record):

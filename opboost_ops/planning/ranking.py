@@ -25,7 +25,9 @@ from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.run.party_sites import party_site_file
 from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.people import people_of
 from opboost_ops.stages.sources import copy
+from opboost_ops.stages.stage import table_of
 from opboost_ops.stages.table_files import read_all
 
 #: With every ranking by the party's own table.
@@ -225,12 +227,14 @@ def _fillings(
         site = load_site(known)
         if declared.name not in site.tables:
             raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
-        table, home = site.tables[declared.name].train, site.home / declared.name
+        table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
         if isinstance(table, Source):
             private_folder(site.home)
             with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
                 path = Path(folder) / f"{holder}.parquet"
-                copy(table, holder, path, (), "")
+                policy = load_policy(known.parent / POLICY)
+                people = people_of(site, policy, declared.name, declared.id)
+                copy(table, holder, path, set(people.parts.values()), people)
                 frame = read_all(path)
         else:
             path = table

@@ -184,7 +184,8 @@ def _means(
         case ["federation", "id", *_]:
             return (
                 "which column names a person, and how: points of that column are asked about, "
-                f"and a person written otherwise is another one{_draw(party, costs)}"
+                "and a person written otherwise is another one, who was not forgotten: forget "
+                f"people again by their new ID, `opboost forget`{_draw(party, costs)}"
             )
         case ["federation", "alignment", *_]:
             return _ALIGNED.format(_WHOM[federation.alignment.overlap])

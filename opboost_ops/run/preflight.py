@@ -108,7 +108,7 @@ def lacking(
         lambda: private_key(site.encryption_key, spec.encryption_key),
     ]
     if stages:
-        checks.append(lambda: table_of(site, federation.name, purpose))
+        checks.append(lambda: table_of(site, federation.name, federation.id, purpose))
     if ROUNDS in stages:
         checks.append(format_of(federation.training.trainer).require)
     private = federation.training.private

@@ -116,7 +116,7 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
         0 where its table is held in memory, or is no Parquet file yet.
     """
     with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
-        table = table_of(party.site, federation.name, purpose)
+        table = table_of(party.site, federation.name, federation.id, purpose)
         if isinstance(table, Path):
             footers = [pq.read_metadata(path) for path in files_of(table)]
             rows = sum(footer.num_rows for footer in footers)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from opboost_ops.config.federation import Purpose
+from opboost_ops.config.federation import IdColumn, Purpose
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
@@ -17,6 +17,7 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.scratch.folders import private_folder
+from opboost_ops.stages.people import people_of
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint
@@ -53,7 +54,6 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     tables = site.tables.get(federation)
     if purpose == "score" and (tables is None or tables.score is None):
         return False
-    path = table_of(site, federation, purpose)
     agreed = agreements_of(site).newest(federation)
     if agreed is None:
         # Whether a table has changed is told too, and no plan is needed to ask.
@@ -64,7 +64,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     require_taking_part(site, federation)
     key = noise.receiver_secret(site.noise_secret(), ":table")
     identity, names = _agreed_columns(agreed.content["federation"], party, purpose)
-    columns = [policy.raw_column(name, identity) for name in names]
+    columns = [policy.raw_column(name, identity.column) for name in names]
+    path = table_of(site, federation, identity, purpose)
     home = Home(site.home / federation)
     files: tuple[Path, ...] = ()
     fingerprint: str | None = None
@@ -72,8 +73,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         private_folder(home.folder)
         with TemporaryDirectory(prefix=".look-", dir=home.folder) as folder:
             looked = Path(folder) / COPY
-            raw_id = policy.raw_column(identity, identity)
-            copy(path, party, looked, {raw_id}, raw_id)
+            people = people_of(site, policy, federation, identity)
+            copy(path, party, looked, set(people.parts.values()), people)
             fingerprint = content_fingerprint((looked,), columns, key)
     else:
         with suppress(OSError):
@@ -110,11 +111,11 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
 
 def _agreed_columns(
     declared: Mapping[str, Any], party: str, purpose: Purpose
-) -> tuple[str, list[str]]:
-    """The name of the ID column, and all names that the agreement declares for a party's table."""
+) -> tuple[IdColumn, list[str]]:
+    """The ID, and all names that the agreement declares for a party's table."""
     own = declared["parties"].get(party, {})
-    identity = str(declared["id"]["column"])
-    names = [identity, *(own.get("features") or declared.get("features") or ())]
+    identity = IdColumn.model_validate(declared["id"])
+    names = [identity.column, *(own.get("features") or declared.get("features") or ())]
     if purpose == "train":
         label = own.get("label") or declared.get("label")
         holdout = declared.get("training", {}).get("holdout")

@@ -19,6 +19,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.column_types import type_name
+from opboost_ops.stages.id_recipe import person_ids
 
 #: Larger whole numbers are no 64-bit float.
 _LARGEST: Any = sys.float_info.max
@@ -50,9 +51,27 @@ def frame_of(
         values = [row[name] for row in rows]
         feature = feature_of(federation, name)
         columns.append(
-            _ids(values, federation) if feature is None else _column(values, name, feature)
+            _ids(values, name, federation) if feature is None else _column(values, name, feature)
         )
     return pl.DataFrame(columns)
+
+
+def with_ids(frame: pl.DataFrame, federation: Federation) -> pl.DataFrame:
+    """Rows with their ID, made as that of a table.
+
+    Args:
+        frame: Columns by declared name, those that the ID is made of among them.
+        federation: As the version is scored.
+
+    Raises:
+        ContractError: A column holds what has no one text.
+    """
+    identity = federation.id
+    if not identity.is_made:
+        return frame
+    return frame.with_columns(
+        person_ids({name: frame.get_column(name) for name in identity.parts}, identity)
+    )
 
 
 def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
@@ -102,17 +121,17 @@ def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
 
 
 def feature_of(federation: Federation, name: str) -> SharedFeature | None:
-    """The declaration of a column: an own feature, or ``party.feature``; None for the ID.
+    """The declaration of a column: an own feature, or ``party.feature``; None for one of the ID.
 
     Args:
         federation: As the version is scored.
         name: The column.
     """
     owner = federation.label_holder
-    if name == federation.id.column:
-        return None
     if name in federation.parties[owner].features:
         return federation.parties[owner].features[name]
+    if name in federation.id.parts:
+        return None
     party, _, feature = name.partition(".")
     return federation.parties[party].features[feature]
 
@@ -129,8 +148,10 @@ def _refuse(frame: pl.DataFrame, name: str, count: int, what: str) -> None:
         raise ContractError(f"{name} has {what}{of}.", "Correct the rows, and send them again.")
 
 
-def _ids(values: Sequence[Any], federation: Federation) -> pl.Series:
-    name, kind = federation.id.column, federation.id.type
+def _ids(values: Sequence[Any], name: str, federation: Federation) -> pl.Series:
+    kind = federation.id.type
+    if federation.id.is_made:
+        return _alike(values, name)
     if kind == "string":
         return _made(values, name, pl.String, lambda v: isinstance(v, str), "a text")
     return _made(values, name, pl.Int64, _whole, "a whole number")

@@ -123,7 +123,8 @@ class Scorer:
         absent = [name for name in served.names if name not in frame.columns]
         if absent:
             raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")
-        scored = served.score(frame.select(served.names), reasons)
+        frame = served.with_ids(frame.select(served.names))
+        scored = served.score(frame, reasons)
         made = pl.from_arrow(scored.table)
         assert isinstance(made, pl.DataFrame)
         names = np.array(STATES)

@@ -114,7 +114,7 @@ class Served:
                 if not everybody
                 and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
             }
-        self.names = [federation.id.column, *own, *elsewhere]
+        self.names = list(dict.fromkeys([*federation.id.parts, *own, *elsewhere]))
 
     @property
     def mode(self) -> str:
@@ -130,13 +130,24 @@ class Served:
         Raises:
             ContractError: A column is not there, or holds what its declaration does not take.
         """
-        return given.frame_of(rows, self.federation, self.names)
+        return self.with_ids(given.frame_of(rows, self.federation, self.names))
+
+    def with_ids(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A table of the columns `names` as `score` takes it.
+
+        Args:
+            frame: Rows by declared name.
+
+        Raises:
+            ContractError: A column of which IDs are made holds what has no one text.
+        """
+        return given.with_ids(frame, self.federation)
 
     def score(self, frame: pl.DataFrame, reasons: int = 0) -> Scored:
         """Score rows.
 
         Args:
-            frame: The columns `names`, shape (n, ...).
+            frame: The columns `names` and the ID, shape (n, ...).
             reasons: How many features are named beside each score.
 
         Raises:

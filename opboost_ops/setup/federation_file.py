@@ -74,7 +74,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "version": 1,
         "name": holder.federation,
         "learning": "vertical",
-        "id": {"column": holder.id.column, "type": min(types)},
+        "id": _id(before.get("id", {}), holder.id.column, min(types)),
         "domain": dict(DOMAIN),
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},
@@ -135,6 +135,14 @@ def _faults(offers: Sequence[Offer]) -> list[Fault]:
             )
         )
     return faults
+
+
+def _id(before: Mapping[str, Any], column: str, kind: str) -> dict[str, Any]:
+    """How persons are named: by the label holder's column, or by the recipe that is there."""
+    if before.get("columns"):
+        return dict(before)
+    normalise = before.get("normalise")
+    return {"column": column, "type": kind} | ({"normalise": normalise} if normalise else {})
 
 
 def _entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def _of_the_id(place: str, result: Result) -> Fault:
         return Fault(
             place,
             f"{_count(result)} an ID that another row has, too",
-            "keep one row a person: for example the newest one",
+            "keep one row a person, or let site.yaml make one of them: tables, aggregate",
         )
     return Fault(place, f"{_count(result)} an empty ID", "leave those rows out")
 

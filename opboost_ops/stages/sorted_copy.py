@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 import polars as pl
 import pyarrow.parquet as pq
@@ -13,6 +14,37 @@ _ROWS = 1_000_000
 
 #: Which of some IDs may be in the copy, boolean.
 Kept = Callable[[pl.Series], pl.Series]
+
+
+class RowWriter:
+    """A new Parquet file, written some rows at a time; its owner alone may read it.
+
+    Args:
+        target: The file.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._writer: pq.ParquetWriter | None = None
+
+    def __enter__(self) -> Self:
+        self._file = open(os.open(self._target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+        return self
+
+    def write(self, rows: pl.DataFrame) -> None:
+        """Add rows.
+
+        Args:
+            rows: With the columns of those before them.
+        """
+        laid = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+        self._writer = self._writer or pq.ParquetWriter(self._file, laid.schema, compression="zstd")
+        self._writer.write_table(laid)
+
+    def __exit__(self, *_: object) -> None:
+        with self._file:
+            if self._writer is not None:
+                self._writer.close()
 
 
 def write_sorted(
@@ -37,17 +69,10 @@ def write_sorted(
     ranges = [at.is_null() | (at < cuts[0] if cuts else True)]
     ranges += [(at >= low) & (at < high) for low, high in pairwise(cuts)]
     ranges += [at >= cuts[-1]] if cuts else []
-    writer: pq.ParquetWriter | None = None
-    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        try:
-            for rows in ranges:
-                part = table.filter(rows).collect(engine="streaming")
-                part = part.sort(identity, maintain_order=True)
-                if kept is not None:
-                    part = part.filter(kept(part.get_column(identity)))
-                laid = part.to_arrow(compat_level=pl.CompatLevel.oldest())
-                writer = writer or pq.ParquetWriter(file, laid.schema, compression="zstd")
-                writer.write_table(laid)
-        finally:
-            if writer is not None:
-                writer.close()
+    with RowWriter(target) as written:
+        for rows in ranges:
+            part = table.filter(rows).collect(engine="streaming")
+            part = part.sort(identity, maintain_order=True)
+            if kept is not None:
+                part = part.filter(kept(part.get_column(identity)))
+            written.write(part)

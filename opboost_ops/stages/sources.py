@@ -1,7 +1,9 @@
-"""A table that is no local Parquet file: read once a run into a copy in the party's home.
+"""A table that is not used where it lies: read once a run into a copy in the party's home.
 
-The copy is Parquet, sorted by ID, and there whole or not at all. All that comes after reads it.
-It lies in the run's folder, so that retention removes it. No message shows a URL or a query.
+A source is copied, and so is every table of which IDs are made, or persons' rows aggregated: here,
+and nowhere else. The copy is Parquet, sorted by ID, and there whole or not at all. All that comes
+after reads it. It lies in the run's folder, so that retention removes it. No message shows a URL or
+a query.
 """
 
 import shutil
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,13 +21,15 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.books import forgotten_of
 from opboost_ops.scratch.folders import private_folder
+from opboost_ops.stages.aggregates import write_people
+from opboost_ops.stages.people import PEOPLE, People, people_of, write_ids
 from opboost_ops.stages.sorted_copy import Kept, write_sorted
 from opboost_ops.stages.source_files import local_parts, s3_parts
 from opboost_ops.stages.source_rows import database_parts
 from opboost_ops.stages.source_text import no_room
 from opboost_ops.stages.stage import COPY, Context, Home, table_of
 
-#: Bytes at home for each byte of a source, while it is sorted.
+#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made.
 _TIMES = 2
 
 
@@ -38,13 +43,18 @@ def take(context: Context) -> None:
         OpBoostError: The source cannot be read, or the disk has too little room.
         ConnectionError: A server cannot be reached: trying again may help.
     """
-    table = table_of(context.site, context.federation.name, context.purpose)
+    table = _table(context)
     target = context.home.folder / COPY
     if not isinstance(table, Source) or (context.home.has("table") and target.is_file()):
         return
-    identity = context.federation.id.column
-    copy(table, context.party, target, text_columns(context),
-         context.policy.raw_column(identity, identity), _kept(context))  # fmt: skip
+    people = people_of(context.site, context.policy, context.federation.name, context.federation.id)
+    found = copy(table, context.party, target, text_columns(context), people, _kept(context))
+    if found is not None:
+        context.home.write_json(PEOPLE, found)
+
+
+def _table(context: Context) -> Path | Source:
+    return table_of(context.site, context.federation.name, context.federation.id, context.purpose)
 
 
 @contextmanager
@@ -57,7 +67,7 @@ def borrowed(context: Context) -> Iterator[Context]:
     Raises:
         OpBoostError: As `take`.
     """
-    if not isinstance(table_of(context.site, context.federation.name, context.purpose), Source):
+    if not isinstance(_table(context), Source):
         yield context
         return
     private_folder(context.site.home)
@@ -101,7 +111,7 @@ def text_columns(context: Context) -> frozenset[str]:
     identity = context.federation.id
     features = context.federation.parties[context.party].features
     names = [name for name, feature in features.items() if feature.type != "numeric"]
-    names += [identity.column] if identity.type == "string" else []
+    names += identity.parts if identity.type == "string" else []
     return frozenset(context.policy.raw_column(name, identity.column) for name in names)
 
 
@@ -110,9 +120,9 @@ def copy(
     party: str,
     target: Path,
     text: Collection[str],
-    identity: str,
+    people: People | str,
     kept: Kept | None = None,
-) -> None:
+) -> dict[str, Any] | None:
     """Copy a source into a Parquet file, sorted by ID; whole or not at all.
 
     Args:
@@ -120,25 +130,28 @@ def copy(
         party: Whose it is, for messages.
         target: The file.
         text: Raw names of columns that are texts, where that is not plain.
-        identity: Raw name of the ID column; if it is not there, a later check says so.
+        people: How rows become people, or the raw name of an ID column that is taken as it is; if
+            that is not there, a later check says so.
         kept: Which of some IDs may be in the copy; all when absent.
+
+    Returns:
+        How IDs and people were made: counts, and numbers of rows; None where none were.
 
     Raises:
         OpBoostError: It cannot be read, or the disk has too little room.
         ConnectionError: A server cannot be reached.
     """
     private_folder(target.parent)
-    failure: Exception | None = None
+    failure: Exception
     with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
         try:
-            _copy(source, party, Path(folder), target, frozenset(text), identity, kept)
+            return _copy(source, party, Path(folder), target, frozenset(text), people, kept)
         except (OpBoostError, ConnectionError) as error:
             failure = error
         except (pl.exceptions.PolarsError, OSError, ValueError, LookupError) as error:
             # Their texts print cells, paths and URLs.
             failure = _fault(error, party)
-    if failure is not None:
-        raise failure
+    raise failure
 
 
 def _fault(error: Exception, party: str) -> ContractError:
@@ -160,15 +173,18 @@ def _copy(
     folder: Path,
     target: Path,
     text: frozenset[str],
-    identity: str,
+    people: People | str,
     kept: Kept | None,
-) -> None:
+) -> dict[str, Any] | None:
+    makes = isinstance(people, People) and people.identity.is_made
+    times = _TIMES + makes
+
     def room(needed: int) -> None:
         """Refuse what the disk has no room for, before it is written."""
         free = shutil.disk_usage(target.parent).free
-        if needed * _TIMES > free:
+        if needed * times > free:
             raise ContractError(
-                f"The table of {party} needs about {needed * _TIMES / 1e6:,.0f} MB in its home "
+                f"The table of {party} needs about {needed * times / 1e6:,.0f} MB in its home "
                 f"folder while it is copied, and {free / 1e6:,.0f} MB are free.",
                 "Free some, set retention_days, or move home in site.yaml to a larger disk.",
             )
@@ -182,7 +198,18 @@ def _copy(
         parts = local_parts(url, source, party, folder, text, room)
     scans = [pl.scan_parquet(part) for part in parts]
     table = pl.concat(scans, how="vertical_relaxed")
+    found: dict[str, Any] = {}
+    identity = people if isinstance(people, str) else people.column
+    if isinstance(people, People) and makes:
+        staged = folder / "ids.parquet"
+        found = write_ids(table, people, party, staged)
+        table = pl.scan_parquet(staged)
     names = {name.strip(): name for name in table.collect_schema().names()}
     whole = folder / "whole.parquet"
     write_sorted(table, names.get(identity.strip()), whole, kept)
+    if isinstance(people, People) and people.aggregate and identity.strip() in names:
+        several, whole = whole, folder / "people.parquet"
+        made = write_people(several, names[identity.strip()], people.aggregate, party, whole)
+        found |= {"rows": int(table.select(pl.len()).collect().item()), "people": made}
     whole.replace(target)
+    return found or None

@@ -4,6 +4,7 @@ Only the draw of cells is taken within a stage, by what `run` gives it for that:
 by the ledger's state, and charged, before they are randomised.
 """
 
+import glob
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.declared_map import Recorded
-from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.federation import Federation, IdColumn, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source
@@ -158,12 +159,12 @@ class Context:
     def table_path(self) -> Path:
         """The party's table, a file or a folder: the training table, or that of new rows.
 
-        Of a source it is the copy that the run has made.
+        Of a source, and where IDs or persons' rows are made, it is the copy of the run.
 
         Raises:
             ConfigError: ``site.yaml`` names none for this federation.
         """
-        table = table_of(self.site, self.federation.name, self.purpose)
+        table = table_of(self.site, self.federation.name, self.federation.id, self.purpose)
         return self.home.folder / COPY if isinstance(table, Source) else table
 
 
@@ -183,13 +184,18 @@ def alignment_key(site: Site, federation: str) -> noise.Secret:
 COPY = "table.parquet"
 
 
-def table_of(site: Site, federation: str, purpose: Purpose) -> Path | Source:
+def table_of(site: Site, federation: str, identity: IdColumn, purpose: Purpose) -> Path | Source:
     """A party's table for a federation.
 
     Args:
         site: The party's.
         federation: Name of the federation.
+        identity: How the federation makes its IDs.
         purpose: The training table, or that of new rows.
+
+    Returns:
+        A table that is used as it is, or what a run copies before it uses it: a source, and every
+        table whose IDs are made, or that may have several rows of a person.
 
     Raises:
         ConfigError: ``site.yaml`` names none.
@@ -204,6 +210,10 @@ def table_of(site: Site, federation: str, purpose: Purpose) -> Path | Source:
             f"site.yaml of {site.party} names no table{rows} for {federation}.",
             f"Add tables.{federation}.{purpose}.",
         )
+    assert tables is not None
+    if isinstance(path, Path) and (identity.is_made or tables.aggregate):
+        at = f"{glob.escape(str(path))}/*.parquet" if path.is_dir() else str(path)
+        return Source(at=at)
     return path
 
 
