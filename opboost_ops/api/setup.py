@@ -34,7 +34,7 @@ def init(
         folder: The party's own, new or empty.
         party: Its name.
         table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
-        identity: The column that names a person.
+        identity: The column that names a person, or several with commas between them.
         label: The label's column, at the label holder alone.
         name: Of the federation.
         store: URL or folder of the exchange.

@@ -15,7 +15,9 @@ def command(
     table: Annotated[
         str, typer.Option(help="A Parquet or CSV file, a pattern, s3://..., or env:NAME of a URL.")
     ],
-    identity: Annotated[str, typer.Option("--id", help="The column that names a person.")],
+    identity: Annotated[
+        str, typer.Option("--id", help="The column that names a person, or several: a,b,c.")
+    ],
     folder: Annotated[
         Path | None, typer.Argument(help="A new folder; the party's name when absent.")
     ] = None,

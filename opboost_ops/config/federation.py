@@ -20,6 +20,9 @@ IdType = Literal["string", "integer"]
 
 #: What may be done to an ID's texts, in the order in which it is done.
 Normalisation = Literal["strip", "casefold", "nfc", "digits"]
+
+#: All of these.
+RULES: tuple[Normalisation, ...] = get_args(Normalisation)
 LearningTask = Literal["binary", "multiclass", "regression"]
 
 #: What a run is for.
@@ -82,7 +85,7 @@ class IdColumn(Record):
     @classmethod
     def _in_order(cls, rules: tuple[Normalisation, ...]) -> tuple[Normalisation, ...]:
         """One recipe is written in one way: agreements compare it."""
-        return tuple(rule for rule in get_args(Normalisation) if rule in rules)
+        return tuple(rule for rule in RULES if rule in rules)
 
     @model_validator(mode="after")
     def _fits(self) -> "IdColumn":

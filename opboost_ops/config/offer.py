@@ -1,25 +1,37 @@
 """``<party>-offer.yaml``: what a party offers to a federation, written at home; it is public."""
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
 
 from pydantic import Field
 
 from opboost_ops.config.feature import Feature
-from opboost_ops.config.federation import IdType, Label
+from opboost_ops.config.federation import RULES, IdType, Label
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
 
 class OfferedId(Record):
-    """The column that names a person in the party's own table.
+    """What names a person in the party's own table.
 
     Attributes:
-        column: Its name; the federation file takes the label holder's.
+        column: A column; the federation file takes the label holder's name.
+        columns: Or several together, whose names it takes likewise.
         types: The types that its values may be declared as.
     """
 
-    column: str
+    column: str = "id"
+    columns: tuple[str, ...] = ()
     types: tuple[IdType, ...] = Field(min_length=1)
+
+    def entry(self, common: Collection[IdType]) -> dict[str, Any]:
+        """The federation file's entry: of several columns with all rules.
+
+        Args:
+            common: The types that all parties' values may be declared as.
+        """
+        if self.columns:
+            return {"columns": list(self.columns), "normalise": list(RULES), "type": "string"}
+        return {"column": self.column, "type": min(common)}
 
 
 class Offer(Record):

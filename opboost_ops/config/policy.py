@@ -203,7 +203,7 @@ class Policy(Record):
         id_column: The raw column of the party's table that names a person, whatever the
             federation file calls it; what the file says when absent.
         columns: Raw columns of other declared names that are no features: the label's, the
-            holdout's.
+            holdout's, those that an ID is made of.
         require_encryption: Whether every plan is refused in which a party that this one sends to
             has no encryption key: without it anyone who reads the store reads what is sent.
         receivers: Who may receive releases.

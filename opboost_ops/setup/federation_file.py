@@ -74,7 +74,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "version": 1,
         "name": holder.federation,
         "learning": "vertical",
-        "id": _id(before.get("id", {}), holder.id.column, min(types)),
+        "id": _id(before.get("id", {}), holder.id.entry(types)),
         "domain": dict(DOMAIN),
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},
@@ -126,6 +126,9 @@ def _faults(offers: Sequence[Offer]) -> list[Fault]:
         who = f"{' and '.join(holders)} offer one" if holders else "nobody offers one"
         needs = "one party names its column to `opboost init` by --label"
         faults.append(Fault("label", who, needs))
+    if len({len(offer.id.columns) for offer in offers}) > 1:
+        needs = "name as many columns to `opboost init --id` at all parties, in the same order"
+        faults.append(Fault("id", "is made of more columns in one table than in another", needs))
     if not set.intersection(*(set(offer.id.types) for offer in offers)):
         faults.append(
             Fault(
@@ -137,12 +140,11 @@ def _faults(offers: Sequence[Offer]) -> list[Fault]:
     return faults
 
 
-def _id(before: Mapping[str, Any], column: str, kind: str) -> dict[str, Any]:
-    """How persons are named: by the label holder's column, or by the recipe that is there."""
+def _id(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
+    """How persons are named: as offered, or by the recipe that is there."""
     if before.get("columns"):
         return dict(before)
-    normalise = before.get("normalise")
-    return {"column": column, "type": kind} | ({"normalise": normalise} if normalise else {})
+    return offered | {key: before[key] for key in ("normalise",) if key in before}
 
 
 def _entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.setup.bounds import TEMPLATE, write_template
 from opboost_ops.setup.columns import FirstColumns, first_columns
 from opboost_ops.setup.labels import label_entry
-from opboost_ops.setup.tables import read_table, require_no_password, require_sound
+from opboost_ops.setup.tables import read_table, require_no_password, require_sound, with_id
 
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}
@@ -102,7 +102,7 @@ def write_offer(
         folder: The party's own, new or empty.
         party: Its name.
         table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
-        identity: The column that names a person.
+        identity: The column that names a person, or several with commas between them.
         label: The label's column, at the label holder alone.
         name: Of the federation.
         store: URL or folder of the exchange.
@@ -127,21 +127,24 @@ def write_offer(
     pinned = {} if policy is None else _pinned(party, policy)
     require_no_password(party, table=table, store=store)
     frame, place = read_table(party, table, query, identity)
-    types = require_sound(party, frame, place, identity, label)
+    made, frame = with_id(frame, identity)
+    types = require_sound(party, frame, place, made.column, label)
     for option, given in (("--positive", positive), ("--task", task)):
         if label is None and given is not None:
             raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
     target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
-    draft = first_columns(frame, identity, label, epsilon, pinned)
+    draft = first_columns(frame, made.column, label, epsilon, pinned)
     public = write_keys(folder / "keys")
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
     released = frame.height if label is None else None
-    dump(folder / POLICY, _policy(party, identity, draft, released, private_edges or 0.0))
+    own = None if made.columns else identity
+    dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
     _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
-    data["id"] = {"column": identity, "types": sorted(types)}
+    named = {"columns": list(made.columns)} if made.columns else {"column": identity}
+    data["id"] = {**named, "types": sorted(types)}
     data |= public
     if target is not None:
         data["label"] = target
@@ -155,13 +158,13 @@ def write_offer(
 
 
 def _policy(
-    party: str, identity: str, draft: FirstColumns, released: int | None, edges: float
+    party: str, identity: str | None, draft: FirstColumns, released: int | None, edges: float
 ) -> dict[str, Any]:
     """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
 
     Args:
         party: Whose.
-        identity: The column that names a person.
+        identity: The column that names a person; None where several do.
         draft: The party's columns.
         released: How many rows a feature holder's table has; None at the label holder.
         edges: Epsilon of private edges of numbers, once.
@@ -179,7 +182,7 @@ def _policy(
     data: dict[str, Any] = {
         "version": 1,
         "party": party,
-        "id_column": identity,
+        **({} if identity is None else {"id_column": identity}),
         "require_encryption": True,
     }
     if released is not None:

@@ -132,7 +132,7 @@ def _of_offer(path: Path) -> Federation:
         {
             "version": 1,
             "name": offer.federation,
-            "id": {"column": offer.id.column, "type": min(offer.id.types)},
+            "id": offer.id.entry(offer.id.types),
             "domain": DOMAIN,
             "parties": {offer.party: party},
         }

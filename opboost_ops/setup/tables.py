@@ -11,8 +11,10 @@ import polars as pl
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, Source, is_source, is_text
 from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.stages.id_recipe import person_ids
 from opboost_ops.stages.sources import copy
 
 #: Parameters of URLs that are secrets: ``password``, ``sslpassword``, ``secret_key``.
@@ -28,7 +30,7 @@ def read_table(
         party: Its name.
         at: Path, pattern or URL.
         query: Of a database.
-        identity: Raw name of its ID column, which is read as text.
+        identity: Raw name of its ID column, or of several, which are read as text.
 
     Returns:
         The table; and its path, or the entries of a source.
@@ -55,11 +57,32 @@ def read_table(
     with TemporaryDirectory(prefix="opboost-init-") as folder:
         target = Path(folder) / "table.parquet"
         try:
-            copy(source, party, target, {identity}, identity)
+            copy(source, party, target, {identity, *identity.split(",")}, identity)
         except ConnectionError as error:
             raise ConfigError(str(error), "Try again when it can be reached.") from None
         frame = pl.read_parquet(target)
     return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
+
+
+def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn, pl.DataFrame]:
+    """A table with one ID column, made by all rules where several columns name a person.
+
+    Args:
+        frame: The table.
+        identity: Its ID column, or several with commas between them.
+
+    Returns:
+        What names a person, and the table, where the ID stands for the columns that it is made of.
+
+    Raises:
+        ContractError: A column holds what has no one text.
+    """
+    columns = tuple(identity.split(","))
+    if identity in frame.columns or len(columns) == 1 or set(columns) - set(frame.columns):
+        return IdColumn(column=identity, type="string"), frame
+    made = IdColumn(column="id", columns=columns, normalise=RULES, type="string")
+    ids = person_ids({name: frame.get_column(name) for name in columns}, made)
+    return made, frame.drop(columns).with_columns(ids)
 
 
 def require_no_password(party: str, **named: str) -> None:

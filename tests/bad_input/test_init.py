@@ -10,7 +10,7 @@ import yaml
 
 from opboost_ops.api import federate
 from opboost_ops.cli import bounds, init
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError
@@ -22,11 +22,13 @@ SHOP = "id,spend,late\n1,3,0\n2,4,1\n3,5,0\n4,6,1\n"
 
 def start(folder: Path, bank: str, shop: str = SHOP, identity: str = "id", **more: Any) -> Path:
     """The folder with a folder of each party, and with the tables."""
+    folder.mkdir(exist_ok=True)
     (folder / "bank.csv").write_text(bank)
     (folder / "shop.csv").write_text(shop)
     target = folder / "parties"
     init.command("bank", str(folder / "bank.csv"), identity, target / "bank")
-    init.command("shop", str(folder / "shop.csv"), "id", target / "shop", label="late", **more)
+    theirs = more.pop("shop_identity", "id")
+    init.command("shop", str(folder / "shop.csv"), theirs, target / "shop", label="late", **more)
     return target
 
 
@@ -89,6 +91,21 @@ def test_id_types_that_differ(tmp_path: Path) -> None:
         second = target / "bank-2" / "bank-offer.yaml"
         federate([second, target / "shop" / "shop-offer.yaml"], target / "federation.yaml")
     assert not (target / "federation.yaml").exists()
+
+
+def test_people_whom_several_columns_name(tmp_path: Path) -> None:
+    bank = "born,name,balance\n1990-02-01,Li,1\n1990-02-01,Ng,2\n1991-02-01,Li,3\n"
+    shop = bank.replace("Li", " LI").replace("balance", "late").replace(",2\n", ",1\n")
+    several = "born,name"
+    target = start(tmp_path, bank, shop, several, shop_identity=several)
+    federation = join(target)
+    assert federation.id.columns == ("born", "name") and federation.id.normalise == RULES
+    assert set(federation.parties["bank"].features) == {"balance"}
+    assert "id_column" not in yaml.safe_load((target / "bank" / "policy.yaml").read_text())
+    twice = bank + "1991-02-01, li ,5\n"
+    with pytest.raises(ConfigError) as caught:
+        start(tmp_path / "twice", twice, shop, several)
+    assert "2 of 4 rows have an ID that another row has, too" in str(caught.value.faults[0])
 
 
 @pytest.mark.parametrize("content", ["", "PAR1 is no table"])

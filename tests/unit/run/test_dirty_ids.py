@@ -100,6 +100,7 @@ def matched(workspace: Workspace) -> list[int]:
     return [int(one.is_in(list(common)).sum()) for one in ids]
 
 
+@pytest.mark.slow
 def test_a_recipe_finds_the_people_and_check_says_what_it_changed(
     tidy: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,7 +146,7 @@ def test_two_spellings_in_one_table_are_refused_at_home_with_their_rows(
     # A run is refused at home, too: nothing has left the party.
     step, error = workspace.first_failure()
     assert step == "shop.check_table"
-    assert not [place for place in workspace.published() if place.endswith("/shop")]
+    assert {place for place in workspace.published() if "shop" in place} <= {"psi_query/shop"}
     assert "Müller" not in f"{error} {faults} {said}"
 
 
@@ -169,7 +170,7 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     found = prepared(workspace)["bank"]
     assert found.get_column("visits").to_list() == [2] * whole.height
     assert sorted(found.get_column("balance").drop_nulls()) == sorted(whole["balance"].drop_nulls())
-    assert found.get_column("income").sum() == whole.get_column("income").sum()
+    assert sorted(found.get_column("income").drop_nulls()) == sorted(whole["income"].drop_nulls())
     made = api.check(workspace.file).people["bank"]["train"]
     assert made["rows"] == 2 * whole.height and made["people"] == whole.height
     assert made["several_spellings"] > 0
