@@ -143,8 +143,8 @@ def write_offer(
     dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
     _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
-    named = {"columns": list(made.columns)} if made.columns else {"column": identity}
-    data["id"] = {**named, "types": sorted(types)}
+    several = {"columns": list(made.columns)} if made.columns else {"column": identity}
+    data["id"] = {**several, "types": sorted(types)}
     data |= public
     if target is not None:
         data["label"] = target
