@@ -18,6 +18,8 @@ from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("Müller", "Groß", "van der Berg", "Ångström", "Schön", "Łuczak", "O'Neil", "Smith")
 RECIPE = ["strip", "casefold", "nfc", "digits"]
 PARTS = ["birth_date", "postcode", "surname"]
@@ -100,7 +102,6 @@ def matched(workspace: Workspace) -> list[int]:
     return [int(one.is_in(list(common)).sum()) for one in ids]
 
 
-@pytest.mark.slow
 def test_a_recipe_finds_the_people_and_check_says_what_it_changed(
     tidy: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -176,7 +177,6 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     assert made["several_spellings"] > 0
 
 
-@pytest.mark.slow
 def test_dirt_changes_neither_model_nor_scores(
     tidy_once: Workspace, tidy: Workspace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
