@@ -94,15 +94,15 @@ def test_id_types_that_differ(tmp_path: Path) -> None:
 
 
 def test_people_whom_several_columns_name(tmp_path: Path) -> None:
-    bank = "born,name,balance\n1990-02-01,Li,1\n1990-02-01,Ng,2\n1991-02-01,Li,3\n"
-    shop = bank.replace("Li", " LI").replace("balance", "late").replace(",2\n", ",1\n")
+    bank = "born,name,rating\n1990-02-01,Li,a\n1990-02-01,Ng,b\n1991-02-01,Li,a\n"
+    shop = bank.replace("Li", " LI").replace("rating", "late")
     several = "born,name"
-    target = start(tmp_path, bank, shop, several, shop_identity=several)
+    target = start(tmp_path, bank, shop, several, shop_identity=several, positive="a")
     federation = join(target)
     assert federation.id.columns == ("born", "name") and federation.id.normalise == RULES
-    assert set(federation.parties["bank"].features) == {"balance"}
+    assert set(federation.parties["bank"].features) == {"rating"}
     assert "id_column" not in yaml.safe_load((target / "bank" / "policy.yaml").read_text())
-    twice = bank + "1991-02-01, li ,5\n"
+    twice = bank + "1991-02-01, li ,c\n"
     with pytest.raises(ConfigError) as caught:
         start(tmp_path / "twice", twice, shop, several)
     assert "2 of 4 rows have an ID that another row has, too" in str(caught.value.faults[0])

@@ -91,7 +91,12 @@ AGREED = {
     "Geometric": {"epsilon": "required", "name": "'geometric'"},
     "GlobalMap": {"epsilon": "required", "name": "'global_map'"},
     "HoldoutColumn": {"column": "required"},
-    "IdColumn": {"column": "required", "type": "required"},
+    "IdColumn": {
+        "column": "required",
+        "columns": "()",
+        "normalise": "()",
+        "type": "required",
+    },
     "Label": {"bounds": "None", "classes": "None", "column": "required", "task": "required"},
     "LightGBMTraining": {
         "class_weight": "None",
