@@ -19,7 +19,7 @@ Role = Literal["label_holder", "feature_holder"]
 IdType = Literal["string", "integer"]
 
 #: What may be done to an ID's texts, in the order in which it is done.
-Normalisation = Literal["strip", "casefold", "nfc", "digits"]
+Normalisation = Literal["strip", "nfc", "casefold", "digits"]
 
 #: All of these.
 RULES: tuple[Normalisation, ...] = get_args(Normalisation)
@@ -53,7 +53,7 @@ class IdColumn(Record):
         column: The ID's name; ``id`` where it is made of `columns` and has no other one.
         columns: Two or more columns of which it is made, in their order.
         normalise: How the texts of each column are brought into one form before parties compare
-            them: ``strip``, ``casefold``, ``nfc``, ``digits``. They are applied in this order.
+            them: ``strip``, ``nfc``, ``casefold``, ``digits``. They are applied in this order.
         type: Of its values.
     """
 

@@ -5,9 +5,9 @@ each rule does, in the order in which they are applied:
 
 - ``strip``: white space at both ends goes, and each run of it inside becomes one space; white space
   is Unicode's, the no-break space among it.
-- ``casefold``: Unicode's full case folding, in NFC: ``Straße`` and ``STRASSE`` are one.
 - ``nfc``: Unicode's canonical composition: u with a combining diaeresis becomes ü. Compatibility
   forms stay apart: a ligature is not its letters.
+- ``casefold``: Unicode's full case folding, in NFC: ``Straße`` and ``STRASSE`` are one.
 - ``digits``: a text of nothing but decimal digits, of whatever script, is written in 0 to 9 without
   leading zeros; any other text stays as it is.
 
@@ -41,8 +41,8 @@ def _folded(text: str) -> str:
 
 _RULES: Mapping[Normalisation, Callable[[str], str]] = {
     "strip": lambda text: " ".join(text.split()),
-    "casefold": _folded,
     "nfc": lambda text: unicodedata.normalize("NFC", text),
+    "casefold": _folded,
     "digits": _digits,
 }
 

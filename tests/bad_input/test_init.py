@@ -98,6 +98,9 @@ def test_people_whom_several_columns_name(tmp_path: Path) -> None:
     shop = bank.replace("Li", " LI").replace("rating", "late")
     several = "born,name"
     target = start(tmp_path, bank, shop, several, shop_identity=several, positive="a")
+    offer = offer_of(target, "bank")
+    offer["features"]["rating"]["categories"] = ["a", "b"]
+    (target / "bank" / "bank-offer.yaml").write_text(yaml.safe_dump(offer))
     federation = join(target)
     assert federation.id.columns == ("born", "name") and federation.id.normalise == RULES
     assert set(federation.parties["bank"].features) == {"rating"}
