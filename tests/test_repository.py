@@ -114,6 +114,7 @@ def test_links_in_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_documentation_builds(tmp_path: Path) -> None:
     subprocess.run(
         [BIN / "mkdocs", "build", "--strict", "--site-dir", tmp_path], cwd=ROOT, check=True
