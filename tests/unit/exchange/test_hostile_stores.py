@@ -84,7 +84,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("name", [MANIFEST, SIGNATURE, TABLE])
 @pytest.mark.parametrize("how", HOSTILE)
-def test_finding_13_no_file_of_an_artifact_stops_or_fills_its_reader(
+def test_no_file_of_an_artifact_stops_or_fills_its_reader(
     how: str, name: str, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
 ) -> None:
     view, store, place, _, _ = at_ranks
@@ -100,7 +100,7 @@ def test_finding_13_no_file_of_an_artifact_stops_or_fills_its_reader(
         store.put_once(PLACE, at_ranks[3])
 
 
-def test_finding_13_a_thousand_files_or_a_linked_folder(
+def test_a_thousand_files_or_a_linked_folder(
     at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation], tmp_path: Path
 ) -> None:
     view, store, place, _, _ = at_ranks
@@ -113,7 +113,7 @@ def test_finding_13_a_thousand_files_or_a_linked_folder(
     assert store.get(PLACE, view.admit("ranks", "b0")) is None
 
 
-def test_finding_13_nothing_is_read_before_the_signature_is_verified(
+def test_nothing_is_read_before_the_signature_is_verified(
     at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -139,7 +139,7 @@ def test_finding_13_nothing_is_read_before_the_signature_is_verified(
 
 
 @pytest.mark.parametrize("change", [-1, 1, 1 << 20])
-def test_finding_13_a_file_has_its_listed_size_or_is_not_read(
+def test_a_file_has_its_listed_size_or_is_not_read(
     change: int, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
 ) -> None:
     view, store, place, files, _ = at_ranks
@@ -165,7 +165,7 @@ def test_finding_13_a_file_has_its_listed_size_or_is_not_read(
         "",
     ],
 )
-def test_finding_13_json_goes_not_too_deep_and_says_nothing_twice(text: str) -> None:
+def test_json_goes_not_too_deep_and_says_nothing_twice(text: str) -> None:
     with pytest.raises((ValueError, RecursionError)):
         read_json(text.encode("utf-8", "surrogatepass"))
 
@@ -185,7 +185,7 @@ def test_an_honest_artifact_goes_through(
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_finding_13_the_command_that_shows_an_artifact_has_the_same_limits(
+def test_the_command_that_shows_an_artifact_has_the_same_limits(
     how: str, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
 ) -> None:
     _, _, place, files, _ = at_ranks

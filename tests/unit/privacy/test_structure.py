@@ -53,13 +53,13 @@ def budget(width: float) -> Budget:
         ((4000.0, 10_000.0), 4000),
     ],
 )
-def test_finding_8_the_cells_at_both_ends_count(edges: tuple[float, ...], least: float) -> None:
+def test_the_cells_at_both_ends_count(edges: tuple[float, ...], least: float) -> None:
     budget(least)(totals([]), [answered(*edges)])
     with pytest.raises(BudgetError, match=f"would leave a cell of {least:g}"):
         budget(least + 1)(totals([]), [answered(*edges)])
 
 
-def test_finding_8_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
+def test_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
     told = answered(feature="income=missing")
     budget(0)(totals([]), [told])
     with pytest.raises(BudgetError, match="would leave a cell of 0"):
