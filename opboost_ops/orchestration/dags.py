@@ -29,7 +29,7 @@ from opboost_ops.orchestration.documentation import documentation
 from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups, task_defaults, timeout
 from opboost_ops.orchestration.lineage import leave_out, mark
-from opboost_ops.orchestration.notifications import CALLBACKS
+from opboost_ops.orchestration.notifications import CALLBACKS, late_alert
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.own_parties import here_of
 from opboost_ops.orchestration.party_dags import (
@@ -237,6 +237,7 @@ def _run_dag(
         # In horizontal learning the tasks of all parties run at the same time.
         max_active_tasks=max(16, 2 * len(federation.parties)),
         dagrun_timeout=timeout(federation) + (timedelta() if here is None else MARGIN),
+        deadline=late_alert(),
         tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
         default_args=task_defaults(federation),
     ) as dag:

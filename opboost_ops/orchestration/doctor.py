@@ -234,7 +234,7 @@ def _triggerer(queues: list[str]) -> Finding:
             return Finding("ok", "A triggerer runs, for tasks that wait.")
     return Finding(
         "note",
-        "No triggerer runs, so a task that waits is noticed only after 50 minutes.",
+        "No triggerer runs, so a task that waits looks itself, and only after an hour.",
         f"Start `airflow triggerer --queues {','.join(queues)}`, or unset `[triggerer] "
         "queues_enabled`.",
     )

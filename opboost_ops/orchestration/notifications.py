@@ -5,14 +5,21 @@ to lists of notifiers. It is read inside tasks alone, so a wrong value breaks no
 task of that worker fails with it before it begins.
 """
 
+import asyncio
 import importlib
 import logging
 import os
 from collections.abc import Mapping, Sequence
 from copy import copy
+from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from airflow.sdk import BaseNotifier
+from airflow.sdk import (  # type: ignore[attr-defined]
+    AsyncCallback,
+    BaseNotifier,
+    DeadlineAlert,
+    DeadlineReference,
+)
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from opboost_ops.errors import ConfigError
@@ -22,11 +29,14 @@ VARIABLE = "OPBOOST_NOTIFIERS"
 
 Event = Literal[
     "failure", "refused_budget", "champion_changed", "model_kept", "drift", "approval_waiting",
-    "budget_low", "key_expires", "agreement_needed", "schedule_stopped",
+    "budget_low", "key_expires", "agreement_needed", "schedule_stopped", "run_late",
 ]  # fmt: skip
 
 #: Events by name, in the order in which the documentation has them.
 EVENTS: tuple[Event, ...] = get_args(Event)
+
+#: A run that takes so much longer than usual is late.
+_LATE = timedelta(minutes=15)
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -138,6 +148,36 @@ def on_success(context: Mapping[str, Any]) -> None:
         _tell("model_kept", context, words)
 
 
+async def on_late(context: Mapping[str, Any]) -> None:
+    """Tell of a run that is under way for longer than usual. Airflow's triggerer calls it.
+
+    Args:
+        context: The run, as Airflow's REST API shows it, under ``dag_run``.
+    """
+    from opboost_ops.exchange.run_id import run_id
+    from opboost_ops.orchestration.settings import adopt_section
+
+    adopt_section()
+    dag, run = context["dag_run"]["dag_id"], context["dag_run"]["dag_run_id"]
+    words = {
+        "federation": dag.rpartition("_")[0],
+        "run": run_id(dag, run),
+        "dag_id": dag,
+        "run_id": run,
+        **dict.fromkeys(("party", "stage", "task_id"), ""),
+        "message": f"{dag} takes {_LATE.seconds // 60} minutes longer than its last runs did on "
+        "average: its run's page says on what it waits.",
+    }
+    await asyncio.to_thread(_try_to_tell, "run_late", words)
+
+
+def late_alert() -> DeadlineAlert:
+    """When a run is late, by the runs before it: no time that anybody must choose, or forgets."""
+    usual = DeadlineReference.AVERAGE_RUNTIME(max_runs=10, min_runs=1)
+    # In a triggerer: an executor that takes no callbacks, as Edge, ends the scheduler by one.
+    return DeadlineAlert(usual, _LATE, AsyncCallback(on_late))
+
+
 def notice(context: Mapping[str, Any], name: str, stage: str = "") -> None:
     """Tell the party's own people what no summary says.
 
@@ -215,6 +255,10 @@ def _tell(event: Event, context: Mapping[str, Any], message: str, stage: str = "
         "run_id": ti.run_id,
         "message": message,
     }
+    _try_to_tell(event, words)
+
+
+def _try_to_tell(event: Event, words: Mapping[str, Any]) -> None:
     try:
         tell(event, words)
     except ConfigError as error:

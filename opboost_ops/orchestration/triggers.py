@@ -8,8 +8,10 @@ from then on: a triggerer that cannot look, as without the party's site, would w
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +23,7 @@ _LOG = logging.getLogger("opboost_ops")
 WOKEN = "woken"
 
 #: So long a trigger looks before its task looks itself, which ends a run that has become too old.
-LIFETIME = timedelta(minutes=50)
+LIFETIME = timedelta(minutes=65)
 
 #: Seconds between two looks: a part of the run's age, within these bounds.
 _PART, _SHORTEST, _LONGEST = 1 / 20, 2.0, 60.0
@@ -51,8 +53,7 @@ class StoreTrigger(BaseTrigger):
         """Look until there is something to do. Airflow calls it."""
         end = time.monotonic() + LIFETIME.total_seconds()
         while time.monotonic() < end:
-            # In a thread: stores and databases answer when they like.
-            if await asyncio.to_thread(self._something):
+            if await _in_own_thread(self._something):
                 yield TriggerEvent(WOKEN)  # type: ignore[no-untyped-call]
                 return
             age = time.time() - self.started
@@ -78,3 +79,23 @@ class StoreTrigger(BaseTrigger):
             known = isinstance(error, OpBoostError)
             _LOG.warning("A look ended: %s", error if known else type(error).__name__)
             return True
+
+
+async def _in_own_thread(work: Callable[[], bool]) -> bool:
+    """Its result, of a thread of its own: a store that hangs delays no other trigger, nor an end.
+
+    Args:
+        work: What may hang; it raises nothing.
+    """
+    loop, found = asyncio.get_running_loop(), asyncio.Event()
+    results: list[bool] = []
+
+    def run() -> None:
+        results.append(work())
+        # Who waited may be gone, with its loop.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(found.set)
+
+    threading.Thread(target=run, name="look", daemon=True).start()
+    await found.wait()
+    return results[0]

@@ -1,5 +1,6 @@
 """What Airflow's notifiers are told. By runs of the whole DAG: in `tests/leakage`."""
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,3 +203,12 @@ def test_a_refusal_is_told_to_the_partys_own_people(
         tasks.execute("check_table at bank", work)
     assert [entry["event"] for entry in told] == ([event] if event else [])
     assert all("home" in entry["message"] or "resume" in entry["message"] for entry in told)
+
+
+def test_a_late_run_is_told_of_in_words_that_lead_to_its_page(told: list[Any]) -> None:
+    run = {"dag_id": "credit_scoring_train", "dag_run_id": "manual__1", "conf": {"x": "secret"}}
+    asyncio.run(notifications.on_late({"dag_run": run, "deadline": {"id": "1"}}))
+    (one,) = told
+    assert one["event"] == "run_late" and one["federation"] == "credit_scoring"
+    assert one["run_id"] == "manual__1" and "15 minutes longer" in one["message"]
+    assert "secret" not in repr(told)

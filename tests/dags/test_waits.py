@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -139,6 +140,26 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(looks, "LOOKS", {"artifacts": away})
     assert not wakes(trigger, seconds=1.0)
+
+
+def test_stores_that_hang_delay_no_other_wait(
+    opened: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    end = threading.Event()
+    found = {"hangs": lambda *_: end.wait(60), "comes": lambda *_: True}
+    monkeypatch.setattr(looks, "LOOKS", found)
+
+    async def woken() -> list[str]:
+        # More than asyncio has threads of its own for all.
+        names = [*["hangs"] * 40, "comes"]
+        runs = [anext(StoreTrigger(name, {}, 0.0).run()) for name in names]
+        waiting = [asyncio.create_task(run) for run in runs]
+        done, rest = await asyncio.wait(waiting, timeout=10, return_when="FIRST_COMPLETED")
+        end.set()
+        await asyncio.wait(rest)
+        return [names[waiting.index(task)] for task in done]
+
+    assert asyncio.run(woken()) == ["comes"]
 
 
 def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
