@@ -206,8 +206,8 @@ def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
     from opboost_ops.views.queries import queries
 
     with open_books(mine) as books:
-        entries = books.ledger.dated()
-    print_blocks(queries(mine, policy.alignment, entries, (federation,)), wide())
+        found = queries(books, policy.alignment, books.ledger.dated(), (federation,))
+    print_blocks(found, wide())
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:

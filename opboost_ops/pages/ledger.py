@@ -1,19 +1,20 @@
 """The privacy ledger's page: what a party released, what it cost, and what is left."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.pages.deployment import Query, of_books, parties
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of
 from opboost_ops.views.ledger_figures import history, loss_curves
+from opboost_ops.views.planned import planned
 from opboost_ops.views.queries import queries
 
 #: How many entries a page shows.
@@ -33,11 +34,16 @@ def build(party: str, query: Query) -> list[Block]:
 
 def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     view = ledger_of(site, policy)
+    with open_books(site) as books:
+        return _blocks(books, view, policy, query)
+
+
+def _blocks(books: Books, view: LedgerView, policy: Policy, query: Query) -> list[Block]:
     seen = {name for name in view.columns if name == "all" or query.sees(name)}
     dated = [(at, line) for at, line in view.entries if line.federation in seen]
-    refused = _refusals(site, query)
+    refused = _refusals(books, query)
     if not dated:
-        return [*refused, Note("muted", "Nothing was released yet.")]
+        return [*refused, *_planned(books, policy, query), *_agreed(books, query.sees)]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
@@ -50,7 +56,7 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     here = accounts(line for _, line in shown) if narrowed else None
     caps = policy.all_features
     blocks: list[Block] = ledger_tables.warnings(view.waiting, dated)
-    blocks += [*refused, *_lost(site, {f.feature for f in found.values()})]
+    blocks += [*refused, *_lost(books, {f.feature for f in found.values()})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, found)
     if found:
@@ -60,8 +66,8 @@ def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
-    blocks += queries(site, policy.alignment, view.entries, wanted)
-    blocks += _agreed(site, wanted)
+    blocks += queries(books, policy.alignment, view.entries, wanted)
+    blocks += _agreed(books, wanted.__contains__)
     blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     blocks.append(ledger_tables.exact_table(shown))
     return [*blocks, *_folded("All entries", (entries(shown, query, view),), query)]
@@ -85,10 +91,9 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
     return replace(table, pager=pager, once=("federation", "run") if query.run else table.once)
 
 
-def _lost(site: Site, features: set[str]) -> list[Block]:
+def _lost(books: Books, features: set[str]) -> list[Block]:
     """A note of cell states that the ledger knows and that are gone."""
-    with open_books(site) as books:
-        names = {lost.charge for lost in books.lost_states()}
+    names = {lost.charge for lost in books.lost_states()}
     behind = sorted(name for name in names if name.partition("=")[0] in features)
     if not behind:
         return []
@@ -97,25 +102,38 @@ def _lost(site: Site, features: set[str]) -> list[Block]:
     return [Note("bad", text, remedy, (", ".join(behind),))]
 
 
-def _agreed(site: Site, federations: set[str]) -> list[Block]:
+def _planned(books: Books, policy: Policy, query: Query) -> list[Block]:
+    """Before any run: what the agreed columns may cost, and how many runs fit."""
+    book = books.agreements.read()
+    made = [book.newest(name) for name in sorted({one.federation for one in book.agreements})]
+    standing = [one for one in made if one is not None and query.sees(one.federation)]
+    found = planned(standing, policy.party, policy)
+    text = "Nothing was released yet."
+    if not found:
+        return [Note("muted", text)]
+    return [
+        Note("", text, "So much fits into the budgets of what the party has agreed to:"),
+        *ledger_tables.planned_blocks(found),
+    ]
+
+
+def _agreed(books: Books, sees: Callable[[str], bool]) -> list[Block]:
     """What the last agreement of each federation said when the party made it."""
-    with open_books(site) as books:
-        try:
-            entries = books.audit.of("agreed")
-        except ArtifactError:
-            return []  # The damaged log is told of above.
+    try:
+        entries = books.audit.of("agreed")
+    except ArtifactError:
+        return []  # The damaged log is told of above.
     last = {entry.place.partition("/")[0]: entry.detail for entry in entries}
-    lines = tuple(f"{name}: {detail}" for name, detail in last.items() if name in federations)
+    lines = tuple(f"{name}: {detail}" for name, detail in last.items() if sees(name))
     return [Note("", "What the party agreed to", "", lines)] if lines else []
 
 
-def _refusals(site: Site, query: Query) -> list[Block]:
+def _refusals(books: Books, query: Query) -> list[Block]:
     """Releases that the party's own budget refused."""
-    with open_books(site) as books:
-        try:
-            found = books.audit.of("refused")
-        except ArtifactError:
-            return [Note("bad", "The audit log is damaged: refused releases cannot be listed.")]
+    try:
+        found = books.audit.of("refused")
+    except ArtifactError:
+        return [Note("bad", "The audit log is damaged: refused releases cannot be listed.")]
     rows = []
     for entry in reversed(found):
         federation, run, stage = entry.place.split("/")

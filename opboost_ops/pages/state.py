@@ -112,7 +112,8 @@ class Party(Record):
         party: Its name.
         ledger: What each column has cost.
         retrainings: How many more fit; null where no budget ends them.
-        unlimited: Whether there are budgets, and they allow retrainings without end.
+        unlimited: Whether there are budgets, and they allow unlimited retrainings.
+        budget: Which cap or budget applies, what is left, and what happens when it is reached.
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
         stopped_by: The user of Airflow who asked for that; empty where it was done at home.
@@ -128,6 +129,7 @@ class Party(Record):
     ledger: tuple[Account, ...] = ()
     retrainings: int | None = None
     unlimited: bool = False
+    budget: str = ""
     fault: str = ""
     stopped: datetime | None = None
     stopped_by: str = ""
@@ -304,6 +306,7 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         ledger=tuple(found),
         retrainings=left.fits,
         unlimited=left.fits is None and left.limited,
+        budget=left.hint,
         stopped=datetime.fromisoformat(stop.at) if stop else None,
         stopped_by=stop.by if stop else "",
         resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),

@@ -203,7 +203,7 @@ def _party(party: str, found: Federation) -> list[Block]:
             number(now[1]),
             number(policy.all_features.budget_whole),
             left_cell(left),
-            Cell(left.ends),
+            Cell(left.hint),
         )
     )
     with open_books(site) as books:
@@ -233,7 +233,7 @@ def _cost(found: Federation) -> Table:
     title = "What it has cost in privacy, and what is left"
     name = f"cost_{found.name}"[:40]
     rows = tuple(found.costs)
-    return Table(name, title, (*heads, "ends about"), rows, note, federation=found.name)
+    return Table(name, title, (*heads, "which budget, and then"), rows, note, federation=found.name)
 
 
 def _incidents(found: Federation) -> Table:
@@ -280,12 +280,14 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
     )
     remedy = "`opboost audit show` says where; this statement cannot be compared with it."
     broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
+    with open_books(site) as books:
+        guesses = queries(books, policy.alignment, view.entries, view.columns)
     return [
         *broken,
         _facts(period, view, inside, log),
         _columns(period, view, inside, preamble),
         _exact(inside, preamble),
-        *queries(site, policy.alignment, view.entries, view.columns),
+        *guesses,
         _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
         *guarded(lambda: [agreements_table(site, query)]),
     ]

@@ -164,16 +164,16 @@ def _left(party: Party) -> Left:
     budgets = [a for a in party.ledger if a.retrainings is not None]
     first = min(budgets, key=lambda account: account.retrainings or 0, default=None)
     limited = party.unlimited or first is not None
-    return Left(party.retrainings, first.feature if first else "", limited)
+    return Left(party.retrainings, first.feature if first else "", limited, party.budget)
 
 
 def _nights(one: Federation) -> Fact:
     shown = [(party.party, _left(party)) for party in one.parties if party.ledger]
-    left = [replace(of, feature=f"{of.feature} of {party}") for party, of in shown]
+    left = [replace(of, hint=f"{party}: {of.hint}") for party, of in shown]
     ends = [found for found in left if found.fits is not None]
     first = min(ends, key=lambda found: found.fits or 0, default=None)
     if first is None:
-        first = Left(limited=any(found.limited for found in left))
+        first = next((found for found in left if found.limited), Left())
     return left_fact(first, href="ledger")
 
 

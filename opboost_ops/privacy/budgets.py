@@ -19,23 +19,30 @@ class Forecast:
     """What is left of a column's budgets under its present declaration and cap.
 
     Attributes:
-        retrainings: How many more retrainings on changed data fit; None where they never end.
-        step: What loss(1) comes to if there is no end of them; None where nothing bounds it.
+        retrainings: How many more retrainings on changed data fit; None where they are unlimited.
+        budget: The budget that ends them; empty where none does.
+        step: What loss(1) comes to if they are unlimited; None where nothing bounds it.
         whole: The same of loss(R - L).
-        frozen: Whether no further draw under the present noise keys costs anything.
+        draws: After how many more draws under the present noise keys none costs anything.
     """
 
     feature: str
     account: Account
     rule: FeatureRule
     retrainings: int | None
+    budget: str
     step: Loss | None
     whole: Loss | None
-    frozen: bool
+    draws: int
+
+    @property
+    def frozen(self) -> bool:
+        """Whether no further draw costs anything: each cell is at the cap on its values."""
+        return bool(self.account.keys) and self.draws == 0
 
     @property
     def lasts(self) -> bool:
-        """Whether there are budgets, and they allow retrainings without end."""
+        """Whether there are budgets, and they allow unlimited retrainings."""
         budgets = (self.rule.budget_1, self.rule.budget_whole)
         return self.retrainings is None and budgets != (None, None)
 
@@ -44,7 +51,7 @@ def forecast(account: Account, rule: FeatureRule) -> Forecast:
     """How many more retrainings under the present noise keys fit, exactly.
 
     With ``max_changes`` in force the account ends at a height that no further draw passes: where
-    the budgets allow that height, there is no end of retrainings.
+    the budgets allow that height, retrainings are unlimited.
 
     Args:
         account: What the column has cost.
@@ -53,25 +60,26 @@ def forecast(account: Account, rule: FeatureRule) -> Forecast:
     present: dict[str, Key] = {key.bit: key for key in account.keys.values()}
     left = {bit: key.worst.steps_left(rule.max_changes, key.inputs) for bit, key in present.items()}
     ends: list[Loss] = []
-    fits: list[int] = []
-    for budget, spent, end in (
-        (rule.budget_1, account.step, 0),
-        (rule.budget_whole, account.whole, -1),
+    fits: dict[str, int] = {}
+    for name, budget, spent, end in (
+        ("budget_1", rule.budget_1, account.step, 0),
+        ("budget_whole", rule.budget_whole, account.whole, -1),
     ):
         costs = {bit: exact(key.loss.loss[end]) for bit, key in present.items()}
         ends.append(total([spent, *(times(costs[bit], left[bit]) for bit in present)]))
         if budget is None or ends[-1] <= Fraction(budget):
             continue
-        fits.append(_fits(Fraction(budget) - spent, [(costs[bit], left[bit]) for bit in present]))
+        fits[name] = _fits(Fraction(budget) - spent, [(costs[bit], left[bit]) for bit in present])
     bounded = rule.max_changes is not None and bool(present)
     return Forecast(
         account.feature,
         account,
         rule,
-        min(fits, default=None),
+        min(fits.values(), default=None),
+        min(fits, key=fits.__getitem__, default=""),
         ends[0] if bounded else None,
         ends[1] if bounded else None,
-        bool(present) and not any(left.values()),
+        max(left.values(), default=0),
     )
 
 

@@ -41,13 +41,13 @@ class Left:
         fits: How many more fit; None where no budget ends them.
         feature: The column whose budget ends first; empty where none does.
         limited: Whether there are budgets at all.
-        ends: The day on which they are used up at the pace so far; empty where it is unknown.
+        hint: Which cap or budget applies, what is left, and what happens when it is reached.
     """
 
     fits: int | None = None
     feature: str = ""
     limited: bool = False
-    ends: str = ""
+    hint: str = "policy.yaml sets no budget: each run on changed data costs more, without a limit"
 
     @property
     def text(self) -> str:
@@ -63,19 +63,6 @@ class Left:
             return "good" if self.limited else "muted"
         return "bad" if self.fits == 0 else "warn" if self.fits < FEW else "good"
 
-    @property
-    def hint(self) -> str:
-        """Why, in a few words."""
-        if self.fits is None:
-            if not self.limited:
-                return "nothing ends the cost: policy.yaml sets no budget"
-            return "within the budgets: unchanged cells are free, cells at their cap are frozen"
-        day = f", about {self.ends} at the pace so far" if self.ends else ""
-        return (
-            f"until the budget of {self.feature} ends{day}; then releases are refused. Nights on "
-            "unchanged data cost nothing"
-        )
-
 
 def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Left:
     """What is left of some columns' budgets: of the one that ends first.
@@ -90,14 +77,41 @@ def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Lef
         key=lambda one: one.retrainings or 0,
         default=None,
     )
-    if first is None or first.retrainings is None:
-        return Left(limited=any(one.lasts for one in found))
-    ends = pace(entries, first.retrainings)
-    return Left(first.retrainings, first.feature, True, ends)
+    if first is not None and first.retrainings is not None:
+        at_pace = pace(entries, first.retrainings)
+        hint = (
+            f"{_more_runs(first.retrainings)} within {first.budget} of {first.feature}{at_pace}; "
+            "then releases are refused. Runs on unchanged data cost nothing"
+        )
+        return Left(first.retrainings, first.feature, True, hint)
+    if not any(one.lasts for one in found):
+        return Left()
+    return Left(limited=True, hint=_capped(found))
+
+
+def _capped(found: Sequence[Forecast]) -> str:
+    """Of budgets that never end: at which cap, and from when on nothing costs more."""
+    caps = {one.rule.max_changes for one in found}
+    most = next(iter(caps)) if len(caps) == 1 else None
+    cap = f"cap of {most} values a cell" if most is not None else "cap on a cell's values"
+    draws = max(one.draws for one in found)
+    if not draws:
+        return (
+            f"{cap} reached: unchanged and further changed values cost nothing more; changed "
+            "values are frozen"
+        )
+    return (
+        f"within all budgets: after {_more_runs(draws)} the {cap} is reached; then nothing costs "
+        "more, and changed values are frozen"
+    )
+
+
+def _more_runs(number: int) -> str:
+    return f"{number:,} more {'run' if number == 1 else 'runs'} on changed data"
 
 
 def pace(entries: Sequence[Dated], fits: int) -> str:
-    """The day by which retrainings are used up at the pace so far; empty where it is unknown.
+    """Until when retrainings last at the pace so far, in words; empty where it is unknown.
 
     Args:
         entries: Oldest first.
@@ -111,7 +125,9 @@ def pace(entries: Sequence[Dated], fits: int) -> str:
     step = (times[-1] - times[0]) / (len(runs) - 1)
     if step < timedelta(hours=1) or step * fits > timedelta(days=3650):
         return ""
-    return str((times[-1] + step * fits).date())
+    nights = max(1, round(step * fits / timedelta(days=1)))
+    last = (times[-1] + step * fits).date()
+    return f", at the pace so far {nights:,} night{'s' * (nights != 1)}, until about {last}"
 
 
 def sums_of(accounts: Mapping[UUID, Account]) -> Sums:

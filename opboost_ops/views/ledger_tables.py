@@ -17,7 +17,7 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.accountant import Account, Loss, total
+from opboost_ops.privacy.accountant import Account, Loss, exact, total
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
@@ -85,6 +85,34 @@ def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, entries: Sequen
     )
 
 
+def planned_blocks(forecasts: Mapping[UUID, Forecast]) -> list[Block]:
+    """What agreed columns may cost before any run has released them.
+
+    Args:
+        forecasts: By column, of accounts of nothing.
+    """
+    rows = []
+    for found in forecasts.values():
+        keys = found.account.keys.values()
+        rows.append(
+            (
+                Cell(found.feature),
+                *(number(float(total(exact(k.loss.loss[end]) for k in keys))) for end in (0, -1)),
+                *(number(None if end is None else float(end)) for end in (found.step, found.whole)),
+                number(found.rule.budget_1),
+                number(found.rule.budget_whole),
+                left_cell(left_of([found])),
+            )
+        )
+    runs = ("loss(1) of a run", "loss(R-L) of a run", "loss(1) at the cap", "loss(R-L) at the cap")
+    heads = ("feature", *runs, "budget(1)", "budget(R-L)", "retrainings left")
+    title = "What each agreed column may cost"
+    return [
+        Facts((left_fact(left_of(forecasts.values())),)),
+        Table("planned", title, heads, tuple(rows), "At its largest agreed epsilon, at worst."),
+    ]
+
+
 def _total(what: str, loss: Loss, budget: float | None) -> Fact:
     hint = "worst case" if budget is None else f"worst case, of {budget:g}"
     state: State = ""
@@ -119,8 +147,8 @@ def columns_table(
                 count(account.releases),
                 _values(found),
                 *(number(float(loss)) for loss in part),
-                *_budget(account.step, rule.budget_1),
-                *_budget(account.whole, rule.budget_whole),
+                *_budget(account.step, rule.budget_1, found.lasts),
+                *_budget(account.whole, rule.budget_whole, found.lasts),
                 left_cell(left_of([found])),
                 *([number(account.least_cell, 4)] if exactly else []),
             )
@@ -129,7 +157,11 @@ def columns_table(
         sums = [total(f.account.step for f in forecasts.values())]
         sums.append(total(f.account.whole for f in forecasts.values()))
         none = Cell("", "")
-        both = (*_budget(sums[0], caps.budget_1), *_budget(sums[1], caps.budget_whole))
+        lasts = all(found.lasts for found in forecasts.values())
+        both = (
+            *_budget(sums[0], caps.budget_1, lasts),
+            *_budget(sums[1], caps.budget_whole, lasts),
+        )
         rows.append((Cell("a person, all features"), none, none, *both, none, *[none] * exactly))
     within = ("loss(1) here", "loss(R-L) here") if here is not None else ()
     ends = ("loss(1)", "budget(1)", "left(1)", "loss(R-L)", "budget(R-L)", "left(R-L)")
@@ -146,8 +178,8 @@ def _values(found: Forecast) -> Cell:
     return Cell(f"{values:,}", values, title="no cap" if cap is None else f"at most {cap} a key")
 
 
-def _budget(loss: Loss, budget: float | None) -> tuple[Cell, Cell, Cell]:
-    """What was spent, the budget, and what is left of it."""
+def _budget(loss: Loss, budget: float | None, lasts: bool) -> tuple[Cell, Cell, Cell]:
+    """What was spent, the budget, and what is left of it; full is no alarm where it lasts."""
     spent = number(float(loss))
     if budget is None:
         return spent, number(None), number(None)
@@ -155,7 +187,7 @@ def _budget(loss: Loss, budget: float | None) -> tuple[Cell, Cell, Cell]:
     left = number(budget - float(loss))
     share = min(1.0, float(loss) / budget) if budget else 1.0
     return (
-        Cell(spent.text, spent.value, over, share=share, limited=True),
+        Cell(spent.text, spent.value, over, share=share, limited=not lasts or bool(over)),
         number(budget),
         Cell(left.text, left.value, over),
     )

@@ -1,8 +1,11 @@
 """What agreed columns may cost that no run has released yet: the forecast before a first run."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
+
+from pydantic import ValidationError
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
@@ -25,6 +28,8 @@ def planned(agreements: Iterable[Agreed], party: str, policy: Policy) -> dict[UU
     found: dict[UUID, Account] = {}
     for agreed in agreements:
         federation = _at_most(agreed.content["federation"])
+        if federation is None:
+            continue
         features = federation.parties[party].features
         for line in leaving(federation, party):
             name, _, bit = line.charge.partition("=")
@@ -34,13 +39,18 @@ def planned(agreements: Iterable[Agreed], party: str, policy: Policy) -> dict[UU
     return forecasts(found, policy)
 
 
-def _at_most(content: Mapping[str, Any]) -> Federation:
-    """The federation of an agreement, each column at the largest epsilon that was agreed."""
+def _at_most(content: Mapping[str, Any]) -> Federation | None:
+    """The federation of an agreement, each column at the largest epsilon that was agreed.
+
+    None where an agreement has only the digest of a mechanism's table, or is of an older release.
+    """
     parties = {
         name: {**spec, "features": {f: _feature(one) for f, one in spec["features"].items()}}
         for name, spec in content["parties"].items()
     }
-    return Federation.model_validate({**content, "parties": parties})
+    with suppress(ValidationError):
+        return Federation.model_validate({**content, "parties": parties})
+    return None
 
 
 def _feature(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -3,26 +3,24 @@
 from collections.abc import Collection, Iterable
 
 from opboost_ops.config.policy import AlignmentRules
-from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Note
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.books import Books
 from opboost_ops.privacy.ledger import Dated
 
 
 def queries(
-    site: Site, rules: AlignmentRules, entries: Iterable[Dated], federations: Collection[str]
+    books: Books, rules: AlignmentRules, entries: Iterable[Dated], federations: Collection[str]
 ) -> list[Block]:
     """How many guesses have been possible so far, beside their caps; empty where nobody asked.
 
     Args:
-        site: The party's.
+        books: The party's.
         rules: Its policy's.
         entries: All of its ledger.
         federations: Names of those that are shown.
     """
     answers = [release for _, release in entries if release.kind == "psi_answer"]
-    with open_books(site) as books:
-        found = books.asked.answered(answers)
+    found = books.asked.answered(answers)
     said = tuple(
         f"{one.receiver} in {one.federation}: {one.counted.epoch:,} different people in "
         f"{one.epoch} ({_cap(rules.max_new_queries)}), {one.counted.ever:,} in all months "

@@ -94,7 +94,7 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
     # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
     assert line["retrainings left"] == "unlimited"
-    assert "within the budgets" in plain(reader.page("ledger?party=bank"))
+    assert "within all budgets: after" in plain(reader.page("ledger?party=bank"))
     shown.edit_yaml(
         "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)
     )
@@ -103,9 +103,27 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     )
     assert int(line["retrainings left"]) == 2
     page = reader.page("ledger?party=bank")
-    assert "until the budget of income ends" in plain(page)
+    assert "2 more runs on changed data within budget_whole of income" in plain(page)
     # Its line in the picture has a name, too.
     assert f"budget of income: {3.5 * spent:g}" in page
+
+
+def test_before_any_run_the_ledger_says_what_will_fit(
+    reader: Reader, shown: Workspace, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
+    a_run = float(line["loss(R-L)"]) / float(line["draws"])
+    workspace.known_to(monkeypatch)
+    for change, left in (({"budget_whole": 2.5 * a_run}, "2"), ({"max_changes": 2}, "unlimited")):
+        workspace.edit_yaml(
+            "bank/policy.yaml",
+            lambda policy, change=change: policy["features"]["income"].update(change),
+        )
+        text = plain(reader.page("ledger?party=bank"))
+        assert "Nothing was released yet." in text and "What the party agreed to" in text
+        (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
+        assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
+        assert line["retrainings left"] == left
 
 
 def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:

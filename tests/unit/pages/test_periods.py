@@ -45,10 +45,11 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
     copy.known_to(monkeypatch)
     (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
     one = float(line["loss(R-L)"]) / 5
+    fits = "more runs on changed data within budget_whole of income"
     for values, left, told in (
-        (9.5, "4", "until the budget of income ends, about 2026-01-14 at the pace so far"),
-        (5.5, "0", "until the budget of income ends"),
-        (10.5, "unlimited", "within the budgets"),
+        (9.5, "4", f"4 {fits}, at the pace so far 4 nights, until about 2026-01-14"),
+        (5.5, "0", f"0 {fits}; then releases are refused"),
+        (10.5, "unlimited", "within all budgets: after 5 more runs on changed data"),
     ):
         copy.edit_yaml(
             "bank/policy.yaml",
@@ -65,7 +66,7 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
         lambda policy: policy["features"]["income"].update(budget_whole=3.5 * one),
     )
     text = plain(reader.page("ledger?party=bank"))
-    assert "Retrainings left 2 until the budget of income ends" in text
+    assert f"Retrainings left 2 2 {fits}; then" in text
     assert "at the pace so far" not in text
 
 

@@ -94,7 +94,7 @@ def test_success_next_run_champion_and_budget(
     assert "Last success 2 d 0 h ago" in text
     assert "bank: desensitize: income is over." in text
     assert "Next run 2031-05-06 03:00 UTC" in text
-    assert "Retrainings left 2 until the budget of income of bank ends" in text
+    assert "Retrainings left 2 bank: 2 more runs on changed data within" in text
     assert reader.get("/opboost/").url.path == "/opboost/status"
 
 
