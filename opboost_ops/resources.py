@@ -30,6 +30,15 @@ def docker_folder() -> Path:
     return _folder("docker")
 
 
+def docs_folder() -> Path:
+    """The folder ``docs``, with the documents that pages link to: found as `schemas_folder` is.
+
+    Raises:
+        FileNotFoundError: Neither is there.
+    """
+    return _folder("docs")
+
+
 def _folder(name: str) -> Path:
     package = Path(__file__).resolve().parent
     for folder in (package / name, package.parent / name):

@@ -70,6 +70,7 @@ def page_html(
     query: Mapping[str, str],
     pages: Sequence[tuple[str, str, str]],
     deployed: bool,
+    about: str,
 ) -> str:
     """A whole page.
 
@@ -79,6 +80,7 @@ def page_html(
         query: What was asked for; links on the page keep it.
         pages: Of the navigation: path, title and purpose.
         deployed: Whether the server knows any party.
+        about: The document that explains it, and perhaps a place there.
     """
 
     def link(**changes: str | int | None) -> str:
@@ -88,8 +90,21 @@ def page_html(
         return f"{base}/{page.path}{'?' + urlencode(given) if given else ''}"
 
     found = {name: getattr(page, name) for name in Page.__dataclass_fields__}
-    about = {"base": base, "root": base.removesuffix("/opboost"), "link": link, "query": query}
-    return _template("page.html").render(**found, **about, pages=pages, deployed=deployed)
+    found |= {"base": base, "root": base.removesuffix("/opboost"), "link": link, "query": query}
+    return _template("page.html").render(**found, pages=pages, deployed=deployed, about=about)
+
+
+def text_html(title: str, html: str, *, base: str, pages: Sequence[tuple[str, str, str]]) -> str:
+    """A document of the package in the pages' frame.
+
+    Args:
+        title: Its title.
+        html: Its text, of a file of the package.
+        base: Where the pages are mounted.
+        pages: Of the navigation: path, title and purpose.
+    """
+    text = Markup(html)  # noqa: S704  A file of this package, in which no HTML is let through.
+    return _template("text.html").render(title=title, text=text, base=base, pages=pages, path="")
 
 
 def document_html(title: str, lead: str, blocks: Sequence[Block]) -> str:
@@ -123,7 +138,7 @@ def message_html(title: str, text: str) -> str:
 
 def compile_templates() -> None:
     """Compile the templates before the first reader waits for them."""
-    for name in ("page.html", "document.html", "message.html"):
+    for name in ("page.html", "text.html", "document.html", "message.html"):
         _template(name)
 
 

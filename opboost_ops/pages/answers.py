@@ -9,6 +9,7 @@ from opboost_ops.display.blocks import Section, tables
 from opboost_ops.display.html import Page, page_html
 from opboost_ops.display.spreadsheets import table_csv
 from opboost_ops.pages.deployment import parties
+from opboost_ops.pages.documents import ABOUT
 
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (
@@ -37,7 +38,9 @@ def answer(request: Request, page: Page, csv: str = "") -> Response:
     query = {k: v for k, v in request.query_params.items() if v and k != "csv"}
     base = request.scope.get("root_path", "")
     deployed = bool(parties())
-    return HTMLResponse(page_html(page, base=base, query=query, pages=PAGES, deployed=deployed))
+    about = ABOUT[page.path.split("/")[0]]
+    found = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
+    return HTMLResponse(page_html(page, **found))
 
 
 def _download(path: str, found: Sequence[Section], csv: str) -> Response:

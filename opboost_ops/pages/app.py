@@ -13,7 +13,14 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from opboost_ops.display.blocks import Block, Note, Section
-from opboost_ops.display.html import Filter, Page, compile_templates, message_html, static
+from opboost_ops.display.html import (
+    Filter,
+    Page,
+    compile_templates,
+    message_html,
+    static,
+    text_html,
+)
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
@@ -21,6 +28,7 @@ from opboost_ops.pages import (
     airflow,
     airflow_dags,
     alarms,
+    documents,
     exchange,
     ledger,
     models,
@@ -100,6 +108,7 @@ def make_app() -> FastAPI:
             app.get(f"/{name}", name=name)(_page(name, title, lead))
     app.get("/status.json")(_state)
     app.get("/status.schema.json")(_state_schema)
+    app.get("/docs/{name}")(_document)
     app.get("/run")(_run)
     app.get("/task")(_task)
     version = "/models/{party}/{federation}/{version}"
@@ -148,6 +157,14 @@ def _state(sees_dag: SeesDag, party: AskedName = "", federation: AskedName = "")
 def _state_schema() -> Response:
     schema = json.dumps(state.State.model_json_schema(mode="serialization"), indent=1)
     return Response(schema, media_type="application/schema+json")
+
+
+def _document(request: Request, name: Annotated[str, Path(max_length=60)]) -> HTMLResponse:
+    found = documents.document(name)
+    if found is None:
+        raise HTTPException(404)
+    base = request.scope.get("root_path", "")
+    return HTMLResponse(text_html(*found, base=base, pages=PAGES))
 
 
 def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response:

@@ -119,7 +119,7 @@ QUESTIONS = (
         OFFICER,
         "until when?",
         "capped",
-        r"^Retrainings left\s+4\s+4 more runs .* at the pace so far 4 nights, until about 2026-01-14",
+        r"^Retrainings left\s+4\s+4 more runs .* so far 4 nights, until about 2026-01-14",
         "Retrainings left",
         clicks=(LEDGER,),
     ),

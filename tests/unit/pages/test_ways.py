@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from opboost_ops.exchange.run_id import run_id
+from opboost_ops.pages.answers import PAGES
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
@@ -78,3 +80,21 @@ def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Worksp
     assert first["what it changed"] == "all of it: the first"
     assert len(newest["digest"]) == 64
     assert newest["state"] == "stands"
+
+
+def test_from_each_page_to_the_document_about_it_and_on_to_others(
+    reader: Reader, untouched: Workspace
+) -> None:
+    pages = [name for name, *_ in PAGES]
+    ways = {to for name in pages for to in re.findall(r'href="/opboost/docs/([^"]+)"',
+                                                      reader.page(name))}  # fmt: skip
+    assert len(ways) == len(pages)
+    known: dict[str, str] = {}
+    while ways:
+        name, _, place = ways.pop().partition("#")
+        if name not in known:
+            known[name] = reader.page(f"docs/{name}").partition("<article>")[2]
+            ways |= {to for to in re.findall(r'href="([^"#]+(?:#[^"]*)?)"', known[name])}
+        assert not place or f'id="{place}"' in known[name], (name, place)
+    assert {"runbook", "ledger", "airflow"} <= known.keys()
+    reader.page("docs/nothing", 404)
