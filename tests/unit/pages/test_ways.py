@@ -94,7 +94,7 @@ def test_from_each_page_to_the_document_about_it_and_on_to_others(
         name, _, place = ways.pop().partition("#")
         if name not in known:
             known[name] = reader.page(f"docs/{name}").partition("<article>")[2]
-            ways |= {to for to in re.findall(r'href="([^"#]+(?:#[^"]*)?)"', known[name])}
+            ways |= set(re.findall(r'href="([^"#]+(?:#[^"]*)?)"', known[name]))
         assert not place or f'id="{place}"' in known[name], (name, place)
     assert {"runbook", "ledger", "airflow"} <= known.keys()
     reader.page("docs/nothing", 404)
