@@ -37,6 +37,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 NAME, SCORE = "credit_scoring", "credit_scoring_score"
 TASK = "bank_release.desensitize"
 BEFORE = timedelta(days=2)
+FULL = "check_table at bank found no space left on a disk of its own."
 
 Broken = Callable[[Workspace], None]
 
@@ -47,7 +48,7 @@ def failed(problem: str, dag: str = TRAIN, task: str = "bank_release.check_table
 
 
 def no_score_table(shown: Workspace) -> None:
-    failed("The table of new rows is missing.", SCORE)
+    failed("The table of bank is missing: no file has the path in site.yaml.", SCORE)
 
 
 def stopped(shown: Workspace) -> None:
@@ -59,11 +60,11 @@ def stopped(shown: Workspace) -> None:
 def store_away(shown: Workspace) -> None:
     (shown.folder / "exchange").rename(shown.folder / "away")
     (shown.folder / "exchange").mkdir()
-    failed("The store of bank is not the one that its runs use.")
+    failed(f"The store of bank is not the one that its runs of {NAME} use: it is empty.")
 
 
 def full_disk(shown: Workspace) -> None:
-    failed("No space is left on the disk of bank's home.")
+    failed(FULL)
 
 
 def scheduler_killed(shown: Workspace) -> None:
@@ -95,14 +96,14 @@ def marked(shown: Workspace) -> None:
 
 
 def cleared(shown: Workspace) -> None:
-    failed("No space is left on the disk of bank's home.")
+    failed(FULL)
     with create_session() as session:
         session.execute(update(TaskInstance).values(state="running"))
         session.execute(update(DagRun).where(DagRun.run_id == "night").values(state="running"))
 
 
 def deleted(shown: Workspace) -> None:
-    failed("No space is left on the disk of bank's home.")
+    failed(FULL)
     with create_session() as session:
         session.execute(delete(DagRun).where(DagRun.run_id == "night"))
 
@@ -123,7 +124,7 @@ def paused(shown: Workspace) -> None:
 
 
 def another_type(shown: Workspace) -> None:
-    failed("income has the type string; a number is declared.")
+    failed("bank.income is declared numeric, and its column is of type String.")
 
 
 BREAKAGES: dict[str, Broken] = {
