@@ -84,13 +84,15 @@ def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Lef
             "then releases are refused. Runs on unchanged data cost nothing"
         )
         return Left(first.retrainings, first.feature, True, hint)
-    if not any(one.lasts for one in found):
-        return Left()
-    return Left(limited=True, hint=_capped(found))
+    if found and any(one.lasts for one in found):
+        return Left(limited=True, hint=f"within all budgets; {_capped(found)}")
+    if found and all(one.rule.max_changes is not None for one in found):
+        return Left(hint=f"policy.yaml sets no budget; {_capped(found)}")
+    return Left()
 
 
 def _capped(found: Sequence[Forecast]) -> str:
-    """Of budgets that never end: at which cap, and from when on nothing costs more."""
+    """Where no budget ends them: at which cap, and from when on nothing costs more."""
     caps = {one.rule.max_changes for one in found}
     most = next(iter(caps)) if len(caps) == 1 else None
     cap = f"cap of {most} values a cell" if most is not None else "cap on a cell's values"
@@ -101,8 +103,8 @@ def _capped(found: Sequence[Forecast]) -> str:
             "values are frozen"
         )
     return (
-        f"within all budgets: after {_more_runs(draws)} the {cap} is reached; then nothing costs "
-        "more, and changed values are frozen"
+        f"after {_more_runs(draws)} the {cap} is reached; then nothing costs more, and changed "
+        "values are frozen"
     )
 
 

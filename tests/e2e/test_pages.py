@@ -12,11 +12,13 @@ import pytest
 from opboost_ops.cli.demo import follow
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from tests.browser import shot
+from tests.browser import SHOTS, shot
 
 pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
+#: For pictures every one, else each theme and each width.
+LOOKS = (("light", 1440), ("dark", 390), *((("light", 390), ("dark", 1440)) if SHOTS else ()))
 PAGES = {
     "Status": ("status", "Last success"),
     "Privacy ledger": ("ledger", "What each feature has cost"),
@@ -73,7 +75,7 @@ def test_from_the_navigation(page: Any, airflow: Standalone, run: str, title: st
     assert frame.url == f"{airflow.url}/opboost/{name}"
     assert expected in frame.inner_text("body")
     grounds = set()
-    for theme, width in (("light", 1440), ("dark", 400)):
+    for theme, width in LOOKS:
         page.evaluate(f"localStorage.setItem('theme', '{theme}')")
         page.set_viewport_size({"width": width, "height": 1000})
         frame = opened(page, airflow, title)
@@ -108,6 +110,10 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     frame = inside(page)
     frame.wait_for_selector("section#bank")
     shot(page, "run-1440-light")
+    page.set_viewport_size({"width": 390, "height": 900})
+    shot(page, "run-390-light")
+    assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.set_viewport_size({"width": 1440, "height": 900})
     text = frame.inner_text("body")
     assert run in text
     assert "Model version" in text

@@ -94,7 +94,7 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
     # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
     assert line["retrainings left"] == "unlimited"
-    assert "within all budgets: after" in plain(reader.page("ledger?party=bank"))
+    assert "within all budgets; after" in plain(reader.page("ledger?party=bank"))
     shown.edit_yaml(
         "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)
     )

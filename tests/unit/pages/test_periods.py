@@ -49,7 +49,7 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
     for values, left, told in (
         (9.5, "4", f"4 {fits}, at the pace so far 4 nights, until about 2026-01-14"),
         (5.5, "0", f"0 {fits}; then releases are refused"),
-        (10.5, "unlimited", "within all budgets: after 5 more runs on changed data"),
+        (10.5, "unlimited", "within all budgets; after 5 more runs on changed data"),
     ):
         copy.edit_yaml(
             "bank/policy.yaml",
