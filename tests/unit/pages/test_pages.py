@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,10 +110,11 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
 
 
 def test_before_any_run_the_ledger_says_what_will_fit(
-    reader: Reader, shown: Workspace, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    reader: Reader, shown: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
     a_run = float(line["loss(R-L)"]) / float(line["draws"])
+    workspace = Workspace.write(tmp_path / "new")
     workspace.known_to(monkeypatch)
     for change, left in (({"budget_whole": 2.5 * a_run}, "2"), ({"max_changes": 2}, "unlimited")):
         workspace.edit_yaml(
