@@ -22,6 +22,7 @@ class Message:
         text: What is sent.
         good: Whether it is what it must be.
         size: How much it is, in words; empty if that is unknown.
+        colour: The sender's, see `charts.colour_of`.
     """
 
     sender: str
@@ -29,6 +30,12 @@ class Message:
     text: str
     good: bool
     size: str = ""
+    colour: int = 0
+
+    @property
+    def style(self) -> str:
+        """Classes of its arrow."""
+        return f"sent k{self.colour}{'' if self.good else ' broken'}"
 
     @property
     def words(self) -> str:
@@ -72,13 +79,12 @@ def _lines(parties: Sequence[str], messages: Sequence[Message]) -> tuple[int, in
     ]
     for i, message in enumerate(messages):
         y = 34 + 30 * i + 18
-        style = "sent" if message.good else "sent broken"
         receivers = [message.receiver] if message.receiver else list(parties)
         for receiver in receivers:
             if receiver == message.sender:
                 continue
             x1, x2 = at[message.sender], at[receiver]
-            parts.append(_arrow(style, x1, x2, y))
+            parts.append(_arrow(message.style, x1, x2, y))
         ends = [at[message.sender], *(at[r] for r in receivers)]
         middle = (min(ends) + max(ends)) / 2
         # Long arrows cross other lifelines: their text stands beside the sender's.
@@ -110,10 +116,9 @@ def _rows(messages: Sequence[Message], centre: str | None) -> tuple[int, int, li
     for message in messages:
         x = names + column * kinds.index(message.text)
         y = 34 + _ROW * ends.index(_end(message, centre)) + 14
-        style = "sent" if message.good else "sent broken"
         # To the right: on its way to the one in the middle.
         first, last = (x, x + 30) if message.receiver == centre else (x + 30, x)
-        parts.append(_arrow(style, first, last, y))
+        parts.append(_arrow(message.style, first, last, y))
         parts.append(
             f'<text class="size{"" if message.good else " broken"}" x="{x + 38}" '
             f'y="{y + 4}">{escape(message.size)}</text>'

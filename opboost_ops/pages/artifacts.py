@@ -17,6 +17,7 @@ from opboost_ops.display.blocks import (
     moment,
     size,
 )
+from opboost_ops.display.charts import colour_of
 from opboost_ops.display.sequence import MANY, Message, exchanged
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.manifest import Kind
@@ -158,6 +159,8 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
 def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
     names = sorted({n for one in found for n in (one.sender, one.receiver) if n})
     holder = next((one.sender for one in found if one.kind == "plan"), None)
+    plan = next((one.declared for one in found if one.declared is not None), None)
+    parties = plan.parties if plan is not None else names.copy()
     if holder in names:
         # In the middle, because everything comes from it or goes to it.
         names.remove(holder)
@@ -169,6 +172,7 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
             kind_words(one.kind),
             one.rejected is None,
             size(one.size).text if one.size else "",
+            colour_of(one.sender, parties),
         )
         for one in found
     ]
