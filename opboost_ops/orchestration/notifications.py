@@ -157,6 +157,9 @@ async def on_late(context: Mapping[str, Any]) -> None:
     from opboost_ops.exchange.run_id import run_id
     from opboost_ops.orchestration.settings import adopt_section
 
+    # Airflow keeps the deadline of a run that has failed, of which people know.
+    if context["dag_run"]["state"] not in ("queued", "running"):
+        return
     adopt_section()
     dag, run = context["dag_run"]["dag_id"], context["dag_run"]["dag_run_id"]
     words = {

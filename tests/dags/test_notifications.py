@@ -207,7 +207,9 @@ def test_a_refusal_is_told_to_the_partys_own_people(
 
 def test_a_late_run_is_told_of_in_words_that_lead_to_its_page(told: list[Any]) -> None:
     run = {"dag_id": "credit_scoring_train", "dag_run_id": "manual__1", "conf": {"x": "secret"}}
-    asyncio.run(notifications.on_late({"dag_run": run, "deadline": {"id": "1"}}))
+    for state in ("failed", "running"):
+        late = {"dag_run": {**run, "state": state}, "deadline": {"id": "1"}}
+        asyncio.run(notifications.on_late(late))
     (one,) = told
     assert one["event"] == "run_late" and one["federation"] == "credit_scoring"
     assert one["run_id"] == "manual__1" and "15 minutes longer" in one["message"]
