@@ -58,7 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
-    parser.add_argument("--files", type=int, default=1, help="of the feature holder; more: shards")
+    parser.add_argument("--files", type=int, default=1, help="of the feature holder")
     parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
     parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
     parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
@@ -235,7 +235,6 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
             (path.with_suffix("")).mkdir()
             paths = [path.with_suffix("") / f"part-{i:03d}.parquet" for i in range(files)]
             replaced(folder / HOLDER / "site.yaml", "train.parquet", "train")
-            replaced(file, "role: feature_holder", "role: feature_holder\n    shards: true")
         trained = TRAINED if options.score else rows
         written(paths, blocks(party, names, trained), -(-trained // len(paths)))
     return file

@@ -129,10 +129,7 @@ class Workspace:
         federation = self.declared
         for phase in phases(federation, self.purpose):
             parties = phase.parties(federation)
-            chains = {party: phase.stages_at(federation.parties[party]) for party in parties}
-            # The longest one has all stages of the others, in the same order.
-            every = max(chains.values(), key=len, default=())
-            yield from (Step(p, stage) for stage in every for p in parties if stage in chains[p])
+            yield from (Step(party, stage) for stage in phase.stages for party in parties)
 
     def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Publish the plan."""

@@ -2,22 +2,18 @@
 
 import threading
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 
 import numpy as np
 
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
-from opboost_ops.aggregation.recovering import RecoveringMailbox
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import rounds_of
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.rounds import Conversation
@@ -55,7 +51,6 @@ class Banks:
     count: int = 3
     encrypted: bool = True
     private: dict | None = None
-    patience: float = 0.3
     mean: int = 1
     signers: dict = field(default_factory=dict)
     decrypting: dict = field(default_factory=dict)
@@ -96,17 +91,9 @@ class Banks:
         """A party's noise; of a known law, and drawn as in a run."""
         return model_noise.skellam(count, self.mean)
 
-    def mailbox(self, name, store=None, run=RUN, timeout=20.0, patience=None):
+    def mailbox(self, name, store=None, run=RUN, timeout=20.0):
         talk = Conversation(self.federation, run, PLAN, self.pinned, self.decrypting.get(name))
-        side = Mailbox
-        if may_drop_out(self.federation):
-            side = partial(
-                RecoveringMailbox,
-                rounds=[each.name for each in rounds_of(replace(some_rows()[2], trees=30))],
-                remain=self.private["remain"],
-                patience=self.patience if patience is None else patience,
-            )
-        return side(
+        return Mailbox(
             self.identity(name, run),
             self.federation,
             run,

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers import pictures
+from benchmarks.papers.order_measures import gamma
 from opboost_ops.config.loading import POLICY, load_federation, load_policy
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
@@ -26,7 +27,6 @@ from opboost_ops.mechanisms import (
 )
 from opboost_ops.privacy.averaging import fresh_and_keyed
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.order import gamma
 from opboost_ops.views.consent_sheet import consent_sheet
 
 HUNDRED = Domain(1, 100)

@@ -1,13 +1,12 @@
 """An audit of a whole private session as a black box: what it tells of one row, at least.
 
-In the box is what a session runs, in one process: `learn_private` with the noise, the masks, the
-dealt shares and the recovery of `aggregation`. Left out are signatures, store and ledger, which
-draw nothing. Around it stands who knows all other rows, is the active party and kappa - 1 more,
-takes their noise off, and has seen n - t parties drop out before the first sum.
+In the box is what a session runs, in one process: `learn_private` with the noise and the masks of
+`aggregation`. Left out are signatures, store and ledger, which draw nothing. Around it stands who
+knows all other rows, is the active party and kappa - 1 more, and takes their noise off.
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.lower_bounds import compared
-from opboost_ops.aggregation.double_masks import Dealt, DoubleMasks, Secrets
+from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
@@ -25,7 +24,6 @@ from opboost_ops.boosting.private_federboost import (
     Private,
     learn_private,
     noise_of,
-    rounds_of,
 )
 from opboost_ops.boosting.rounds import Alone, Phase, Round
 from opboost_ops.boosting.sum_noise import SumNoise
@@ -47,15 +45,13 @@ class Setting:
 
     Attributes:
         parties: n.
-        remain: t.
         colluding: kappa.
         epsilon: Declared.
         delta: Declared.
         weakened: What the noise's mean is divided by: 1 but in a test of the audit itself.
     """
 
-    parties: int = 4
-    remain: int = 3
+    parties: int = 3
     colluding: int = 1
     epsilon: float = 1.0
     delta: float = 0.005
@@ -64,13 +60,13 @@ class Setting:
     @property
     def noise(self) -> SumNoise:
         """What each party adds."""
-        honest = self.remain - self.colluding
+        honest = self.parties - self.colluding
         return noise_of(SETTINGS, Private(self.epsilon, self.delta, honest))
 
 
 @dataclass
 class Session(Alone):
-    """`Rounds` of all parties of a session at once; the first is active, the last drop out.
+    """`Rounds` of all parties of a session at once; the first is active.
 
     Attributes:
         seen: By round, what the coalition has: the sum without its own noise.
@@ -85,16 +81,18 @@ class Session(Alone):
     decided: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._names = [f"p{i:02d}" for i in range(self.setting.parties)]
-        self._stay = self._names[: self.setting.remain]
-        self._before = self._names
-        rounds = [each.name for each in rounds_of(SETTINGS)]
-        self._doubles = masks_of(self._names, rounds, self.setting.remain)
+        names = [f"p{i:02d}" for i in range(self.setting.parties)]
+        keys = {name: RunKey(noise.fresh_key()) for name in names}
+        public = {name: key.public for name, key in keys.items()}
+        self._masks = [
+            Masks(name, key, {o: p for o, p in public.items() if o != name}, "audit")
+            for name, key in keys.items()
+        ]
 
     @property
     def parties(self) -> int:  # type: ignore[override]
         """How many add up."""
-        return len(self._before)
+        return self.setting.parties
 
     def step(self, name: Round, *more: Any) -> Any:
         """See `Rounds.step`."""
@@ -103,21 +101,15 @@ class Session(Alone):
 
     def _sum(self, name: Round, size: int, vector: Callable[[], np.ndarray]) -> np.ndarray:
         mean = max(1, self.added.means[name.phase] // self.setting.weakened)
-        masked, own = {}, np.zeros(size, dtype=np.int64)
-        for i, party in enumerate(self._before):
+        masked, own = [], np.zeros(size, dtype=np.int64)
+        for i, masks in enumerate(self._masks):
             drawn = noise.skellam(size, mean)
             if i < self.setting.colluding:
                 own += drawn
-            # All rows are with the last that stays; a row is not told by whose it is.
-            exact = vector() if party == self._stay[-1] else np.zeros(size, dtype=np.int64)
-            masked[party] = self._doubles[party].mask(name.name, exact + drawn, self._before)
-        opened = {
-            party: self._doubles[party].opened(name.name, self._before, self._stay)
-            for party in self._stay
-        }
-        came = {party: masked[party] for party in self._stay}
-        total = self._doubles[self._names[0]].total(name.name, came, self._before, opened)
-        self._before = self._stay
+            # All rows are with the last; a row is not told by whose it is.
+            exact = vector() if i + 1 == self.parties else np.zeros(size, dtype=np.int64)
+            masked.append(masks.mask(name.name, exact + drawn))
+        total = unmasked(masked)
         self.seen[name.name] = total - own
         return total
 
@@ -137,34 +129,6 @@ class Replay(Alone):
         _, vector, *_ = more
         self.made[name.name] = vector()
         return self.decided[name.name]
-
-
-def masks_of(names: Sequence[str], rounds: Sequence[str], remain: int) -> dict[str, DoubleMasks]:
-    """The masks of all parties of a new session, by party.
-
-    Args:
-        names: Of the parties.
-        rounds: Of the rounds.
-        remain: t.
-    """
-    secrets = {p: Secrets(noise.fresh_key(), "audit", rounds, remain) for p in names}
-    shares = {party: own.dealt(names) for party, own in secrets.items()}
-    public = {party: own.public() for party, own in secrets.items()}
-
-    def read(sender: str, reader: str) -> Dealt:
-        pair, own = (
-            dict(zip(rounds, each, strict=True))
-            for each in zip(*shares[sender][reader], strict=True)
-        )
-        keys, marks = (dict(zip(rounds, each, strict=True)) for each in public[sender])
-        return Dealt(keys, marks, pair, own)
-
-    return {
-        reader: DoubleMasks(
-            reader, names, secrets[reader], {s: read(s, reader) for s in names if s != reader}, ""
-        )
-        for reader in names
-    }
 
 
 def guess(setting: Setting, added: SumNoise, present: bool) -> float:
@@ -194,7 +158,7 @@ def guess(setting: Setting, added: SumNoise, present: bool) -> float:
     for name, seen in session.seen.items():
         phase: Phase = name.partition("-")[0]  # type: ignore[assignment]
         mean = max(1, added.means[phase] // setting.weakened)
-        variance = 2 * (setting.remain - setting.colluding) * mean
+        variance = 2 * added.honest * mean
         change = row.made[name]
         total += float(((seen - known.made[name]) @ change - change @ change / 2) / variance)
     return total
@@ -221,7 +185,6 @@ def audit(
         found.append(np.array(scores))
     return {
         "parties": setting.parties,
-        "remain": setting.remain,
         "colluding": setting.colluding,
         "runs": runs,
         "epsilon": added.curve.epsilon,
@@ -234,30 +197,25 @@ def run(options: Options) -> dict[str, Any]:
     """Audit sessions of one setting.
 
     Raises:
-        ConfigError: In it no party may drop out.
+        ConfigError: In it nobody's noise counts.
     """
-    parties, remain, colluding = (options[name] for name in ("parties", "remain", "colluding"))
-    may_drop = remain == parties or 2 * remain > parties + colluding
-    if not (colluding < remain <= parties and may_drop):
-        raise ConfigError(
-            f"({parties}, {remain}, {colluding}) is no setting in which parties may drop out.",
-            "remain is above colluding and above (parties + colluding) / 2.",
-        )
-    setting = Setting(parties, remain, colluding, options["epsilon"])
+    parties, colluding = options["parties"], options["colluding"]
+    if colluding >= parties:
+        raise ConfigError(f"Of {parties} parties {colluding} collude.", "Take fewer.")
+    setting = Setting(parties, colluding, options["epsilon"])
     runs, progress = options["runs"], options.progress or (lambda *_: None)
     return audit(setting, runs, runs // 4, progress)
 
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """Markdown."""
-    gone = found["parties"] - found["remain"]
     return "\n".join(
         [
             "## Horizontal sessions, audited",
             "",
-            f"Whole sessions as a black box on a tiny table: {found['parties']} parties, of which "
-            f"{found['remain']} remain, {gone} dropped out and {found['colluding']} pooling what "
-            "they know. The attacker says of each session whether the row was in it. Bounds are at "
+            f"Whole sessions as a black box on a tiny table: {found['parties']} parties, "
+            f"{found['colluding']} of them pooling what they know. The attacker says of each "
+            "session whether the row was in it. Bounds are at "
             "95 %, Clopper and Pearson's and [by Gaussians]"
             "(evaluation-private.md#private-models-at-one-party-audited), "
             "and vary between runs.",
@@ -279,7 +237,7 @@ EXPERIMENTS = (
         "A lower bound on what one row may cost in private horizontal sessions, beside epsilon.",
         run,
         section,
-        options={"runs": 10_000, "parties": 4, "remain": 3, "colluding": 1, "epsilon": 1.0},
+        options={"runs": 10_000, "parties": 3, "colluding": 1, "epsilon": 1.0},
         quick={"runs": 100},
     ),
 )

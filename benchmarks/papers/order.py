@@ -24,6 +24,7 @@ from matplotlib.axes import Axes
 from benchmarks.papers import markdown, pictures
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.measurements import measure_all, summary
+from benchmarks.papers.order_measures import gamma, weighted_kendall
 from benchmarks.papers.ranges import SALARY_BOUNDS, salaries
 from benchmarks.papers.settings import (
     ALPHAS,
@@ -41,12 +42,7 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.loss import end_losses
-from opboost_ops.privacy.order import (
-    expected_weighted_kendall,
-    gamma,
-    pair_order,
-    weighted_kendall,
-)
+from opboost_ops.privacy.order import expected_weighted_kendall, pair_order
 from opboost_ops.stages import raw_table
 
 #: The columns that are released, by table; salaries has one only.

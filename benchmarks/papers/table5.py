@@ -6,10 +6,10 @@ from typing import Any
 
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
+from benchmarks.papers.order_measures import halved_partition_gamma, partition_gamma
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import AdjMap, GeneralisedResponse, LocalMap
 from opboost_ops.mechanisms.partitions import Partitions
-from opboost_ops.privacy.order import halved_partition_gamma, partition_gamma
 
 DOMAIN = Domain(1, 100)
 THETA = 10

@@ -19,7 +19,7 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import main_metric
-from opboost_ops.boosting.tuning import Search, tune
+from opboost_ops.boosting.tuning import tune
 from opboost_ops.datasets import load
 from opboost_ops.mechanisms import GlobalMap
 
@@ -69,7 +69,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     label, truth = table.label[: table.train], table.label[table.train :]
     classes = table.classes if table.task != "regression" else 0
     declared = Parameters(table.task, classes, TREES, RATE, DEPTH, cell["seed"])
-    found = tune(frame, label, declared, Search(cell["trials"]))
+    found = tune(frame, label, declared, cell["trials"])
     models = {
         name: table.materialised(trainer.train(frame, label, parameters), frame)
         for name, parameters in (("default", declared), ("tuned", found.parameters))

@@ -20,7 +20,6 @@ from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
-from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds import FORMAT, KEYS, Conversation
 from opboost_ops.exchange.store import Store
@@ -79,7 +78,7 @@ class Mailbox:
     @property
     def derives(self) -> bool:
         """Whether siblings are derived: of exact sums alone."""
-        return self._conversation.format > 1 and self._me.noise is None
+        return self._me.noise is None
 
     @property
     def decision_key(self) -> bytes | None:
@@ -114,13 +113,12 @@ class Mailbox:
         if self._masks is None:
             raise _ended(name)
         self._replaying = False
-        if not self._sends(name):
-            return self._heard(name, self._decision(name), form)
-        packing = Packing(size, bounds if self._conversation.format > 1 else ())
+        packing = Packing(size, bounds)
         masked = self._masked(self._masks, name, packing, vector())
         if self._me.party != self._active:
             self._post.send("masked", name.name, size, vector=masked)
-            return self._heard(name, self._decision(name), form)
+            decided = self._post.wait("decision", [self._active], name.name, str(name))
+            return self._heard(name, decided[self._active], form)
         total = packing.summed(self._total(name, packing, packing.unpacked(masked)))
         if self.derives and name.phase == "trees":
             self._sent.keep_total(name, total)
@@ -134,7 +132,7 @@ class Mailbox:
         """What the active party decides by a sum, if any rows could give such a sum."""
         with contextlib.suppress(ValidationError):
             return decide(total)
-        self._send_closed(name, "malformed", [])
+        self._send_closed(name, "malformed")
         raise Rejected("malformed", f"{name}: no rows give the sum; a party has sent another one.")
 
     def total(self, name: Round) -> np.ndarray:
@@ -153,17 +151,6 @@ class Mailbox:
         """
         self._sent.forget(names)
 
-    def _sends(self, name: Round) -> bool:  # noqa: ARG002
-        """Whether this party still sends vectors."""
-        return True
-
-    def _under_masks(self, masks: Masks, name: Round, vector: np.ndarray) -> np.ndarray:
-        return masks.mask(name.name, vector)
-
-    def _decision(self, name: Round) -> Mapping[str, bytes]:
-        """What the active party has published in a round, after this party's vector is out."""
-        return self._post.wait("decision", [self._active], name.name, str(name))[self._active]
-
     def _total(self, name: Round, packing: Packing, masked: np.ndarray) -> np.ndarray:
         """The sum over the parties, at the active one."""
         try:
@@ -171,7 +158,7 @@ class Mailbox:
             vectors = [self._vector(party, name, packing, f) for party, f in received.items()]
         except Rejected as error:
             # It lies where another can't come any more: nobody is to wait for what can't be.
-            self._send_closed(name, error.reason, [])
+            self._send_closed(name, error.reason)
             raise
         return unmasked([masked, *vectors])
 
@@ -183,44 +170,17 @@ class Mailbox:
         )
         return packing.unpacked(message.vector(packing.length))
 
-    def _noted(self, name: Round, document: Mapping[str, Any], what: str) -> None:  # noqa: ARG002
-        """What a decision says beside what is sealed.
-
-        Raises:
-            ClosedSessionError: It ends the session for all.
-        """
-        if "closed" in document:
-            self.closed = True
-            raise self._closed(name, document)
-
-    def _send_closed(self, name: Round, why: str, missing: list[str]) -> Mapping[str, bytes]:
+    def _send_closed(self, name: Round, why: str) -> None:
         """Publish, as this round's decision, that the session has ended for all parties."""
         self.closed = True
-        document = {"closed": why, "missing": missing}
-        return self._post.send("decision", name.name, document=document)
-
-    def _closed(
-        self,
-        name: Round,
-        document: Mapping[str, Any],  # noqa: ARG002
-        why: str = "a message in it is not the one that was due",
-    ) -> ContractError:
-        charged = "It stays charged in full. " if self._federation.training.private else ""
-        return ClosedSessionError(
-            f"{name}: the active party has closed the session: {why}.",
-            f"{charged}No model has come of it: trigger a new run.",
-        )
+        self._post.send("decision", name.name, document={"closed": why})
 
     def _open(self) -> Masks | None:
         if self._me.seed is None:
             self._hear_keys()
             return None
         key = RunKey(self._me.seed)
-        document: dict[str, Any] = {"key": base64.b64encode(key.public).decode()}
-        earlier = self._post.get("round_key", self._me.party, KEYS)
-        # A session that a former release began goes on in its format.
-        if earlier is None or b'"format"' in earlier.get(DOCUMENT, b""):
-            document["format"] = FORMAT
+        document = {"key": base64.b64encode(key.public).decode(), "format": FORMAT}
         self._post.send("round_key", KEYS, durable=True, document=document)
         keys, session = self._hear_keys()
         if keys.pop(self._me.party) != key.public:
@@ -254,13 +214,13 @@ class Mailbox:
             raise ContractError(f"{name}: the vector of this party does not fit its round.")
         draw = self._me.noise
         if draw is None:
-            raw = packing.packed(self._under_masks(masks, name, mine))
+            raw = packing.packed(masks.mask(name.name, mine))
             self._sent.keep(name, raw)
             return raw
 
         def made() -> bytes:
             noisy = mine + draw(name.phase, packing.size)
-            return packing.packed(self._under_masks(masks, name, noisy))
+            return packing.packed(masks.mask(name.name, noisy))
 
         return self._sent.keep_drawn(name, mine.astype("<i8").tobytes(), made)
 
@@ -272,7 +232,14 @@ class Mailbox:
             "decision", self._active, name.name, files, self._today()
         )
         what = accepted.manifest.reference
-        self._noted(name, accepted.document, what)
+        if "closed" in accepted.document:
+            self.closed = True
+            charged = "It stays charged in full. " if self._federation.training.private else ""
+            raise ClosedSessionError(
+                f"{name}: the active party has closed the session: a message in it is not the one "
+                "that was due.",
+                f"{charged}No model has come of it: trigger a new run.",
+            )
         if self._key is None and self._masks is not None:
             wrapped = key_in(accepted.document, self._me.party)
             self._key = DecisionKey.unwrapped(self._masks, self._active, wrapped, what)

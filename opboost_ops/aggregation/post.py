@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from opboost_ops.aggregation.identity import Identity, Traffic
@@ -27,7 +27,6 @@ _PATIENCE = 15.0
 _PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
 
 #: A message's kind, and the party it is about.
-Place = tuple[Kind, str]
 
 
 class Post:
@@ -42,11 +41,6 @@ class Post:
         timeout: Seconds to wait for the others.
         traffic: Record of the messages exchanged.
     """
-
-    remedy = (
-        "No party may drop out. Look at that party's task or log; then run this again: "
-        "it goes on where it stopped."
-    )
 
     def __init__(
         self,
@@ -141,59 +135,36 @@ class Post:
         Raises:
             ArtifactError: One did not come in time; the error names the party.
         """
-        found = self.collect([(kind, party) for party in parties], name, what)
-        return {party: files for (_, party), files in found.items()}
-
-    def collect(
-        self,
-        places: Sequence[Place],
-        name: str,
-        what: str,
-        enough: Callable[[Collection[Place]], bool] | None = None,
-        patience: float | None = None,
-    ) -> dict[Place, Mapping[str, bytes]]:
-        """Messages of a round: all, or when there are enough of them.
-
-        Args:
-            places: Which ones.
-            name: Their round's.
-            what: The round in words, for who waits.
-            enough: Whether what is there will do; all when absent.
-            patience: Seconds after which what is there is given, enough or not.
-
-        Raises:
-            ArtifactError: Without a patience: too few came in time.
-        """
-        found: dict[Place, Mapping[str, bytes]] = {}
+        found: dict[str, Mapping[str, bytes]] = {}
         begin = told = time.monotonic()
         pause = self._pause
-        missing = dict.fromkeys(places)
-        looked_at = list(places)
+        missing = dict.fromkeys(parties)
+        looked_at = list(missing)
         while True:
-            for kind, party in looked_at:
+            for party in looked_at:
                 if (files := self.get(kind, party, name)) is not None:
-                    found[kind, party] = files
-                    del missing[kind, party]
+                    found[party] = files
+                    del missing[party]
             now = time.monotonic()
-            late = patience is not None and now - begin > patience
-            if not missing or late or (enough is not None and enough(found)):
+            if not missing:
                 self._traffic.waited += now - begin
                 return found
-            for_whom = ", ".join(dict.fromkeys(party for _, party in missing))
-            waiting = f"{what}: {self._me.party} waits for {for_whom}"
-            if patience is None and now - begin > self._timeout:
+            waiting = f"{what}: {self._me.party} waits for {', '.join(missing)}"
+            if now - begin > self._timeout:
                 raise ArtifactError(
-                    f"{waiting}; nothing came within {self._timeout:.0f} s.", self.remedy
+                    f"{waiting}; nothing came within {self._timeout:.0f} s.",
+                    "No party may drop out. Look at that party's task or log; then run this again: "
+                    "it goes on where it stopped.",
                 )
             if now - told > _PATIENCE:
                 _LOG.info("%s, still", waiting)
                 told = now
-            looked_at = self._until(missing, name, pause)
+            looked_at = self._until(kind, missing, name, pause)
             pause = min(pause * 1.2, _LONGEST_PAUSE)
 
-    def _until(self, missing: Iterable[Place], name: str, pause: float) -> list[Place]:
+    def _until(self, kind: Kind, missing: Iterable[str], name: str, pause: float) -> list[str]:
         """Wait for something to come, or so long: where to look then."""
-        places = {self._place(*each, name): each for each in missing}
+        places = {self._place(kind, party, name): party for party in missing}
         if self._news is None or not self._news.watch(places):
             time.sleep(pause)
             return list(places.values())

@@ -1,7 +1,6 @@
 """What a party keeps of the vectors that it sends: one mask is never used for two."""
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -43,7 +42,6 @@ class SentVectors:
         """
         if self._read < 0:
             private_folder(self._folder)
-            self._digests |= self._of_former_releases()
             self._read = 0
         # A retry makes the vector again, so its digest is enough.
         digest = hashlib.sha256(raw).hexdigest()
@@ -63,12 +61,6 @@ class SentVectors:
             os.close(handle)
         if known != digest:
             raise _another(name)
-
-    def _of_former_releases(self) -> dict[str, str]:
-        """Digests of a session that a former release began, which kept each in its own file."""
-        found = {path.stem: path.read_text() for path in self._folder.glob("*.sha256")}
-        vectors = {path.stem: path.read_bytes() for path in self._folder.glob("*.bin")}
-        return found | {name: hashlib.sha256(raw).hexdigest() for name, raw in vectors.items()}
 
     def keep_drawn(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
         """The vector of a round with noise: made once, and at a later try the one that was kept.
@@ -146,37 +138,6 @@ class SentVectors:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 path.with_suffix(".sha256").write_text(digest)
                 path.unlink()
-
-    def keep_present(self, name: Round, present: list[str]) -> None:
-        """Keep, before anything of it is sent, of which parties' sum this one has said that it is.
-
-        Args:
-            name: The round.
-            present: The parties.
-
-        Raises:
-            ContractError: It has said another list in this round.
-        """
-        kept = self.present(name)
-        if kept == present:
-            return
-        if kept is not None:
-            raise ContractError(
-                f"{name}: this party has attested before that the sum is of {', '.join(kept)}, and "
-                "is told another list now; it opens nothing.",
-                "The store was changed in between: trigger a new run.",
-            )
-        private_folder(self._folder)
-        _write(self._path(name.name).with_suffix(".present"), json.dumps(present).encode())
-
-    def present(self, name: Round) -> list[str] | None:
-        """What `keep_present` has kept of a round; None if nothing.
-
-        Args:
-            name: The round.
-        """
-        path = self._path(name.name).with_suffix(".present")
-        return [str(party) for party in json.loads(path.read_text())] if path.is_file() else None
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.bin"

@@ -116,16 +116,14 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
 
 def _horizontal(finished: Finished, models: Path) -> dict[str, Any]:
     federation = finished.federation
-    said = {p: stages for p, stages in finished.summaries.items() if p not in finished.gone}
+    said = finished.summaries
     boosted = {party: stages["boost"] for party, stages in said.items()}
     spent = {party: finished.spent[party]["boost"] for party in said}
     active = boosted[federation.label_holder]
     quality = finished.seconds("quality_seconds")
     private = {"private": active["private"]} if "private" in active else {}
-    gone = {"gone": finished.gone} if finished.gone else {}
     return {
         **private,
-        **gone,
         "federation": federation.name,
         "run": finished.run,
         "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},

@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import simulation_report
 from opboost_ops.planning.advice import write_proposal
 from opboost_ops.planning.attacks import Attacked, attack
-from opboost_ops.planning.designs import Measured, Prior, measure
+from opboost_ops.planning.designs import Measured, measure
 from opboost_ops.planning.division import Proposal
 from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
@@ -81,7 +81,6 @@ def divide(
     total_loss_whole: float | None = None,
     sample: str | Path | None = None,
     importance: Mapping[str, float] | None = None,
-    pilot: str | None = None,
     reach: float | None = None,
     out: str | Path | None = None,
     progress: Progress = _silent,
@@ -96,7 +95,6 @@ def divide(
         total_loss_whole: Of the sum of all columns' loss(R - L).
         sample: Public rows with the columns and the label.
         importance: Or a weight for each column.
-        pilot: Or a pilot run, at the label holder; it has its own total.
         reach: Find the least part of the total that keeps this share of the unprotected.
         out: Folder of picture and channels.
         progress: Called with how many channels are done, and of how many.
@@ -106,12 +104,12 @@ def divide(
     Raises:
         ConfigError: There is not exactly one kind of evidence, or nothing to divide.
     """
-    totals = (total_loss_1, total_loss_whole)
+    if total_loss_1 is None and total_loss_whole is None:
+        raise ConfigError("No total is named.", "Give one of loss(1), of loss(R - L), or both.")
     request = Request(
-        total=None if totals == (None, None) else Caps(*totals),
+        total=Caps(total_loss_1, total_loss_whole),
         sample=_path(sample),
         importances=importance or {},
-        pilot=pilot,
         reach=reach,
         out=_path(out) or (federation_file(Path(federation)).parent if write else None),
         rescale=write,
@@ -162,7 +160,7 @@ def channel(
     *,
     most: float | None = None,
     cost: Cost = "absolute",
-    prior: Prior | None = None,
+    prior: str | None = None,
     out: str | Path | None = None,
     **parameters: float,
 ) -> Measured:
@@ -174,7 +172,7 @@ def channel(
         upper: R of the domain.
         most: Of a designed channel, the loss between any two values.
         cost: Of a designed channel: absolute or squared.
-        prior: Of a designed channel.
+        prior: Of a designed channel, weights of all values with commas; even when absent.
         out: A new file for a designed channel's table.
         parameters: ``epsilon`` and what else the mechanism takes: ``theta``, ``alpha``,
             ``buckets``.

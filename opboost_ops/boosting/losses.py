@@ -18,15 +18,13 @@ def trial_score(
     """How good predictions are, so that greater is better.
 
     Args:
-        metric: ``auc``, ``accuracy``, ``r2``, ``mae`` or ``loss``.
+        metric: ``auc``, ``r2`` or ``loss``.
         parameters: Task and objective.
         label: Numbers or class indices, shape (n,).
         prediction: As of `metrics.evaluate`.
     """
     if metric == "loss":
         return -own_loss(parameters, label, prediction)
-    if metric == "mae":
-        return -float(np.abs(label - prediction).mean())
     return metrics.evaluate(parameters.task, label, prediction)[metric]
 
 

@@ -108,16 +108,6 @@ def noise_of(settings: Settings, private: Private) -> SumNoise:
     return sums_of(settings, private).noise
 
 
-def rounds_of(settings: Settings) -> list[Round]:
-    """All rounds, in their order; it follows from declarations alone.
-
-    Args:
-        settings: What is learnt.
-    """
-    trees = [Round("trees", first) for first in range(0, settings.trees, BATCH)]
-    return [Round("facts"), *([Round("lookup")] if _counted(settings) else []), *trees]
-
-
 def learn_private(
     columns: Sequence[np.ndarray],
     label: np.ndarray,

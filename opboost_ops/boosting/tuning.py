@@ -28,21 +28,6 @@ FOLDS = 3
 
 
 @dataclass(frozen=True)
-class Search:
-    """How long to look, and by what.
-
-    Attributes:
-        trials: How many at most, the declared parameters among them.
-        metric: By what trials are compared; empty for the one that `metric_of` gives.
-        ends: Called before a trial: whether no further one may begin.
-    """
-
-    trials: int
-    metric: str = ""
-    ends: Callable[[], bool] = lambda: False
-
-
-@dataclass(frozen=True)
 class Found:
     """What was found.
 
@@ -66,15 +51,12 @@ def require() -> None:
     require_extra("optuna", "Optuna", "training.tuning is declared", "tuning")
 
 
-def metric_of(parameters: Parameters, metric: str | None) -> str:
+def metric_of(parameters: Parameters) -> str:
     """By what trials are compared.
 
     Args:
         parameters: Task and objective.
-        metric: As declared.
     """
-    if metric:
-        return metric
     if parameters.task == "regression" and parameters.objective not in ("", "l2"):
         return "loss"
     return main_metric(parameters.task)
@@ -84,7 +66,7 @@ def tune(
     frame: Frame,
     label: np.ndarray,
     parameters: Parameters,
-    search: Search,
+    trials: int,
     known: Sequence[float] = (),
     tell: Callable[[int, float], None] = lambda _number, _score: None,
 ) -> Found:
@@ -97,7 +79,7 @@ def tune(
         frame: Training rows.
         label: Numbers or class indices, shape (n,).
         parameters: As declared; the seed decides which trials there are.
-        search: How long, and by what.
+        trials: How many, the declared parameters among them.
         known: Scores of trials that an earlier try of the same search has made.
         tell: Called with number and score of each further trial.
 
@@ -112,17 +94,15 @@ def tune(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=parameters.seed)
     )
     part = folds(label, FOLDS, parameters.seed, "tuning")
-    metric = metric_of(parameters, search.metric)
+    metric = metric_of(parameters)
     tried: list[Parameters] = []
     scores: list[float] = []
-    while len(scores) < search.trials:
+    while len(scores) < trials:
         trial = None if not scores else study.ask()
         candidate = parameters if trial is None else suggested(trial, parameters, len(label))
         number = len(scores)
         if number < len(known):
             score = known[number]
-        elif scores and search.ends():
-            break
         else:
             prediction = predicted(frame, label, candidate, part)
             score = trial_score(metric, candidate, label, prediction)

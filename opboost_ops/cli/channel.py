@@ -27,16 +27,6 @@ def command(
         str | None,
         typer.Option(help="Weights of all values, with commas; even when absent (designed)."),
     ] = None,
-    prior_run: Annotated[
-        str | None,
-        typer.Option(help="Estimate the prior from this run's releases, at the label holder."),
-    ] = None,
-    prior_of: Annotated[
-        str | None, typer.Option(help="Of which released column, as party.column (designed).")
-    ] = None,
-    federation: Annotated[
-        Path | None, typer.Option(help="federation.yaml of that run (designed).")
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="A new file that keeps the table (designed).")
     ] = None,
@@ -46,7 +36,6 @@ def command(
     import json
 
     from opboost_ops import api
-    from opboost_ops.planning.designs import Prior
     from opboost_ops.privacy.design import Cost
 
     measured = api.channel(
@@ -55,7 +44,7 @@ def command(
         upper,
         most=most,
         cost=cast(Cost, cost),
-        prior=Prior(prior, federation, prior_run, prior_of),
+        prior=prior,
         out=out,
         epsilon=epsilon,
         theta=theta,
@@ -79,7 +68,5 @@ def command(
             f"Expected {cost} cost {found['channel']:.6g}, of the linear programme "
             f"{found['programme']:.6g}."
         )
-        if "prior_from" in made:
-            print(f"Prior {made['prior_from']}: {made['prior']}")
         if out is not None:
             print(f"Beside federation.yaml: {out}\nmechanism: {json.dumps(made['declaration'])}")

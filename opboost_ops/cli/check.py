@@ -10,7 +10,6 @@ from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.config.federation import Federation
     from opboost_ops.config.policy import Policy
 
 
@@ -96,7 +95,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
                 f"{count / budget.honest:.2f} times that variance.",
                 soft_wrap=True,
             )
-            console.print(_drop_out(declared), soft_wrap=True)
     if (warning := small_table(declared, contexts)) is not None:
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     console.print("Disclosed exactly, with no epsilon unless the line names one:")
@@ -127,25 +125,6 @@ def _print_json(federation: Path) -> None:
     print(json.dumps(found.document()))
     if found.faults or found.lacking:
         raise typer.Exit(1)
-
-
-def _drop_out(federation: "Federation") -> str:
-    """What becomes of a session of noisy sums when a party is missing."""
-    from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of, sum_privacy_of
-
-    private, count = sum_privacy_of(federation), len(federation.parties)
-    if private is None or not may_drop_out(federation):
-        why = ", and of 3 all have to remain" if count == 3 else ""
-        return f"No party may drop out{why}: a missing one ends the session, charged in full."
-    remain, kappa = private.remain or count, private.colluding or 1
-    patience = patience_minutes_of(federation)
-    return (
-        f"{count - remain} of {count} parties may drop out, but for {federation.label_holder}: who "
-        f"sends nothing for {patience:g} minutes is gone for the session and stays charged; with "
-        f"fewer than {remain} left it is closed. Up to {kappa} parties that pool what they know "
-        f"learn sums alone; {2 * remain - count} that cheat, or {remain} that do not, learn "
-        "another party's own."
-    )
 
 
 def _most(policy: "Policy | None", charge: str, inputs: int) -> int | None:

@@ -201,8 +201,8 @@ def follow(
         airflow.check()
         state = client.run(dag, run)["state"]
         tasks = client.tasks(dag, run)
-        for instances in _by_task(tasks):
-            _show(client, instances, seen, finished, progress, purpose)
+        for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
+            _show(client, task, seen, finished, progress, purpose)
         if state == "success":
             # The demo runs all parties, so it may read what no XCom holds.
             finished.read_homes(site_files(file, federation))
@@ -212,37 +212,17 @@ def follow(
         time.sleep(0.3)
 
 
-def _by_task(tasks: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The instances of each task, in the order in which the tasks began."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
-        found.setdefault(task["task_id"], []).append(task)
-    return list(found.values())
-
-
-def _state(instances: list[dict[str, Any]]) -> str:
-    """What a task is at: a mapped one has ended well when all its instances have."""
-    states = {str(task["state"]) for task in instances}
-    if "failed" in states:
-        return "failed"
-    if len(states) == 1:
-        return states.pop()
-    return "running" if states & {"running", "success"} else ""
-
-
 def _show(
     client: "Client",
-    instances: list[dict[str, Any]],
+    task: dict[str, Any],
     seen: set[tuple[str, str]],
     finished: "Finished",
     progress: Any,
     purpose: "Purpose",
 ) -> None:
     from opboost_ops.run.phases import stages_by_task, stages_of
-    from opboost_ops.run.runner import together
 
-    task = instances[0]
-    name, state = task["task_id"], _state(instances)
+    name, state = task["task_id"], str(task["state"])
     event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
     if event is None or (name, event) in seen:
         return
@@ -260,12 +240,7 @@ def _show(
     for stage in chain or (own,):
         key = "return_value" if chain is None else stage
         told["stage"] = stage
-        told["summary"] = together(
-            [
-                client.summary(t["dag_id"], t["dag_run_id"], name, key, t["map_index"])
-                for t in instances
-            ]
-        )
+        told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name, key)
         finished.summaries.setdefault(party, {})[stage] = told["summary"]
         progress(party, dict(told))
 

@@ -36,10 +36,6 @@ def command(
         list[str] | None,
         typer.Option(help="NAME=WEIGHT, instead of --sample, to divide a total by."),
     ] = None,
-    pilot: Annotated[
-        str | None,
-        typer.Option(help="Divide by this pilot, which has trained, at the label holder."),
-    ] = None,
     reach: Annotated[
         float | None,
         typer.Option(help="Least part of the total that keeps this share of the unprotected."),
@@ -65,8 +61,8 @@ def command(
     Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
 
     With a total, propose which columns to release and how to divide it over them, by a public
-    sample, declared importances, or a pilot, which has said the total. With --values, compare sizes
-    of the domain. Neither reads the party's own table.
+    sample or declared importances. With --values, compare sizes of the domain. Neither reads the
+    party's own table.
     """
     import json
 
@@ -76,7 +72,7 @@ def command(
     totals = {"total_loss_1": total_loss_1, "total_loss_whole": total_loss_whole}
     caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole}
     weights = _pairs(importance or [], "--importance")
-    divided = pilot is not None or any(total is not None for total in totals.values())
+    divided = any(total is not None for total in totals.values())
     if not divided and (weights or reach is not None):
         raise ConfigError(
             "--importance and --reach are for dividing a total.",
@@ -90,7 +86,7 @@ def command(
     if divided:
         with counting("channels") as progress:
             found = api.divide(
-                federation, party, sample=sample, importance=weights, pilot=pilot, reach=reach,
+                federation, party, sample=sample, importance=weights, reach=reach,
                 out=out, progress=progress, write=write, **totals,
             )  # fmt: skip
         show: Any = _show_proposal
@@ -188,17 +184,6 @@ def _show_proposal(proposal: "Proposal") -> None:
     if result["left_out"]:
         print(f"Not released: {', '.join(result['left_out'])}.")
     print(CHOSEN)
-    if "pilot" in result:
-        pilot, columns = result["pilot"], result["columns"]
-        sums = (
-            float(pilot[e]) + sum(line[e] for line in columns) for e in ("loss_1", "loss_whole")
-        )
-        step, whole = (f"{loss:.4g}" for loss in sums)
-        print(
-            f"With the pilot a person pays loss(1) {step} and loss(R-L) {whole}, if each value is "
-            "released once."
-        )
-        print(result["depends_on"])
     _print_block(proposal.mechanisms)
     mechanisms = proposal.mechanisms.values()
     tables = [str(mechanism["table"]) for mechanism in mechanisms if "table" in mechanism]

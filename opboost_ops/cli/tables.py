@@ -104,6 +104,4 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
             f"Each party's rows were charged (epsilon {private['epsilon']:.4f}, delta "
             f"{private['delta']:g}) for a row added or removed."
         )
-    if "gone" in result:
-        console.print(f"Dropped out: {', '.join(result['gone'])}; their rows stay charged.")
     console.print(f"Model: {result['model']}", soft_wrap=True)

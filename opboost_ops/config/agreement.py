@@ -28,7 +28,6 @@ FREE = (
     "schedule",
     "parties.*.queue",
     "parties.*.pool",
-    "parties.*.shards",
     # What the scoring party makes of its own scores, at home.
     "scoring.threshold",
     "scoring.calibration",

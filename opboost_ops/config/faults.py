@@ -11,7 +11,6 @@ from opboost_ops.config.feature_faults import (
 )
 from opboost_ops.config.federation import Federation, Label, Party
 from opboost_ops.config.horizontal_faults import horizontal_faults
-from opboost_ops.config.pilot import pilot_faults
 from opboost_ops.config.private_faults import dpboost_faults
 from opboost_ops.config.scoring import scoring_faults
 from opboost_ops.config.training import DPBoostTraining
@@ -43,7 +42,6 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     yield from _uuid_faults(federation)
     label = federation.label or next(_labels(federation), None)
     yield from training_faults(federation, label)
-    yield from pilot_faults(federation)
     yield from _key_faults(federation)
     private = training.private is not None
     yield from scoring_faults(federation.scoring, label.task if label else None, private)
@@ -102,12 +100,6 @@ def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[
                 f"{where}.label.bounds",
                 "is only for dpboost and for horizontal learning",
                 "take it out",
-            )
-        if party.shards:
-            yield Fault(
-                f"{where}.shards",
-                "is only for feature holders",
-                "its table may be a folder of files all the same: take the line out",
             )
     else:
         if party.label is not None:

@@ -7,7 +7,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment, Overlap
 from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
-from opboost_ops.config.pilot import Pilot
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
@@ -138,9 +137,6 @@ class Party(PublicKeys):
         pool: Airflow pool of its tasks.
         label: The label holder's target.
         features: Its columns.
-        shards: Its table is several files, and each is preprocessed and desensitised (feature
-            holders), or encoded (horizontal learning), by a task of its own.
-        pilot: What may follow, where its releases are a pilot.
     """
 
     role: Role
@@ -148,8 +144,6 @@ class Party(PublicKeys):
     pool: str = "default_pool"
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
-    shards: bool = False
-    pilot: Pilot | None = None
 
 
 class Schedule(Record):

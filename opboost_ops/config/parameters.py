@@ -147,7 +147,7 @@ ELSEWHERE: Mapping[str, str] = {
     "max_depth": "training.depth",
     **dict.fromkeys(("seed", "random_state", "random_seed"), "training.seed"),
     **dict.fromkeys(("objective", "loss", "application"), "training.objective"),
-    **dict.fromkeys(("metric", "eval_metric"), "training.tuning.metric"),
+    **dict.fromkeys(("metric", "eval_metric"), "training.objective"),
     **dict.fromkeys(
         ("early_stopping_round", "early_stopping_rounds", "n_iter_no_change"),
         "training.early_stopping.rounds",

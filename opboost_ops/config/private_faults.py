@@ -13,41 +13,16 @@ _WIDEST = 4096
 #: Greatest learning rate of private sums: ten trees of a round take their steps together.
 _STEEPEST = 0.2
 
-#: With two parties the sum gives the other one away.
-_FEWEST = 3
-
 
 def honest_of(federation: Federation) -> int:
-    """Of how many parties the noise of a sum is counted: h = t - kappa.
+    """Of how many parties the noise of a sum is counted: h = n - kappa.
 
     Args:
         federation: With noisy sums.
     """
     private = sum_privacy_of(federation)
     assert private is not None
-    return (private.remain or len(federation.parties)) - (private.colluding or 1)
-
-
-def may_drop_out(federation: Federation) -> bool:
-    """Whether a session goes on without a party that is gone.
-
-    Args:
-        federation: As declared.
-    """
-    private, count = sum_privacy_of(federation), len(federation.parties)
-    return private is not None and (private.remain or count) < count
-
-
-def patience_minutes_of(federation: Federation) -> float:
-    """How long the active party waits for another before it goes on without it.
-
-    Args:
-        federation: With noisy sums.
-    """
-    private = sum_privacy_of(federation)
-    assert private is not None
-    wait = wait_minutes_of(federation)
-    return wait / 3 if private.patience_minutes is None else private.patience_minutes
+    return len(federation.parties) - (private.colluding or 1)
 
 
 def sum_faults(federation: Federation) -> Iterator[Fault]:
@@ -62,18 +37,12 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
     private, where = sum_privacy_of(federation), "training.private"
     if private is None:
         return
-    count = len(federation.parties)
-    if (private.remain or count) > count:
-        yield Fault(f"{where}.remain", f"is {private.remain}, of {count} parties",
-                    "name at most as many as there are")  # fmt: skip
-    elif honest_of(federation) < 1:
+    if honest_of(federation) < 1:
         yield Fault(
             f"{where}.colluding",
-            f"leaves no party whose noise counts: remain - colluding is {honest_of(federation)}",
-            "declare fewer, or more that remain",
+            f"leaves no party whose noise counts, of {len(federation.parties)}",
+            "declare fewer",
         )
-    else:
-        yield from _drop_out_faults(federation, private)
     training = federation.training
     assert isinstance(training, FederBoostTraining)
     for name in ("lambda_l2", "least_node"):
@@ -107,38 +76,6 @@ def wait_minutes_of(federation: Federation) -> float:
     """
     assert isinstance(federation.training, FederBoostTraining)
     return federation.training.wait_minutes or 15.0
-
-
-def _drop_out_faults(federation: Federation, private: SumPrivacy) -> Iterator[Fault]:
-    where = "training.private"
-    count, kappa = len(federation.parties), private.colluding or 1
-    if not may_drop_out(federation):
-        if private.patience_minutes is not None:
-            yield Fault(f"{where}.patience_minutes", "is declared, and no party may drop out",
-                        "declare remain, or take it out")  # fmt: skip
-        return
-    remain = private.remain or count
-    least = max(_FEWEST, (count + kappa) // 2 + 1)
-    # Else the active party could tell two halves different things, and have both secrets of one
-    # party opened.
-    if remain < least:
-        why = (
-            f"at least {_FEWEST} parties have to remain"
-            if remain < _FEWEST
-            else f"2 x {remain} is not above parties + colluding, {count + kappa}"
-        )
-        yield Fault(
-            f"{where}.remain",
-            f"is {remain}, and {why}",
-            f"declare {least} or more" if least < count else "take it out: no party may drop out",
-        )
-    wait = wait_minutes_of(federation)
-    if 2 * patience_minutes_of(federation) >= wait:
-        yield Fault(
-            f"{where}.patience_minutes",
-            f"is not below half of training.wait_minutes, {wait:g}, after which the others give up",
-            "declare less, or more minutes to wait",
-        )
 
 
 def dpboost_faults(federation: Federation) -> Iterator[Fault]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from opboost_ops.errors import Fault
 
-#: By file and path; ``*`` is any name. The words complete "was removed in 0.3.0".
+#: By file and path; ``*`` is any name. The words complete "was removed".
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "Federation": {
         "training.redraw": "declare denoise: joint, which replaces it",
@@ -15,6 +15,15 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.early_stopping.share": "take it out: it is a tenth of the training rows",
         "training.private.columns": "take it out: splits are drawn at random among all columns",
         "training.tuning.folds": "take it out: there are three",
+        "training.tuning.minutes": "declare trials alone",
+        "training.tuning.metric": "take it out: auc, r2 or the objective's own loss decides",
+        "training.private.trees_per_ensemble": "take it out: it is 50",
+        "training.private.regularisation": "take it out: it is 0.1",
+        "training.private.remain": "take it out: all parties stay, and a session goes on when the "
+        "tasks of a missing one are cleared",
+        "training.private.patience_minutes": "declare training.wait_minutes",
+        "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
+        "parties.*.shards": "take it out: one task reads the files of a table",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
     },
     "Policy": {
@@ -62,7 +71,7 @@ def _without(
             found[name] = _without(found[name], rest, place, value, remedy, faults)
         elif value is None or found[name] == value:
             del found[name]
-            what = "was removed in 0.3.0" if value is None else f"{value} was removed in 0.3.0"
+            what = "was removed" if value is None else f"{value} was removed"
             faults.append(Fault(place, what, remedy))
     return found
 

@@ -15,9 +15,6 @@ ObjectiveName = Literal[
 #: By class, or ``balanced``.
 ClassWeight = Literal["balanced"] | Mapping[str | int, Annotated[float, Field(gt=0)]]
 
-#: By what trials of tuning are compared; ``loss`` is the objective's own.
-TrialMetric = Literal["auc", "accuracy", "r2", "mae", "loss"]
-
 #: What may be done about others' noise before training.
 Denoise = Literal["none", "joint", "auto"]
 
@@ -43,14 +40,11 @@ class Tuning(Record):
 
     Attributes:
         trials: How many; the first is what the file declares.
-        minutes: After how many of them no further trial begins.
-        metric: By what trials are compared, in three folds; auc, or r2 in regression, or ``loss``
-            where an objective other than l2 is declared, when absent.
+            They are compared in three folds by auc, or r2 in regression, or by the objective's
+            own loss where another one than l2 is declared.
     """
 
     trials: int = Field(default=30, ge=1, le=1000)
-    minutes: float | None = Field(default=None, gt=0, le=24 * 60)
-    metric: TrialMetric | None = None
 
 
 class AnyTraining(Record):
@@ -171,9 +165,6 @@ class DPBoostPrivacy(Record):
 
     Attributes:
         epsilon: What one training costs a row that is added or removed.
-        trees_per_ensemble: The paper's T_e: the trees of an ensemble hold different rows, and
-            ensembles share epsilon.
-        regularisation: The paper's lambda.
         delta: Below 1 / rows. The whole model is then (epsilon, delta)-differentially private, by
             Skellam noise on leaf sums; it needs random splits. Absent or 0: epsilon alone.
         splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
@@ -184,8 +175,6 @@ class DPBoostPrivacy(Record):
 
     epsilon: float = Field(gt=0, le=1000)
     delta: float | None = Field(default=None, ge=0, lt=0.01)
-    trees_per_ensemble: int = Field(default=50, ge=1, le=10_000)
-    regularisation: float = Field(default=0.1, gt=0, le=1000)
     splits: Literal["random"] | None = None
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
 
@@ -198,11 +187,6 @@ class DPBoostPrivacy(Record):
     def _all_rows(self) -> "DPBoostPrivacy":
         if self.delta is not None and self.splits != "random":
             raise ValueError("delta needs splits: random; DPBoost's own splits have epsilon alone")
-        if self.splits == "random" and (self.trees_per_ensemble, self.regularisation) != (50, 0.1):
-            raise ValueError(
-                "with random splits every tree learns from all rows: take trees_per_ensemble and "
-                "regularisation out"
-            )
         return self
 
 
@@ -243,10 +227,6 @@ class SumPrivacy(Record):
         epsilon: What one training costs a row, of any party, that is added or removed.
         delta: Below 1 / rows of all parties.
         metrics_epsilon: As of DPBoost.
-        remain: t, how many parties must stay, whose noise is in every sum; all of them when
-            absent.
-        patience_minutes: How long the active party waits for a party before it goes on without it,
-            a third of ``wait_minutes`` when absent; where parties may drop out.
         colluding: kappa, how many of them may pool what they know, the active one among them, or
             leave their noise out; 1 when absent.
     """
@@ -254,8 +234,6 @@ class SumPrivacy(Record):
     epsilon: float = Field(gt=0, le=1000)
     delta: float = Field(gt=0, lt=0.01)
     metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
-    remain: int | None = Field(default=None, ge=1)
-    patience_minutes: float | None = Field(default=None, gt=0)
     colluding: int | None = Field(default=None, ge=1)
 
 

@@ -72,7 +72,7 @@ def training_faults(federation: Federation, label: Label | None) -> Iterator[Fau
         yield from _weight_faults(federation, training, label)
     yield from _parameter_faults(training, label)
     yield from _monotone_faults(federation, training, label)
-    yield from _search_faults(federation, training, label)
+    yield from _search_faults(federation, training)
     if isinstance(training, LightGBMTraining):
         yield from _denoise_faults(federation, training)
     else:
@@ -217,7 +217,7 @@ def _monotone_faults(
 
 
 def _search_faults(
-    federation: Federation, training: LightGBMTraining | XGBoostTraining, label: Label | None
+    federation: Federation, training: LightGBMTraining | XGBoostTraining
 ) -> Iterator[Fault]:
     for key in ("early_stopping", "tuning"):
         if getattr(training, key) is None:
@@ -234,16 +234,6 @@ def _search_faults(
                 where,
                 "judges rows that no tree learnt from, and joint draws make several of each row",
                 "declare denoise: none",
-            )
-    metric = training.tuning.metric if training.tuning else None
-    if metric is not None and label is not None:
-        regression = label.task == "regression"
-        if regression == (metric in ("auc", "accuracy")) and metric != "loss":
-            known = "r2, mae, loss" if regression else "auc, accuracy, loss"
-            yield Fault(
-                "training.tuning.metric",
-                f"is {metric}, and the label's task is {label.task}",
-                f"for it there are {known}",
             )
 
 

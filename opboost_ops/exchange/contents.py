@@ -35,11 +35,7 @@ _FILES: Mapping[Kind, frozenset[str]] = {
     "split_values": frozenset({DOCUMENT}),
     "route_request": frozenset({DOCUMENT}),
     "round_key": frozenset({DOCUMENT}),
-    "round_shares": frozenset({DOCUMENT}),
     "masked": frozenset({VECTOR}),
-    "attendance": frozenset({DOCUMENT}),
-    "attested": frozenset({DOCUMENT}),
-    "opened": frozenset({DOCUMENT}),
     "decision": frozenset({DOCUMENT}),
 }
 

@@ -31,18 +31,12 @@ Kind = Literal[
     "route_request",
     "routes",
     "round_key",
-    "round_shares",
     "masked",
-    "attendance",
-    "attested",
-    "opened",
     "decision",
 ]
 
 #: Kinds of horizontal learning, of which a run has many: each lies in its round's own place.
-ROUND_KINDS: tuple[Kind, ...] = (
-    "round_key", "round_shares", "masked", "attendance", "attested", "opened", "decision",
-)  # fmt: skip
+ROUND_KINDS: tuple[Kind, ...] = ("round_key", "masked", "decision")
 
 #: Of these, which everybody may read as they lie in the store; secrets in them are sealed.
 _FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
@@ -169,7 +163,7 @@ def sender_of(kind: Kind, about: str, label_holder: str) -> str:
         about: The party it is about.
         label_holder: The federation's.
     """
-    return label_holder if kind in ("plan", "attendance", "decision", *_ADDRESSED) else about
+    return label_holder if kind in ("plan", "decision", *_ADDRESSED) else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:

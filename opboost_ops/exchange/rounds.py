@@ -36,8 +36,7 @@ from opboost_ops.exchange.signing import signed_by
 #: The round of the keys.
 KEYS = "keys"
 
-#: How vectors are made, as a party's key says it: in 1, of releases up to 0.2, an integer was a
-#: word and no sibling was derived. A session is held in the least of its parties' formats.
+#: How vectors are made; 0.3.0 reads it in a party's key.
 FORMAT = 2
 
 
@@ -72,8 +71,6 @@ class Conversation:
         self._verified: dict[tuple[str, bytes, bytes], tuple[Manifest, str]] = {}
         self._keys: dict[str, str] = {}
         self._plan = plan
-        #: The format of the session, once all keys were heard.
-        self.format = FORMAT
         #: Called with the manifest of a party's key before it is taken; see `Acceptance.heads`.
         self.heads: Callable[[Manifest], None] = lambda _: None
         #: What the next message must answer.
@@ -184,10 +181,8 @@ class Conversation:
         raw = b""
         with contextlib.suppress(KeyError, TypeError, ValueError):
             raw = base64.b64decode(artifact.document["key"], validate=True)
-        spoken = artifact.document.get("format", 1)
-        if len(raw) != 32 or type(spoken) is not int or spoken < 1:
+        if len(raw) != 32:
             raise Rejected("malformed", f"{artifact.manifest.reference}: it holds no key.")
-        self.format = min(self.format, spoken)
         self.heads(artifact.manifest)
         self._keys[party] = artifact.digest
         return raw

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
@@ -52,7 +52,11 @@ class Designed(Parameters):
     name: Literal["designed"] = "designed"
     epsilon: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
     most: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
-    table: Table | Annotated[str, Field(min_length=1, max_length=200)]
+    table: Annotated[
+        Table | Annotated[str, Field(min_length=1, max_length=200)],
+        # What people write; `config/channel_files.py` puts the counts in its place.
+        WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200}),
+    ]
 
     def require(self, domain: Domain) -> None:
         """Refuse a table of another domain, and one that does not keep the curve."""

@@ -10,10 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TaskGroup, TriggerRule
+from airflow.sdk import Asset, TaskGroup
 
 from opboost_ops.config.federation import Federation, Party, Purpose
-from opboost_ops.config.private_faults import may_drop_out
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.operators import PartyOperator
@@ -29,9 +28,6 @@ _RETRIES = {
     "max_retry_delay": timedelta(minutes=10),
     **CALLBACKS,
 }
-
-#: What the UI calls one of the tasks that treat a file each.
-_FILE = "file {{ task.shard }}"
 
 #: The part of a run's time that one of its tasks may take.
 _OF_RUN = 0.95
@@ -66,9 +62,6 @@ def add_groups(
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
-            if phase.name == "announce" and may_drop_out(federation):
-                # It speaks for the active party's model, also where another has dropped out.
-                chains[-1][0].trigger_rule = TriggerRule.ALL_DONE
         kept = ends if phase.beside else []
         ends = [*kept, *(chain[-1] for chain in chains)]
 
@@ -170,8 +163,7 @@ def _tasks(
 ) -> Iterator[Any]:
     spec = federation.parties[party]
     of = party_of(federation, party)
-    shards: Any = None
-    for chain in phase.chains_at(spec):
+    for chain in phase.chains:
         given: dict[str, Any] = {
             "task_id": chain.name,
             "pool": spec.pool,
@@ -181,11 +173,4 @@ def _tasks(
             "op_kwargs": {**of, "stages": list(chain.stages)},
             **common_of(spec, party),
         }
-        if chain.mapped:
-            mapped = PartyOperator.partial(map_index_template=_FILE, **given)
-            yield mapped.expand(shard=shards.output)
-        elif chain.name == "list_shards":
-            shards = PartyOperator(**{**given, "python_callable": tasks.list_shards})
-            yield shards
-        else:
-            yield PartyOperator(**given)
+        yield PartyOperator(**given)

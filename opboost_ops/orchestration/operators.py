@@ -86,7 +86,6 @@ class PartyOperator(BaseOperator):
     Args:
         python_callable: What it does; returns what the task leaves in XCom.
         op_kwargs: Its arguments.
-        shard: Which file of the party's table, in a mapped task.
         **others: An operator's.
     """
 
@@ -98,13 +97,11 @@ class PartyOperator(BaseOperator):
         *,
         python_callable: Callable[..., Any],
         op_kwargs: Mapping[str, Any] | None = None,
-        shard: int | None = None,
         **others: Any,
     ) -> None:
         super().__init__(**others)
         self.python_callable = python_callable
         self.op_kwargs = dict(op_kwargs or {})
-        self.shard = shard
 
     def execute(self, context: Context) -> Any:
         """Do it, or wait. Airflow calls it.
@@ -139,9 +136,8 @@ class PartyOperator(BaseOperator):
         return self._do(context, f"No triggerer looked for it. {start}")
 
     def _do(self, context: Context, alone: str = "") -> Any:
-        more = {} if self.shard is None else {"shard": self.shard}
         try:
-            return self.python_callable(**self.op_kwargs, **more)
+            return self.python_callable(**self.op_kwargs)
         except Waits as found:
             waits = found
         return self._wait(waits, context, alone)

@@ -40,10 +40,8 @@ DESCRIPTIONS = {
     "digest_ids": "Makes person keys, which stay home; several feature holders publish shares.",
     "psi_query": "Asks every feature holder about blinded IDs that are new this month.",
     "psi_answer": "Answers blinded points with its own exponent, once its policy was asked.",
-    "list_shards": "Counts the files of the table; each is then treated by a task of its own.",
     "preprocess": "Maps raw values to integers of the declared domain.",
     "desensitize": "Randomises the integers by the declared mechanism and writes the ledger.",
-    "merge_shards": "Puts the rows of all files together.",
     "encode_rows": "Maps raw values to integers of the declared domain; sets held-out rows aside.",
     "boost": "Trains with all parties at once, by signed messages: each sends masked sums, the "
     "active party decides. It waits for the others and goes on where it stopped.",

@@ -18,8 +18,6 @@ from opboost_ops.pages.airflow import FAILURE, place_of
 #: Most letters of a note that Airflow keeps.
 _LONGEST = 1000
 
-#: How the note of a run begins that a party has dropped out of.
-_WITHOUT = "Went on without "
 
 #: How the note of a run begins that a party's stop has ended.
 STOPPED = "**Stopped.** "
@@ -57,30 +55,6 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
     return found
 
 
-def dropout_note(failed: Sequence[str]) -> str:
-    """The note on parties that a run went on without.
-
-    Args:
-        failed: Ids of the tasks that have failed.
-
-    Returns:
-        Nothing where none has.
-    """
-    stages: dict[str, str] = {}
-    for task in failed:
-        party, stage = place_of(task)
-        # In people's own DAGs there are tasks that are no party's.
-        if party:
-            stages.setdefault(party, stage)
-    if not stages:
-        return ""
-    named = " and ".join(f"**{party}** ({stage} has failed)" for party, stage in stages.items())
-    return (
-        f"{_WITHOUT}{named}. The model is made of the rows of those that remained; a party that "
-        "has dropped out stays charged. Clear its failed tasks, and it reads what was decided."
-    )
-
-
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
     """Remove our note on an earlier failure from a run that was cleared.
@@ -94,34 +68,6 @@ def on_dag_run_running(dag_run: Any) -> None:
     with session.no_autoflush:
         if str(dag_run.note or "").startswith((_FAILED, _ABSENT)):
             dag_run.note = None
-
-
-@hookimpl
-def on_dag_run_success(dag_run: Any) -> None:
-    """Leave a note of parties that a private session of horizontal learning went on without.
-
-    Args:
-        dag_run: The scheduler's run, in its session.
-    """
-    session = our_session(dag_run)
-    if session is None:
-        return
-    from sqlalchemy import select
-
-    from opboost_ops.pages.airflow_tables import TaskInstance
-
-    asked = (
-        select(TaskInstance.task_id)
-        .where(TaskInstance.dag_id == dag_run.dag_id, TaskInstance.run_id == dag_run.run_id)
-        .where(TaskInstance.state == "failed")
-        .order_by(TaskInstance.task_id)
-    )
-    with session.no_autoflush:
-        text = dropout_note([str(task) for task in session.scalars(asked)])
-    if text:
-        dag_run.note = text[:_LONGEST]
-    elif str(dag_run.note or "").startswith(_WITHOUT):
-        dag_run.note = "All parties have the model: who had dropped out has read it."
 
 
 @hookimpl

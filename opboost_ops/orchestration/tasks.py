@@ -75,13 +75,7 @@ def _of_template(value: Any) -> Any:
 
 
 @plainly
-def run_stages(
-    party: str,
-    stages: Sequence[str],
-    federation: str,
-    label_holder: str,
-    shard: int | None = None,
-) -> None:
+def run_stages(party: str, stages: Sequence[str], federation: str, label_holder: str) -> None:
     """Run stages of one party, one after the other, up to the first that fails.
 
     Each leaves its summary in XCom under its own name. Tried again, or cleared, the task begins
@@ -92,34 +86,12 @@ def run_stages(
         stages: Their names, in order.
         federation: Name of the federation.
         label_holder: Who opened the run.
-        shard: For which file of its table; for all when absent.
     """
     for stage in stages:
-        _run_stage(party, stage, federation, label_holder, shard)
+        _run_stage(party, stage, federation, label_holder)
 
 
-@plainly
-def list_shards(party: str, stages: Sequence[str], federation: str, label_holder: str) -> list[int]:
-    """Run stages of a party of which the last counts the files of its table.
-
-    Args:
-        party: Whose.
-        stages: Their names, in order.
-        federation: Name of the federation.
-        label_holder: Who opened the run.
-
-    Returns:
-        The files' numbers: Airflow maps tasks over what a task returns.
-    """
-    summary: Mapping[str, Any] = {}
-    for stage in stages:
-        summary = _run_stage(party, stage, federation, label_holder)
-    return list(range(summary["shards"]))
-
-
-def _run_stage(
-    party: str, stage: str, federation: str, label_holder: str, shard: int | None = None
-) -> dict[str, Any]:
+def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> dict[str, Any]:
     context = get_current_context()
     dag_run = context["dag_run"]
     meter = metrics.meter(federation, party, stage)
@@ -133,7 +105,7 @@ def _run_stage(
         fact = None if meter is None else meter.fact
         # Told by the party's own worker to its own notifiers; no summary has it.
         notice = partial(notifications.notice, context, stage=stage)
-        return runner.run_stage(party, stage, run, shard, notice, fact)
+        return runner.run_stage(party, stage, run, notice, fact)
 
     asked = {"party": party, "federation": federation, "run": this}
     summary = execute(f"{stage} at {party}", work, meter, stage, asked)

@@ -41,7 +41,7 @@ _CHECKS = {
 
 
 def of_run(seen: Seen | None, far: Far = lambda _: "", after: Sequence[str] = ()) -> list[Block]:
-    """One box: why a run has failed, whom it went on without, or how far it is.
+    """One box: why a run has failed, or how far it is.
 
     Args:
         seen: The run, as Airflow knows it; None where it does not.
@@ -52,8 +52,6 @@ def of_run(seen: Seen | None, far: Far = lambda _: "", after: Sequence[str] = ()
         return []
     found = tasks(seen)
     failed = [task for task in found if task.state == "failed"]
-    if failed and seen.state == "success":
-        return [_without(seen, failed)]
     if who := marked_by(seen):
         return [_marked(seen, who, after)]
     if failed:
@@ -188,47 +186,23 @@ def _failed(seen: Seen, failed: Sequence[Task], after: Sequence[str] = ()) -> No
     )
 
 
-def _without(seen: Seen, failed: Sequence[Task]) -> Note:
-    """Of a session that goes on when a party drops out: the others have ended well."""
-    parties = ", ".join(dict.fromkeys(task.party for task in failed))
-    return Note(
-        "warn",
-        f"This run went on without {parties}.",
-        "The model is made of the rows of those that remained; a party that has dropped out stays "
-        "charged. Clear its failed tasks, and it reads what was decided.",
-        tuple(f"{task.title}: {task.problem}" for task in failed[:_TOLD]),
-        (("The task and its log", failed[0].href(seen)), ("The run in Airflow", seen.href)),
-    )
-
-
 def _for(task: Task, far: Far) -> str:
     told = [f"for {ago(task.since, task.ended)}"] if task.since else []
     return ": ".join([*told, *filter(None, [far(task)])])
 
 
-def _files(task: Task, found: Sequence[Task]) -> str:
-    """How many of the files of a table are done, where each has a task of its own."""
-    if task.index < 0:
-        return ""
-    files = [other for other in found if other.name == task.name]
-    done = sum(other.state in ENDED for other in files)
-    return f"{done} of {len(files)} files of its table"
-
-
 def _running(seen: Seen, found: Sequence[Task], far: Far) -> Note:
     done = sum(task.state in ENDED for task in found)
     busy = [task for task in found if task.state in BUSY]
-    # A task for each file of a table is one line.
-    single = {task.name: task for task in reversed(busy)}
     lines = []
-    for task in [task for task in busy if task is single[task.name]][:_TOLD]:
+    for task in busy[:_TOLD]:
         if task.state == "queued":
             lines.append(
                 f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
             )
         else:
             told = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
-            how_far = _files(task, found) or far(task)
+            how_far = far(task)
             lines.append(": ".join([told, *filter(None, [how_far])]))
     return Note(
         "",

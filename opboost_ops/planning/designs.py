@@ -14,7 +14,6 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.designed import Designed, Table
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.planning.earlier_runs import estimated_prior
 from opboost_ops.privacy.design import Cost, design
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 
@@ -28,23 +27,6 @@ _KNOWN: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
     "grr": (mechanisms.GeneralisedResponse, ("epsilon",)),
     "piecewise": (mechanisms.Piecewise, ("epsilon",)),
 }
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What a designed channel expects of values: weights, or an estimate from a run's releases.
-
-    Attributes:
-        weights: Of all values, with commas; even when absent.
-        federation: ``federation.yaml`` of the run.
-        run: Its id, at the label holder.
-        column: The released column, as ``party.column``.
-    """
-
-    weights: str | None = None
-    federation: Path | None = None
-    run: str | None = None
-    column: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +70,7 @@ def measure(
     *,
     most: float | None = None,
     cost: Cost = "absolute",
-    prior: Prior | None = None,
+    prior: str | None = None,
     out: Path | None = None,
 ) -> Measured:
     """Build a mechanism's channel and its loss curve.
@@ -100,7 +82,7 @@ def measure(
         parameters: By name; those of other mechanisms are ignored.
         most: Of a designed channel, the loss between any two values.
         cost: Of a designed channel, what it minimises the expectation of.
-        prior: Of a designed channel.
+        prior: Of a designed channel, weights of all values with commas; even when absent.
         out: A new file for a designed channel's table.
 
     Raises:
@@ -112,17 +94,9 @@ def measure(
     domain = Domain(lower, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
-    prior = prior or Prior()
-    estimated = estimated_prior(prior.federation, prior.run, prior.column, domain)
-    if estimated is not None and (mechanism != "designed" or prior.weights is not None):
-        raise ConfigError(
-            "A prior of an earlier run is for designed channels, instead of --prior.",
-            "Give one of them.",
-        )
     made: dict[str, Any] = {}
     if mechanism == "designed":
-        source = estimated or (prior.weights, None)
-        chosen, made = _designed(domain, parameters["epsilon"], most, cost, source, out)
+        chosen, made = _designed(domain, parameters["epsilon"], most, cost, prior, out)
     else:
         kind, taken = _KNOWN[mechanism]
         try:
@@ -138,7 +112,7 @@ def _designed(
     epsilon: float,
     most: float | None,
     cost: Cost,
-    prior_from: tuple[str | None, str | None],
+    prior: str | None,
     out: Path | None,
 ) -> tuple[Designed, dict[str, Any]]:
     if most is None:
@@ -153,7 +127,6 @@ def _designed(
         raise ConfigError(
             f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
         )
-    prior, source = prior_from
     found = design(domain, epsilon, most, cost, _weights(prior))
     if found is None:
         linear = min(epsilon, most / (domain.size - 1))
@@ -164,8 +137,8 @@ def _designed(
     table = found.mechanism.table
     assert isinstance(table, Table)
     costs = {"programme": found.least, "channel": found.expected}
-    priors = {"prior": prior or "even", **({"prior_from": source} if source else {})}
-    about = {"epsilon": epsilon, "most": most, "cost": cost, **priors, "expected_cost": costs}
+    weights = {"prior": prior or "even"}
+    about = {"epsilon": epsilon, "most": most, "cost": cost, **weights, "expected_cost": costs}
     if out is not None:
         out.write_text(table_text(table, about), encoding="utf-8")
     declared = {"name": "designed", "epsilon": epsilon, "most": most}
@@ -173,7 +146,7 @@ def _designed(
         "expected_cost": costs,
         "table_digest": table_digest(table),
         "declaration": {**declared, "table": out.name if out else "FILE"},
-        **priors,
+        **weights,
     }
 
 

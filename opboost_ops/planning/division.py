@@ -77,8 +77,8 @@ def divide(
     chosen: dict[str, Any] = {}
     if request.rescale and request.sample is not None:
         declared, chosen = with_best_scales(declared, holder, request.sample)
-    given = evidence_for(file, declared, holder, request)
-    evidence, total, out, declared = given.evidence, given.total, given.out, given.federation
+    given = evidence_for(declared, holder, request)
+    evidence, total, out = given.evidence, request.total, request.out or Path()
     domain = declared.domain.to_domain()
     divider = Divider(evidence, domain, total, progress)
     clear = divider.unprotected()
@@ -113,8 +113,6 @@ def divide(
     picture.write_text(
         division_report(title, f"{given.lead} {CHOSEN}", divider, total, clear), encoding="utf-8"
     )
-    if request.pilot is not None:
-        picture.chmod(0o600)
     named = {column["name"] for column in columns}
     result = {
         "federation": declared.name,
@@ -133,7 +131,6 @@ def divide(
         "reach": request.reach,
         "says": CHOSEN,
         "beyond_own": given.beyond_own,
-        **given.pilot,
     }
     return Proposal(result, picture)
 

@@ -1,10 +1,8 @@
-"""What a loss is divided by: a public sample, declared importances or a pilot."""
+"""What a loss is divided by: a public sample or declared importances."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,23 +10,13 @@ import polars as pl
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.parts import folds
 from opboost_ops.boosting.tuning import FOLDS, predicted
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.planning.earlier_runs import evidence_from, piloted
 from opboost_ops.planning.files import public_numbers, public_rows, require_weights
-from opboost_ops.privacy.accountant import exact, total
 from opboost_ops.privacy.division import Evidence, independent, sampled
-from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.stages.assemble import encode_label, own_columns
-
-#: Said with what a pilot proposes: it is no more made of released values alone.
-LABELS = (
-    "A proposal by a pilot depends on the label holder's own labels, too: anyone who sees it, as "
-    "in the next federation file, learns which columns go with them."
-)
 
 #: Rows of a sample that are looked at, and the least that say anything.
 _ROWS, _LEAST_ROWS = 10_000, 100
@@ -39,20 +27,17 @@ class Request:
     """What is to be divided, and by which one kind of evidence.
 
     Attributes:
-        total: Caps on the sum over all columns; a pilot has its own.
+        total: Caps on the sum over all columns.
         sample: Public rows with the columns and the label.
         importances: A weight of each feature.
-        pilot: Id of a pilot run, at the label holder.
         reach: Share of what unprotected columns tell for which the least loss is looked for.
-        out: Where picture and channels go; when absent the working folder, and of a pilot the label
-            holder's home.
+        out: Where picture and channels go; the working folder when absent.
         rescale: Whether cells are chosen, too, by a sample.
     """
 
-    total: Caps | None = None
+    total: Caps
     sample: Path | None = None
     importances: Mapping[str, float] = field(default_factory=dict)
-    pilot: str | None = None
     reach: float | None = None
     out: Path | None = None
     rescale: bool = False
@@ -66,29 +51,20 @@ class Basis:
         by: In a word.
         lead: The same in a sentence.
         evidence: What is known of the columns.
-        total: What is divided.
-        out: Where picture and channels go.
-        federation: Whose domain and features they are.
-        pilot: What is told of a pilot; nothing without one.
         beyond_own: Whether columns are judged by what the label holder's own columns leave.
     """
 
     by: str
     lead: str
     evidence: Evidence
-    total: Caps
-    out: Path
-    federation: Federation
-    pilot: Mapping[str, Any]
     beyond_own: bool = False
 
 
-def evidence_for(file: Path, declared: Federation, party: str, request: Request) -> Basis:
+def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
     """The evidence that a division goes by.
 
     Args:
-        file: ``federation.yaml``.
-        declared: Its content.
+        declared: The federation.
         party: The feature holder.
         request: What is to be divided.
 
@@ -96,29 +72,24 @@ def evidence_for(file: Path, declared: Federation, party: str, request: Request)
         ConfigError: Not by one thing alone, or it is no such thing.
         ContractError: A sample lacks something.
     """
-    ways = (request.sample is not None, bool(request.importances), request.pilot is not None)
-    if sum(ways) != 1:
+    if (request.sample is not None) == bool(request.importances):
         raise ConfigError(
-            "A division goes by a public sample or by declared importances or by a pilot, one of "
-            "them.",
-            "Give --sample with public rows of all columns and the label, --importance for each "
-            "feature, or --pilot with a run at the label holder; never the party's own table.",
+            "A division goes by a public sample or by declared importances, one of them.",
+            "Give --sample with public rows of all columns and the label, or --importance for each "
+            "feature; never the party's own table.",
         )
-    if request.pilot is not None:
-        return _of_pilot(file, declared, party, request, request.pilot)
-    names, out, total = _names(declared, party), request.out or Path(), request.total
-    assert total is not None
+    names = _names(declared, party)
     if request.importances:
         require_weights(request.importances, "--importance", names)
         evidence = independent(request.importances, declared.domain.to_domain().size)
         lead = "Proposed by declared importances, of columns that say unrelated things."
-        return Basis("declared importances", lead, evidence, total, out, declared, {})
+        return Basis("declared importances", lead, evidence)
     assert request.sample is not None
     evidence, beyond = _of_sample(declared, party, request.sample, names)
     lead = f"Proposed by the public sample {request.sample.name}."
     if beyond:
         lead += " Columns are judged by what the label holder's own columns in it do not say."
-    return Basis("public sample", lead, evidence, total, out, declared, {}, beyond)
+    return Basis("public sample", lead, evidence, beyond)
 
 
 def _names(declared: Federation, party: str) -> list[str]:
@@ -127,22 +98,6 @@ def _names(declared: Federation, party: str) -> list[str]:
     if not names:
         raise ConfigError(f"{party} has nominal features alone: each has its own epsilon.")
     return names
-
-
-def _of_pilot(file: Path, declared: Federation, party: str, request: Request, run: str) -> Basis:
-
-    found, caps = piloted(file, declared, party, run, request.total)
-    planned = found.federation
-    evidence = evidence_from(found, party, _names(planned, party))
-    curves = column_losses(columns_of(planned, party)).values()
-    sums = {
-        name: total(exact(curve.loss[at]) for curve in curves)
-        for name, at in (("loss_1", 0), ("loss_whole", -1))
-    }
-    paid = {name: "inf" if loss == math.inf else float(loss) for name, loss in sums.items()}
-    told = {"pilot": {"run": run, **paid}, "depends_on": LABELS}
-    lead = f"Proposed by the pilot {run}. {LABELS}"
-    return Basis("a pilot", lead, evidence, caps, request.out or found.folder, planned, told)
 
 
 def _of_sample(

@@ -216,15 +216,6 @@ def guess(
     )
 
 
-def expected_guess(channel: Channel, marginal: np.ndarray, tolerance: int) -> float:
-    """The expected success of ``guess``, with the same arguments, exactly and without sampling.
-
-    It is the sum over y of max over g of sum over |x - g| <= tolerance of p(x) Pr[y | x].
-    """
-    _, mass = best_windows(channel.probabilities().T * marginal, tolerance)
-    return float(mass.sum())
-
-
 def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Attack:
     """Lay the sorted true values, known as a whole, along the releases sorted by rank.
 

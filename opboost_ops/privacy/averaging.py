@@ -225,27 +225,3 @@ def _log_ratio(one: np.ndarray, two: np.ndarray, prior: np.ndarray) -> np.ndarra
     ratio = np.full(joint.shape, -np.inf)
     ratio[possible] = np.log(joint[possible] / apart[possible])
     return ratio
-
-
-def link_same_secret(released: Sequence[np.ndarray]) -> Attack:
-    """The same as ``link`` if both receivers' noise came from one secret: equal rows are matched.
-
-    Both would see the same pattern, and a person is hidden only among equal patterns; picking one
-    of t equal rows is right with 1 / t, so successes are the number of distinct patterns.
-
-    Args:
-        released: The columns that both receivers hold, int64, each (n,).
-
-    Raises:
-        ContractError: There are no rows.
-    """
-    n = require_rows(*released)
-    patterns = np.stack(released, axis=1)
-    return measured(
-        "link with one secret",
-        len(np.unique(patterns, axis=0)),
-        n,
-        1 / n,
-        f"each person among {n} rows of another receiver, over {len(released)} columns",
-        "a random pick",
-    )

@@ -98,18 +98,11 @@ class Budget:
     Args:
         policy: The party's.
         features: The features that it releases in the federation at hand, by UUID.
-        later: Sums of loss(1) and loss(R - L) that must be left over, see `privacy.pilot`.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        features: Mapping[UUID, str],
-        later: tuple[Loss, Loss] = (Fraction(0), Fraction(0)),
-    ) -> None:
+    def __init__(self, policy: Policy, features: Mapping[UUID, str]) -> None:
         self._policy = policy
         self._feature = features
-        self._later = later
 
     def __call__(self, before: Totals, new: Sequence[Release]) -> None:
         """Refuse releases that exceed a budget.
@@ -139,11 +132,8 @@ class Budget:
                     f"disclosed would leave a cell of {least:g}"
                 )
         caps = self._policy.all_features
-        # Where nothing is drawn again, what follows the pilot may be among what was charged.
-        drawn = any(release.draw is not None for release in new)
-        later = self._later if drawn else (Fraction(0), Fraction(0))
         for name, step, whole in (
-            ("budget", *_sums([later, *((a.step, a.whole) for a in after.values())])),
+            ("budget", *_sums((a.step, a.whole) for a in after.values())),
             ("max_loss", *_at_once(new)),
         ):
             over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
@@ -152,17 +142,9 @@ class Budget:
         if any(release.account == "model" for release in new):
             over += _over_models(self._policy.model_budget, summed.models)
         if over:
-            pilot = ""
-            if any(later):
-                near, far = (f"{float(loss):.4g}" for loss in later)
-                pilot = (
-                    f" This is a pilot: of these sums, loss(1) of {near} and loss(R - L) of {far} "
-                    "are for the release that follows it."
-                )
             raise BudgetError(
                 f"This release would exceed the privacy budget of {self._policy.party}: "
-                f"{'; '.join(over)}."
-                f"{pilot}",
+                f"{'; '.join(over)}.",
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",
             )

@@ -8,7 +8,6 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.privacy.pilot import uncapped
 from opboost_ops.privacy.pins import unpinned_columns
 
 #: What the label holder learns, by what a policy calls it.
@@ -70,8 +69,6 @@ def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
             for name in federation.parties[party].features
             if (rule := policy.features.get(name)) is not None and rule.least_cell_width is None
         ]
-    pilot = federation.parties[party].pilot
-    refused += [] if pilot is None else uncapped(policy, pilot)
     return refused + _over_caps(policy, federation, party)
 
 

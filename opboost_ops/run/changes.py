@@ -214,14 +214,6 @@ def _means(
         case ["federation", "parties", whose, "features", feature, *rest]:
             mine = _charges(costs, feature) if whose == party else {}
             return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
-        case ["federation", "parties", whose, "pilot", *_] if after is not None:
-            return (
-                f"by what {whose} releases here a further release is chosen, of some of its "
-                "columns and at up to this sum of losses, for which its budgets must have room "
-                "when this is drawn; nothing is set aside, and it is asked for in another agreement"
-            )
-        case ["federation", "parties", whose, "pilot", *_]:
-            return f"{whose} leaves less open after what it releases here, which stays charged"
         case ["federation", "parties", whose, *_] if after is None and len(steps) == 4:
             return f"{whose} leaves, or declares it no more"
         case ["federation", "training", *_] if federation.learning == "horizontal":

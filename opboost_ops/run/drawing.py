@@ -11,7 +11,6 @@ from opboost_ops.exchange.books import open_books
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.draws import Asked
-from opboost_ops.privacy.pilot import still_to_come
 from opboost_ops.run.publication import Publisher, experiment_of
 from opboost_ops.stages.stage import TakeDraw
 
@@ -37,7 +36,7 @@ def drawing(party: Publisher, federation: Federation, run: str) -> TakeDraw:
             "experiment": experiment_of(party),
         }
         features = {c.uuid: c.feature for c in columns_of(federation, party.name)}
-        budget = Budget(party.policy, features, still_to_come(federation, party.name))
+        budget = Budget(party.policy, features)
         with open_books(party.site) as books:
             return books.draws.take(asked, facts, budget, keep)
 

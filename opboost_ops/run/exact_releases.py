@@ -3,7 +3,7 @@
 from opboost_ops.config.federation import Federation
 from opboost_ops.privacy.edge_charges import EVERYBODY, edges_words, private_edges
 from opboost_ops.run import mailboxes, table_watch
-from opboost_ops.stages import answer_routes, checks, list_shards, request_routes, request_splits
+from opboost_ops.stages import answer_routes, checks, request_routes, request_splits
 from opboost_ops.stages.disclosures import disclosures
 
 #: Anyone who reads Airflow's pages or a party's summaries.
@@ -30,8 +30,6 @@ def exact_releases(federation: Federation) -> list[Exact]:
     for party in federation.feature_holders:
         for name, feature in private_edges(federation, party).items():
             found.append((party, EVERYBODY, edges_words(name, feature)))
-        if federation.parties[party].shards:
-            found.append((party, _EVERYBODY, list_shards.DISCLOSES))
         found.append((owner, party, request_splits.DISCLOSES))
         if "routed" in federation.scoring.modes:
             found.append((owner, party, request_routes.DISCLOSES))

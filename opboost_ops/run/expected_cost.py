@@ -23,7 +23,6 @@ from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.privacy.pilot import still_to_come
 from opboost_ops.privacy.renyi import RenyiCurve
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
@@ -91,7 +90,7 @@ def require_within(
         feature.uuid: name for name, feature in federation.parties[party.name].features.items()
     }
     mine = features if party.name in federation.feature_holders else {}
-    budget = Budget(party.policy, mine, still_to_come(federation, party.name))
+    budget = Budget(party.policy, mine)
 
     def rule(before: Totals, new: Sequence[Release]) -> None:
         # A run that is cleared has been charged for its models.

@@ -18,13 +18,12 @@ from typing import Any, Literal, Protocol, get_args
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site, sites_known
-from opboost_ops.config.private_faults import may_drop_out, sum_privacy_of
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.party_sites import common_environment, party_environment, site_files
-from opboost_ops.run.phases import ROUNDS, Phase, phases, stages_of
+from opboost_ops.run.phases import Phase, phases, stages_of
 from opboost_ops.run.readiness import require_agreed, require_ready_parties
 from opboost_ops.run.timings import spent_by
 from opboost_ops.run.worker import OPEN, Assignment, execute
@@ -58,14 +57,12 @@ class Finished:
         summaries: Of each stage, by party and stage.
         spent: Seconds that each stage took, by party and stage, as their homes have them: for
             the one who runs all parties.
-        gone: Parties that dropped out of a session that went on.
     """
 
     run: str
     federation: Federation
     summaries: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
-    gone: list[str] = field(default_factory=list)
 
     def read_homes(self, sites: Mapping[str, Path]) -> None:
         """Add what only the parties' homes know: times, and whole summaries for redacted ones.
@@ -207,18 +204,14 @@ class _Driver:
                 if party not in phase.parties(federation):
                     continue
                 self._wait_for(at, phase)
-                for stage in phase.stages_at(federation.parties[party]):
+                for stage in phase.stages:
                     self._execute(party, stage)
                 self._end(party, at)
         except _StoppedError:
             return
         except BaseException as error:
             with self._changed:
-                if self._failure is None and stage == ROUNDS and self._may_drop_out(party):
-                    self._finished.gone.append(party)
-                    self._ended |= {(party, at) for at in range(len(self._phases))}
-                else:
-                    self._failure = self._failure or error
+                self._failure = self._failure or error
                 self._changed.notify_all()
 
     def _wait_for(self, at: int, phase: Phase) -> None:
@@ -277,15 +270,6 @@ class _Driver:
         federation = self._finished.federation
         every = {(p, at) for at, ph in enumerate(self._phases) for p in ph.parties(federation)}
         return every <= self._ended
-
-    def _may_drop_out(self, party: str) -> bool:
-        """Whether a run goes on without a party that broke off its session."""
-        federation, gone = self._finished.federation, self._finished.gone
-        private = sum_privacy_of(federation)
-        if not may_drop_out(federation) or party == federation.label_holder:
-            return False
-        assert private is not None and private.remain is not None
-        return len(federation.parties) - len(gone) > private.remain
 
 
 class _Place(Protocol):

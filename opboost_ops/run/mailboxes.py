@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from datetime import date
-from functools import partial
 
 import numpy as np
 
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
-from opboost_ops.aggregation.recovering import RecoveringMailbox
 from opboost_ops.boosting.dp import noise as model_noise
-from opboost_ops.boosting.private_federboost import noise_of, rounds_of
+from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.config.private_faults import may_drop_out, patience_minutes_of, sum_privacy_of
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.books import open_books
@@ -83,17 +80,7 @@ def open_mailbox(
 
     conversation = Conversation(federation, run, plan, pinned, private, experiment)
     conversation.heads = heads
-    open_side: Callable[..., Mailbox] = Mailbox
-    private_training = sum_privacy_of(federation)
-    if may_drop_out(federation) and private_training is not None:
-        assert private_training.remain is not None
-        open_side = partial(
-            RecoveringMailbox,
-            rounds=[each.name for each in rounds_of(settings_of(federation))],
-            remain=private_training.remain,
-            patience=60 * patience_minutes_of(federation),
-        )
-    return open_side(
+    return Mailbox(
         Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands),
         federation,
         run,

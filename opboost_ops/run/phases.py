@@ -13,7 +13,7 @@ from functools import cache
 from itertools import product
 from typing import Literal, get_args
 
-from opboost_ops.config.federation import Federation, Party, Purpose, Role, ScoringMode
+from opboost_ops.config.federation import Federation, Purpose, Role, ScoringMode
 
 PhaseName = Literal[
     "open", "release", "psi", "train", "answer", "publish", "route", "register", "score",
@@ -29,9 +29,6 @@ Awaited = Literal[
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
 Part = Role | Literal["active", "passive", "everyone"]
 
-#: Stages that a party which declares ``shards`` runs once for each file of its table.
-SHARDED = ("preprocess", "desensitize", "encode_rows")
-
 #: The stage in which parties exchange messages of their own, and so run at the same time.
 ROUNDS = "boost"
 
@@ -43,24 +40,10 @@ class Chain:
     Attributes:
         name: The task's name: its main stage.
         stages: Its stages, in order.
-        mapped: There is an instance of the task for each file of the party's table.
     """
 
     name: str
     stages: tuple[str, ...]
-    mapped: bool = False
-
-    def by_file(self) -> "tuple[Chain, ...]":
-        """This chain at a party that declares shards: three where it treats single files."""
-        sharded = [at for at, stage in enumerate(self.stages) if stage in SHARDED]
-        if not sharded:
-            return (self,)
-        first, end = sharded[0], sharded[-1] + 1
-        return (
-            Chain("list_shards", (*self.stages[:first], "list_shards")),
-            Chain(self.name, self.stages[first:end], mapped=True),
-            Chain("merge_shards", ("merge_shards", *self.stages[end:])),
-        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +53,7 @@ class Phase:
     Attributes:
         name: Its name.
         role: Whose phase it is; all its parties run it side by side.
-        chains: Its stages, in order, at a party whose table is one piece; a task for each chain.
+        chains: Its stages, in order; a task for each chain.
         beside: It needs nothing of the phase before but the plan, and runs beside it.
         awaits: Artifacts that it needs beside the plan: of every feature holder at the label
             holder, and at a feature holder those that are addressed to it.
@@ -84,7 +67,7 @@ class Phase:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """Its stages, in order, at a party whose table is one piece."""
+        """Its stages, in order."""
         return tuple(stage for chain in self.chains for stage in chain.stages)
 
     def senders(self, federation: Federation) -> tuple[str, ...]:
@@ -110,24 +93,6 @@ class Phase:
         active = federation.label_holder
         takes_part = {"active": (True,), "passive": (False,), "everyone": (True, False)}[self.role]
         return tuple(name for name in federation.parties if (name == active) in takes_part)
-
-    def chains_at(self, party: Party) -> tuple[Chain, ...]:
-        """Its tasks at a party.
-
-        Args:
-            party: As declared.
-        """
-        if not party.shards:
-            return self.chains
-        return tuple(part for chain in self.chains for part in chain.by_file())
-
-    def stages_at(self, party: Party) -> tuple[str, ...]:
-        """Its stages at a party: where shards are declared, two more enclose those of a file.
-
-        Args:
-            party: As declared.
-        """
-        return tuple(stage for chain in self.chains_at(party) for stage in chain.stages)
 
 
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:
@@ -155,9 +120,8 @@ def stages_of(federation: Federation, purpose: Purpose, party: str) -> tuple[str
         purpose: What the run is for.
         party: Its name.
     """
-    spec = federation.parties[party]
     mine = (p for p in phases(federation, purpose) if party in p.parties(federation))
-    return tuple(stage for phase in mine for stage in phase.stages_at(spec))
+    return tuple(stage for phase in mine for stage in phase.stages)
 
 
 def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]:
@@ -169,8 +133,7 @@ def steps(federation: Federation, purpose: Purpose) -> Iterator[tuple[str, str]]
     """
     for phase in phases(federation, purpose):
         for party in phase.parties(federation):
-            spec = federation.parties[party]
-            yield from ((party, stage) for stage in phase.stages_at(spec))
+            yield from ((party, stage) for stage in phase.stages)
 
 
 def stages_by_task(federation: Federation, purpose: Purpose) -> dict[str, tuple[str, ...]]:
@@ -184,7 +147,7 @@ def stages_by_task(federation: Federation, purpose: Purpose) -> dict[str, tuple[
         f"{party}_{phase.name}.{chain.name}": chain.stages
         for phase in phases(federation, purpose)
         for party in phase.parties(federation)
-        for chain in phase.chains_at(federation.parties[party])
+        for chain in phase.chains
     }
 
 
@@ -213,8 +176,7 @@ def _every_chain() -> frozenset[Chain]:
         *(_training(routed, shares) for routed, shares in product((False, True), repeat=2)),
         *(_scoring(mode, shares) for mode in get_args(ScoringMode) for shares in (False, True)),
     ]
-    whole = {chain for phases in made for phase in phases for chain in phase.chains}
-    return frozenset(whole | {part for chain in whole for part in chain.by_file()})
+    return frozenset(chain for phases in made for phase in phases for chain in phase.chains)
 
 
 def _alone(*stages: str) -> tuple[Chain, ...]:

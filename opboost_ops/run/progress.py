@@ -61,12 +61,11 @@ class Kept:
     Args:
         home: The party's, of the run.
         stage: Its name.
-        shard: For which file of the table.
     """
 
-    def __init__(self, home: Home, stage: str, shard: int | None = None) -> None:
+    def __init__(self, home: Home, stage: str) -> None:
         self._home = home
-        self._name = f"{_FOLDER}/{stage}" if shard is None else f"{_FOLDER}/{stage}-{shard}"
+        self._name = f"{_FOLDER}/{stage}"
         self._started = time.time()
         self._written = -_EVERY
         self._what, self._first, self._last, self._since = "", 0, 0, 0.0

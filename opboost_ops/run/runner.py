@@ -33,9 +33,8 @@ import logging
 import sqlite3
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
@@ -72,11 +71,11 @@ from opboost_ops.run.inbox import (
     note_rejected,
 )
 from opboost_ops.run.mailboxes import close_mailbox, forget_session, open_mailbox
-from opboost_ops.run.phases import SHARDED, stages_of
+from opboost_ops.run.phases import stages_of
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages import redaction, xcom_limits
 from opboost_ops.stages.catalogue import STAGES
-from opboost_ops.stages.stage import SHARDS, Context
+from opboost_ops.stages.stage import Context
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -85,7 +84,6 @@ def run_stage(
     party: str,
     stage: str,
     run: Run,
-    shard: int | None = None,
     notice: Callable[[str], None] = lambda _: None,
     fact: facts.Tell | None = None,
 ) -> dict[str, Any]:
@@ -95,8 +93,6 @@ def run_stage(
         party: Whose.
         stage: Its name.
         run: Of which run.
-        shard: For which file of the party's table alone, where it declares shards; when absent,
-            for one after the other.
         notice: Called with what the party's own people should look at; see `Outcome.notices`.
         fact: Called with each of the `facts` of this stage; none are looked up when absent.
 
@@ -109,13 +105,10 @@ def run_stage(
         ConnectionError: The network or a server failed: trying again may help.
     """
     site, policy = site_of(party)
-    if shard is not None and type(shard) is not int:
-        # Airflow hands it over from XCom, and names of files in the party's home follow from it.
-        raise ConfigError(f"The table of {party} has no such shard in this run.")
     failure: OpBoostError | ConnectionError
     try:
         publisher = Publisher(party, site, policy, open_store(site.store))
-        return _run_stage(publisher, stage, run, shard, notice, fact)
+        return _run_stage(publisher, stage, run, notice, fact)
     except Rejected as error:
         failure = error
         note_rejected(site, run, stage, error)
@@ -129,7 +122,7 @@ def run_stage(
     except Exception as error:
         # The text of a foreign error may print cells; it is kept where only the party reads.
         home = home_of(site, run.federation, run.run)
-        file = f"errors/{stage}.txt" if shard is None else f"errors/{stage}-{shard}.txt"
+        file = f"errors/{stage}.txt"
         # On a full disk there is no room for the reason, either.
         with contextlib.suppress(OSError):
             home.write(file, traceback.format_exc().encode())
@@ -159,22 +152,10 @@ def _full(error: BaseException | None) -> bool:
     return False
 
 
-def together(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The summary of a stage that was run for several files of a table.
-
-    Each says the same: what a single file has of the table is told nobody.
-
-    Args:
-        summaries: One a file, at least one.
-    """
-    return dict(summaries[0])
-
-
 def _run_stage(
     party: Publisher,
     stage: str,
     run: Run,
-    shard: int | None,
     notice: Callable[[str], None],
     fact: facts.Tell | None,
 ) -> dict[str, Any]:
@@ -188,15 +169,6 @@ def _run_stage(
     if stage not in stages:
         raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
     home = home_of(party.site, run.federation, run.run)
-    if stage in SHARDED and federation.parties[party.name].shards:
-        count = len(home.json(SHARDS)["sha256"])
-        if shard is None:
-            one = partial(_run_stage, party, stage, run, notice=notice, fact=fact)
-            return together([one(shard=i) for i in range(count)])
-        if not 0 <= shard < count:
-            raise ConfigError(f"The table of {party.name} has no shard {shard} in this run.")
-    elif shard is not None:
-        raise ConfigError(f"{stage} of {party.name} is not run for single files of its table.")
     approval.require(party, federation, run.run, plan, stages, home)
     day = acceptance.day(clock.today())
     signer = signer_of(party.site, federation, party.name, day, home)
@@ -231,11 +203,10 @@ def _run_stage(
         epoch=acceptance.plan.epoch,
         stages=stages,
         acceptance=acceptance,
-        shard=shard,
         open_mailbox=mailboxes,
         recorded=book.columns,
         take_draw=drawing(party, federation, run.run),
-        tell=(kept := progress.Kept(home, stage, shard)).tell,
+        tell=(kept := progress.Kept(home, stage)).tell,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), timings.processor()
@@ -268,9 +239,7 @@ def _run_stage(
     note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
-    if shard is None:
-        # What shards accept, side by side, `list_shards` has accepted before them.
-        keep(acceptance, context.home)
+    keep(acceptance, context.home)
     ahead = upcoming_limits.ahead(party, federation) if stage == upcoming_limits.STAGE else ()
     for name in (*outcome.notices, *ahead):
         notice(name)
@@ -284,7 +253,7 @@ def _run_stage(
         "quality_processor_seconds": outcome.quality_processor_seconds,
         **outcome.spent,
     }
-    timings.note(home, stage, spent, shard)
+    timings.note(home, stage, spent)
     if fact is not None:
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)

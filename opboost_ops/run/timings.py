@@ -14,7 +14,7 @@ from pathlib import Path
 from opboost_ops.config.loading import load_site
 from opboost_ops.stages.stage import Home
 
-#: Folder of a run's home with a file a stage, or one for each file of a sharded table.
+#: Folder of a run's home with a file a stage.
 FOLDER = "timings"
 
 
@@ -24,22 +24,20 @@ def processor() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
-def note(home: Home, stage: str, spent: Mapping[str, float], shard: int | None = None) -> None:
+def note(home: Home, stage: str, spent: Mapping[str, float]) -> None:
     """Keep what a stage took.
 
     Args:
         home: The party's, of the run.
         stage: Its name.
         spent: Seconds, by what they were spent on.
-        shard: For which file of the table.
     """
-    name = stage if shard is None else f"{stage}-{shard}"
     rounded = {what: round(seconds, 6) for what, seconds in spent.items()}
-    home.write_json(f"{FOLDER}/{name}", rounded)
+    home.write_json(f"{FOLDER}/{stage}", rounded)
 
 
 def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
-    """What each stage of a party took in a run; shards of one stage are added up.
+    """What each stage of a party took in a run.
 
     Args:
         site_file: The party's ``site.yaml``.
@@ -50,10 +48,5 @@ def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, 
         ``seconds`` and ``processor_seconds`` without data quality, which is ``quality_seconds``
         and ``quality_processor_seconds``, and what else a stage says, by stage.
     """
-    found: dict[str, dict[str, float]] = {}
     folder = load_site(site_file).home / federation / run / FOLDER
-    for path in sorted(folder.glob("*.json")):
-        stage = found.setdefault(path.stem.partition("-")[0], {})
-        for what, seconds in json.loads(path.read_bytes()).items():
-            stage[what] = round(stage.get(what, 0.0) + seconds, 6)
-    return found
+    return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}

@@ -86,7 +86,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
         found = search(context.home, own, label, declared, look, context.tell, "evaluate")
         best, tried, metric = tuned_as(declared, found), found["trials"], found["metric"]
     else:
-        metric = tuning.metric_of(declared, None)
+        metric = tuning.metric_of(declared)
         best, tried = _best(own, label, declared, metric)
     model = trainer.train(own, label, best, tell=context.tell)
     chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}

@@ -17,7 +17,6 @@ from opboost_ops.boosting.rounds import LOGGER, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import (
     honest_of,
-    may_drop_out,
     sum_privacy_of,
     wait_minutes_of,
 )
@@ -74,8 +73,6 @@ def boost(context: Context) -> Outcome:
         clipped = {CLIPPED: {"rows": gradients.outside(label, settings.objective.bounds)}}
         curve = noise_of(settings, private).curve
         told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
-        if may_drop_out(federation):
-            told["parties"] = {"declared": len(federation.parties), "remained": mailbox.parties}
     return Outcome(
         files={model_file(context): text.encode()},
         documents={

@@ -20,9 +20,7 @@ from opboost_ops.stages.digest_ids import digest_ids
 from opboost_ops.stages.encode_rows import encode_rows
 from opboost_ops.stages.evaluate import evaluate
 from opboost_ops.stages.evaluate_own import evaluate_own
-from opboost_ops.stages.list_shards import list_shards
 from opboost_ops.stages.materialise import materialise
-from opboost_ops.stages.merge_shards import merge_shards
 from opboost_ops.stages.open_rows import open_rows
 from opboost_ops.stages.preprocess import preprocess
 from opboost_ops.stages.psi_answer import psi_answer
@@ -43,10 +41,8 @@ _STAGES: tuple[Stage, ...] = (
     digest_ids,
     psi_query,
     psi_answer,
-    list_shards,
     preprocess,
     desensitize,
-    merge_shards,
     rank,
     check_release,
     seal,

@@ -33,7 +33,7 @@ def places_of(scratch: Scratch, positions: np.ndarray, height: int) -> np.ndarra
 
 
 class CommonRows:
-    """Some rows of a party's table, or of a shard's file; never is more than a block in memory.
+    """Some rows of a party's table; never is more than a block in memory.
 
     Args:
         context: The party's.
@@ -56,7 +56,7 @@ class CommonRows:
             ContractError: The table was rewritten, or cannot be read as declared.
         """
         begin = 0
-        for block in blocks(self._context, names, shard=self._context.shard):
+        for block in blocks(self._context, names):
             place = self._places[begin : begin + block.height]
             if len(place) != block.height:
                 raise changed(self._context)

@@ -6,44 +6,33 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
-from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.stages.held import HELD, held_values, person_keys, sources
-from opboost_ops.stages.rank import PRESENT, present_values
-from opboost_ops.stages.stage import SHARDS, Context, Outcome
+from opboost_ops.stages.held import HELD, held_values, person_keys
+from opboost_ops.stages.stage import Context, Outcome
 
 
 def desensitize(context: Context) -> Outcome:
     """Randomise every protected cell by its own mechanism, with noise keyed by the person.
 
-    The run's draw is taken first: its cells are charged, and from then on count as released. Of a
-    sharded table one file is randomised as it is, at home; all files together are one draw, which
-    `merge_shards` takes.
+    The run's draw is taken first: its cells are charged, and from then on count as released.
 
     Raises:
         BudgetError: A budget would be exceeded, or a cell state is lost; nothing was charged.
         PolicyError: The party's policy does not allow a feature or a mechanism.
     """
     require_consent(context.policy, context.federation, context.party)
-    table = context.home.table(context.part("preprocessed"))
+    table = context.home.table("preprocessed")
     keys = person_keys(context)
-    if context.shard is not None:
-        begin, end = context.home.json(SHARDS)["offsets"][context.shard : context.shard + 2]
-        keys = keys[begin:end]
-        values = {c.source: narrow_integers(table, c.source) for c in sources(context)}
-        released = randomised(context, values, keys)
-        documents = _present(context, released)
-    else:
-        held = held_values(context, table, keys)
-        released = randomised(context, held.values, keys)
-        documents = {HELD: held.document()}
+    held = held_values(context, table, keys)
+    released = randomised(context, held.values, keys)
     return Outcome(
-        tables={context.part("randomised"): as_table(released, context.home.scratch)},
-        documents=documents,
-        summary={"rows": table.num_rows} if context.shard is None else {},
+        tables={"randomised": as_table(released, context.home.scratch)},
+        documents={HELD: held.document()},
+        summary={"rows": table.num_rows},
     )
 
 
@@ -79,14 +68,6 @@ def as_table(columns: dict[str, np.ndarray], scratch: Scratch | None = None) -> 
         scratch: Where they are, if they are more than it holds.
     """
     return pa.table({name: smallest_integers(v, scratch) for name, v in columns.items()})
-
-
-def _present(context: Context, released: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Of a shard: which values its rows have; all shards' together make the ranks."""
-    if "rank" not in context.stages:
-        return {}
-    found = {name: present_values(values).tolist() for name, values in released.items()}
-    return {context.part(PRESENT): found}
 
 
 def _of_column(column: Column, values: np.ndarray, keys: np.ndarray, secret: bytes) -> np.ndarray:

@@ -15,7 +15,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import LABEL, encode_label
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
-from opboost_ops.stages.stage import SHARDS, Context, Outcome
+from opboost_ops.stages.stage import Context, Outcome
 
 #: Its tables: rows to train on, as integers of their domains, and held-out ones as they are.
 _ROWS, _HELD_OUT = "rows", "holdout_frame"
@@ -27,23 +27,19 @@ _FRAME = "frame"
 def encode_rows(context: Context) -> Outcome:
     """Encode this party's own rows for horizontal learning, block by block; nothing leaves.
 
-    For one shard: those of its file.
-
     Raises:
         ContractError: The table was rewritten, a value is missing where none may be, or no row is
             left to train on or to hold out.
     """
     known = context.home.json("table")["sha256"]
-    if context.shard is not None:
-        known = context.home.json(SHARDS)["sha256"][context.shard]
-    if raw_table.fingerprint(context, context.shard) != known:
+    if raw_table.fingerprint(context) != known:
         raise changed(context)
     label = context.federation.label
     assert label is not None
     columns = shared_columns(context.federation)
     classes: list[str | int] = []
     rows, holdout = [], []
-    for block in blocks(context, shard=context.shard):
+    for block in blocks(context):
         held_out = _held_out(context, block)
         truth, classes = encode_label(block.get_column(label.column), label, None)
         mine = block.filter(pl.Series(~held_out))
@@ -64,22 +60,6 @@ def encode_rows(context: Context) -> Outcome:
     return _encoded(context, rows, holdout, facts)
 
 
-def joined_rows(context: Context) -> Outcome:
-    """What `encode_rows` made of each file, one after the other: as one file would give it.
-
-    Args:
-        context: The party's.
-
-    Raises:
-        ContractError: No row is left to train on or to hold out.
-    """
-    names = [str(shard) for shard in range(len(context.home.json(SHARDS)["sha256"]))]
-    rows, holdout = (
-        [context.home.table(f"{table}-{name}") for name in names] for table in (_ROWS, _HELD_OUT)
-    )
-    return _encoded(context, rows, holdout, context.home.json(f"{_FRAME}-{names[0]}"))
-
-
 def _encoded(
     context: Context, rows: list[pa.Table], holdout: list[pa.Table], facts: dict[str, Any]
 ) -> Outcome:
@@ -95,17 +75,16 @@ def _encoded(
     )
     held_out = pa.concat_tables(holdout).combine_chunks()
     # Of one file neither is a fault; and how many rows it has is nobody's but the party's.
-    whole = context.shard is None
-    if whole and not (training.num_rows and held_out.num_rows):
+    if not (training.num_rows and held_out.num_rows):
         raise ContractError(
             f"{context.party} has no row to train on, or none to hold out.",
             "Take part with more rows, or declare another holdout.",
         )
     # With a guarantee, how many rows there are is told with noise, by the sums.
-    told = whole and context.federation.training.private is None
+    told = context.federation.training.private is None
     return Outcome(
-        tables={context.part(_ROWS): training, context.part(_HELD_OUT): held_out},
-        documents={context.part(_FRAME): facts},
+        tables={_ROWS: training, _HELD_OUT: held_out},
+        documents={_FRAME: facts},
         summary={
             "features": len(facts["names"]),
             **({"rows": training.num_rows} if told else {}),

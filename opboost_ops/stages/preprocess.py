@@ -18,44 +18,36 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.held import sources
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
-from opboost_ops.stages.stage import SHARDS, Context, Outcome
+from opboost_ops.stages.stage import Context, Outcome
 
 
 def preprocess(context: Context) -> Outcome:
-    """Map the whole table, or one shard's file of it, onto the domain, in its order.
+    """Map the whole table onto the domain, in its order.
 
     Raises:
         ContractError: The table was rewritten, or a value is missing where no rule for missing
             values is declared.
     """
-    home, shard = context.home, context.shard
-    if shard is None:
-        known, rows = home.json("table")["sha256"], home.json("table")["rows"]
-    else:
-        shards = home.json(SHARDS)
-        known = shards["sha256"][shard]
-        begin, end = shards["offsets"][shard : shard + 2]
-        rows = end - begin
-    if raw_table.fingerprint(context, shard) != known:
+    known = context.home.json("table")
+    if raw_table.fingerprint(context) != known["sha256"]:
         raise changed(context)
-    table, clipped = _encoded(context, rows)
-    summary = {"features": table.num_columns}
+    table, clipped = _encoded(context, known["rows"])
     return Outcome(
-        tables={context.part("preprocessed"): table},
-        documents={context.part("preprocessed"): {"clipped": clipped}},
+        tables={"preprocessed": table},
+        documents={"preprocessed": {"clipped": clipped}},
         # How the rows lie in the files is nobody's but the party's.
-        summary=summary if shard is not None else {"rows": table.num_rows, **summary},
+        summary={"rows": table.num_rows, "features": table.num_columns},
     )
 
 
 def _encoded(context: Context, rows: int) -> tuple[pa.Table, dict[str, int]]:
-    """The rows of the table, or of the shard's file; no more than a block is in memory raw."""
+    """The rows of the table; no more than a block is in memory raw."""
     clipped: Counter[str] = Counter()
     scratch = context.home.scratch
     kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
     whole, end = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}, 0
     features = list(context.federation.parties[context.party].features)
-    for block in blocks(context, features, shard=context.shard):
+    for block in blocks(context, features):
         begin, end = end, end + block.height
         if end > rows:
             raise changed(context)

@@ -1,7 +1,6 @@
 """Arrow: randomised values -> ranks; the table rank -> value stays home."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +9,6 @@ from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.stages.stage import Context, Outcome
-
-#: Where a sharded table's present values are kept, by column; each file's with its number.
-PRESENT = "present"
 
 
 def rank(context: Context) -> Outcome:
@@ -23,11 +19,7 @@ def rank(context: Context) -> Outcome:
     """
     table = context.home.table("randomised")
     private = context.federation.training.trainer == "dpboost"
-    known: Mapping[str, Sequence[int]] = {}
-    if context.federation.parties[context.party].shards:
-        # Each file's own were looked up by the worker that had it.
-        known = context.home.json(PRESENT)
-    ranks, values = ranks_of(context.columns(), table, private, known, context.home.scratch)
+    ranks, values = ranks_of(context.columns(), table, private, context.home.scratch)
     return Outcome(
         tables={"ranks": ranks},
         documents={"rank_values": values},
@@ -39,7 +31,6 @@ def ranks_of(
     columns: Sequence[Column],
     table: pa.Table,
     private: bool,
-    known: Mapping[str, Sequence[int]] = MappingProxyType({}),
     scratch: Scratch | None = None,
 ) -> tuple[pa.Table, dict[str, list[int]]]:
     """Ranks of a table, and which value each rank stands for.
@@ -48,7 +39,6 @@ def ranks_of(
         columns: Whose they are.
         table: Randomised values of all rows, by column.
         private: Whether they are the domain's own codes.
-        known: The values that are present, rising, by column; looked for when absent.
         scratch: Where ranks are that are more than it holds; they are in memory when absent.
     """
     ranks: dict[str, pa.Array] = {}
@@ -56,12 +46,7 @@ def ranks_of(
     for column in columns:
         name = column.name
         released = narrow_integers(table, name)
-        if private:
-            present = column.domain.values()
-        elif name in known:
-            present = np.asarray(known[name], dtype=np.int64)
-        else:
-            present = present_values(released)
+        present = column.domain.values() if private else present_values(released)
         ranks[name] = smallest_integers(dense_ranks(released, present, scratch), scratch)
         values[name] = present.tolist()
     return pa.table(ranks), values

@@ -22,7 +22,6 @@ def blocks(
     context: Context,
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
-    shard: int | None = None,
 ) -> Iterator[pl.DataFrame]:
     """The rows that `raw_table.read` gives, in the same order, block by block.
 
@@ -30,8 +29,7 @@ def blocks(
         context: The party's.
         columns: Which columns; all declared ones when absent.
         why: Who asks for them, for the error.
-        shard: Number of the one file to read, which may be without rows; all files, one after
-            the other, when absent.
+
 
     Yields:
         At least one block, which may be without rows.
@@ -43,7 +41,7 @@ def blocks(
     forgotten = forgotten_of(context.site)
     identity = context.federation.id.column
     needed = wanted if identity in wanted or not len(forgotten) else [identity, *wanted]
-    paths = raw_table.files(context, shard)
+    paths = raw_table.files(context)
     schema = raw_table.schema(context, paths, needed, why)
     raw_table.require_declared(context, pl.DataFrame(schema=schema))
     height = 0
@@ -54,10 +52,8 @@ def blocks(
         block = raw_table.as_declared(context, block)
         yield block
         del block  # Before the next one is read.
-    if height == 0 and shard is None:
-        raise raw_table.empty(context)
     if height == 0:
-        yield raw_table.as_declared(context, pl.DataFrame(schema=schema).select(wanted))
+        raise raw_table.empty(context)
 
 
 def _batches(

@@ -20,12 +20,11 @@ from opboost_ops.stages.stage import Context
 from opboost_ops.stages.table_files import digest_of, files_of
 
 
-def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
+def files(context: Context) -> tuple[Path, ...]:
     """The files that make up the table, in the order of their names.
 
     Args:
         context: The party's.
-        shard: Number of the one that is wanted; all of them when absent.
 
     Raises:
         ContractError: There is none.
@@ -33,24 +32,21 @@ def files(context: Context, shard: int | None = None) -> tuple[Path, ...]:
     found: tuple[Path, ...] = ()
     with suppress(OSError):
         found = files_of(context.table_path)
-    if shard is not None:
-        found = found[shard : shard + 1]
     if not found:
         raise unreadable(context)
     return found
 
 
-def fingerprint(context: Context, shard: int | None = None) -> str:
+def fingerprint(context: Context) -> str:
     """Sha256 of the table's files, in their order, and of who is forgotten; it stays at home.
 
     Args:
         context: The party's.
-        shard: Number of the file that is meant; all of them when absent.
 
     Raises:
         ContractError: A file cannot be read.
     """
-    paths = files(context, shard)
+    paths = files(context)
     try:
         digest = digest_of(paths)
         gone = sorted(forgotten_of(context.site).entries)
@@ -66,7 +62,6 @@ def read(
     context: Context,
     columns: list[str] | None = None,
     why: str = "the federation file declares",
-    shard: int | None = None,
 ) -> pl.DataFrame:
     """The party's table.
 
@@ -74,8 +69,7 @@ def read(
         context: The party's.
         columns: Which columns; all declared ones when absent.
         why: Who asks for them, for the error.
-        shard: Number of the one file to read, which may be without rows; all files, one after
-            the other, when absent.
+
 
     Returns:
         The columns, with the types that their declaration asks for, without the rows of persons
@@ -89,9 +83,9 @@ def read(
     forgotten = forgotten_of(context.site)
     identity = context.federation.id
     if len(forgotten) and identity.column not in wanted:
-        return read(context, [identity.column, *wanted], why, shard).drop(identity.column)
-    frame = _parquet(context, files(context, shard), wanted, why)
-    if frame.height == 0 and shard is None:
+        return read(context, [identity.column, *wanted], why).drop(identity.column)
+    frame = _parquet(context, files(context), wanted, why)
+    if frame.height == 0:
         raise empty(context)
     require_declared(context, frame)
     return as_declared(context, without_forgotten(context, forgotten, frame))

@@ -58,8 +58,6 @@ class Context:
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
-        shard: Number of the file of the party's table that the stage is for; the whole table when
-            absent.
         recorded: What the party's first agreement says of its columns; noise goes by it.
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
@@ -84,7 +82,6 @@ class Context:
     epoch: str | None = None
     stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
-    shard: int | None = None
     recorded: Recorded | None = None
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
@@ -141,14 +138,6 @@ class Context:
             party: Which one; this party when absent.
         """
         return columns_of(self.federation, party or self.party, self.recorded)
-
-    def part(self, name: str) -> str:
-        """The name by which this shard's part of something is kept at home.
-
-        Args:
-            name: That of the whole.
-        """
-        return name if self.shard is None else f"{name}-{self.shard}"
 
     @property
     def lasting(self) -> Home:
@@ -256,9 +245,6 @@ class Outcome:
     quality_processor_seconds: float = 0.0
     failure: ContractError | None = None
 
-
-#: Name of the document that says where the rows of each file of a sharded table begin.
-SHARDS = "shards"
 
 #: In a summary: why there was nothing to do; tasks that come after it are skipped.
 SKIP = "skip"

@@ -167,8 +167,6 @@ def parameters_of(
     if isinstance(training, DPBoostTraining):
         private = Private(
             epsilon=training.private.epsilon,
-            trees_per_ensemble=training.private.trees_per_ensemble,
-            regularisation=training.private.regularisation,
             label_bounds=label_bounds if task == "regression" else None,
             random=training.private.splits == "random",
             delta=training.private.delta,

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.rounds import LOGGER
-from opboost_ops.boosting.tuning import FOLDS, Search, metric_of, tune
+from opboost_ops.boosting.tuning import FOLDS, metric_of, tune
 from opboost_ops.config.training import Tuning
 from opboost_ops.stages.drawn import Drawn
 from opboost_ops.stages.stage import Home
@@ -42,7 +41,7 @@ def search(
         frame: Training rows, as the booster takes them.
         label: Numbers or class indices, shape (n,).
         parameters: As declared.
-        declared: How long to look, and by what.
+        declared: How long to look.
         heard: Told after each trial.
         stage: Which stage looks, for the log.
 
@@ -50,15 +49,8 @@ def search(
         A document for the home: what `with_tuned` reads, and facts for the card.
     """
     kept = Drawn(home, _TRIALS)
-    of = _name(frame, label, parameters, declared)
-    lines = [line for line in map(json.loads, kept.lines()) if line["of"] == of]
-    scores = [line["score"] for line in lines if "score" in line]
-    ended = any("ended" in line for line in lines)
-    begin = time.monotonic()
-
-    def ends() -> bool:
-        spent = time.monotonic() - begin
-        return ended or (declared.minutes is not None and spent > 60 * declared.minutes)
+    of = _name(frame, label, parameters)
+    scores = [line["score"] for line in map(json.loads, kept.lines()) if line["of"] == of]
 
     def tell(number: int, score: float) -> None:
         kept.append(json.dumps({"of": of, "score": score}).encode())
@@ -66,17 +58,7 @@ def search(
         _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": stage})
         heard("trials", number + 1, declared.trials)
 
-    metric = metric_of(parameters, declared.metric)
-    found = tune(
-        frame,
-        label,
-        parameters,
-        Search(declared.trials, metric, ends),
-        scores,
-        tell,
-    )
-    if len(found.scores) < declared.trials and not ended:
-        kept.append(json.dumps({"of": of, "ended": True}).encode())
+    found = tune(frame, label, parameters, declared.trials, scores, tell)
     best = found.parameters
     return {
         "trees": best.trees,
@@ -85,7 +67,7 @@ def search(
         "own": dict(best.own),
         "trials": len(found.scores),
         "folds": FOLDS,
-        "metric": metric,
+        "metric": metric_of(parameters),
         "declared_won": found.winner == 0,
     }
 
@@ -113,11 +95,11 @@ def tuned_as(parameters: Parameters, found: Mapping[str, Any]) -> Parameters:
     return replace(parameters, **{name: found[name] for name in names})
 
 
-def _name(frame: Frame, label: np.ndarray, parameters: Parameters, declared: Tuning) -> str:
+def _name(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
     """Of a search: another one's trials are none of its own."""
     digest = hashlib.sha256(repr((frame.names, parameters)).encode())
     # How many trials there are to be changes none of them.
-    digest.update(repr((FOLDS, declared.metric)).encode())
+    digest.update(repr(FOLDS).encode())
     for part in (frame.matrix, label, frame.weight):
         digest.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
     return digest.hexdigest()

@@ -193,18 +193,6 @@ ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
         "key": (*NO_TEXTS, *NO_BYTES),
         "format": (*map(to, NO_FORMATS), to(HUGE)),
     },
-    "round_shares": {
-        "keys": (*NO_TEXTS, *NO_BYTES),
-        "marks": (*NO_TEXTS, *NO_BYTES),
-        "sealed": (
-            to({}),
-            to([]),
-            to(None),
-            lambda sealed: dict.fromkeys(sealed, next(iter(sealed.values()))),
-            lambda sealed: dict.fromkeys(sealed, SCRIPT),
-            lambda sealed: {**sealed, "bank_b": ""},
-        ),
-    },
     "masked": {
         "vector": (
             lambda raw: raw[:-1],
@@ -214,23 +202,6 @@ ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
             lambda raw: b"\xff" * len(raw),
         )
     },
-    "attendance": {
-        "present": (
-            to([]),
-            to(None),
-            to("bank_a"),
-            to({"bank_a": 1}),
-            to([ACTIVE, "bank_b"]),
-            to(["bank_b", "bank_c", "bank_d"]),
-            to([ACTIVE, "bank_b", SCRIPT]),
-            to([ACTIVE, "bank_b", "bank_b", "bank_c"]),
-            lambda present: present[::-1],
-            # Not hostile by its form: one who has come is called gone.
-            lambda present: [party for party in present if party != "bank_b"],
-        )
-    },
-    "attested": {"attendance": (to(DIGEST), to(""), to(None), to([]), to(HUGE))},
-    "opened": {"sealed": (*NO_TEXTS, *NO_BYTES)},
     "decision": {
         "sealed": (*NO_TEXTS, *NO_BYTES),
         "keys": (
@@ -240,16 +211,6 @@ ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
             lambda keys: dict.fromkeys(keys, keys["bank_b"]),
             lambda keys: dict.fromkeys(keys, SCRIPT),
         ),
-        "present": (
-            to([]),
-            to(None),
-            to([ACTIVE]),
-            to([ACTIVE, "bank_b", SCRIPT]),
-            lambda present: present[::-1],
-            lambda present: present[:-1],
-        ),
         "closed": (to(SCRIPT), to(None), to(HUGE), to({"a": [1]})),
-        # It is read beside `closed`.
-        "missing": (to([SCRIPT]), to("bank_b"), to({"bank_b": 1}), to(HUGE), to(["bank_b"] * 99)),
     },
 }

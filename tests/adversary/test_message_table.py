@@ -86,7 +86,7 @@ def test_what_a_real_run_sends_has_no_other_fields(trained_once: Workspace) -> N
 
 def test_what_a_session_of_horizontal_learning_sends_has_no_other_fields(tmp_path: Path) -> None:
     told, sent, banks = table(), set(), banks_of(tmp_path)
-    session(banks, patience=20)
+    session(banks, timeout=20)
     for place in banks.store.list(f"banks/{RUN}"):
         kind = place.split("/")[2]
         content = set(banks.store.get(place) or ()) - {MANIFEST, SIGNATURE}

@@ -1,12 +1,9 @@
 """The DAG of horizontal learning: one task a party that runs beside the others, and its slots."""
 
 from collections import Counter
-from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import yaml
 from airflow.sdk import DAG, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -44,24 +41,6 @@ def test_all_parties_train_side_by_side_and_nobody_waits_in_between(dags: dict[s
     assert set(dag.params) == {PARAMETER}
     assert "17 parties" in dag.doc_md and "same time" in dag.doc_md
     assert set(dags) == {"lenders_train", "lenders_score", "lenders_admin"}
-
-
-def test_shards_are_mapped_and_who_drops_out_holds_up_no_champion(tmp_path: Path) -> None:
-    private = {"epsilon": 4.0, "delta": 1e-4, "remain": 3}
-    file = write_lenders(tmp_path / "all", parties=4, rows=80, training={"private": private})
-    data = yaml.safe_load(file.read_text())
-    data["parties"]["lender_02"]["shards"] = True
-    file.write_text(yaml.safe_dump(data, sort_keys=False))
-    dag = build_dags(tmp_path / "all")["lenders_train"]
-    announce = dag.get_task("lender_01_announce.announce_champion")
-    # Its table is several files, and each is encoded by an instance of its own.
-    chain = ["list_shards", "encode_rows", "merge_shards", "boost"]
-    for before, after in pairwise(chain):
-        task = dag.get_task(f"lender_02_learn.{before}")
-        assert task.downstream_task_ids == {f"lender_02_learn.{after}"}
-    assert dag.get_task("lender_02_learn.encode_rows").is_mapped
-    assert not dag.get_task("lender_03_learn.encode_rows").is_mapped
-    assert announce.trigger_rule == TriggerRule.ALL_DONE
 
 
 def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def routed(federations: Path) -> Path:
     data = yaml.safe_load(path.read_text())
     data["scoring"] = {"mode": "routed"}
     data["schedule"] = {"cron": "0 3 * * *", "on_tables": "*/5 * * * *"}
-    data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool", "shards": True}
+    data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool"}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return federations
 

@@ -70,6 +70,9 @@ def upgraded(site: Site) -> None:
         site.edit_yaml(f"{party}/policy.yaml", lambda d: d.update(alignment=sealed))
         # With keyed digests each party had the label holder's key.
         (site.folder / party / "keys" / "alignment.key").unlink()
+    site.edit_yaml(
+        "loans_private.yaml", lambda d: d["training"]["private"].pop("trees_per_ensemble")
+    )
     for party in PARTIES:
         for file in ("federation.yaml", "loans_private.yaml"):
             said = site.shown("agree", party, file)

@@ -154,7 +154,6 @@ def plant(root: Path) -> Canaries:
         policy = yaml.safe_load((root / party / "policy.yaml").read_text())
         dump(root / party / "policy.yaml", {**policy, "require_encryption": False})
     # One table is two files, each with a task of its own.
-    data["parties"]["bank"]["shards"] = True
     for name in ("train", "score"):
         file = root / "bank" / "tables" / f"{name}.parquet"
         whole = pl.read_parquet(file)

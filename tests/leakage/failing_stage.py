@@ -53,7 +53,7 @@ def planned(
             own: dict[str, tuple[str, str, str, str]] = {}
             for party in parties:
                 dag, text = f"{federation.name}_{purpose}", one_of_each[party]
-                for chain in phase.chains_at(federation.parties[party]):
+                for chain in phase.chains:
                     task = f"{party}_{phase.name}.{chain.name}"
                     for name in chain.stages:
                         own.setdefault(name, (dag, task, party, text))

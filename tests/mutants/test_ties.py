@@ -13,7 +13,7 @@ def test_equal_values_share_a_rank(tmp_path: Path) -> None:
     """Ranks that break ties would tell rows apart that the mechanism released alike."""
     home = Home(tmp_path)
     home.write_table("randomised", pa.table({"x": [7, 3, 7, 9, 3, 1]}))
-    parties = {"bank": SimpleNamespace(shards=False)}
+    parties = {"bank": SimpleNamespace()}
     federation = SimpleNamespace(training=SimpleNamespace(trainer="lightgbm"), parties=parties)
     context = SimpleNamespace(
         home=home,

@@ -86,14 +86,12 @@ class Watch:
         parties.clear()
         return not any(failed)
 
-    def step(self, party: str, stage: str, shard: int | None = None) -> bool:
+    def step(self, party: str, stage: str) -> bool:
         """One stage of one party; False if it ended in an error."""
         federation = self.workspace.declared
         run = Run(federation.name, self.workspace.run, federation.label_holder)
-        name = f"{party}.{stage}" if shard is None else f"{party}.{stage}[{shard}]"
-        return self._try(
-            name, lambda notice, fact: run_stage(party, stage, run, shard, notice, fact)
-        )
+        name = f"{party}.{stage}"
+        return self._try(name, lambda notice, fact: run_stage(party, stage, run, notice, fact))
 
     def _try(self, name: str, work: Work) -> bool:
         for again in range(self.tries):

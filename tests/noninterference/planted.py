@@ -19,7 +19,7 @@ from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.books import forgotten_of, open_books
 from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
-from opboost_ops.stages.stage import SHARDS, Context, Outcome, Stage
+from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY
 
@@ -297,14 +297,6 @@ PLANTED: dict[str, Planted] = {
     ),
     "a cell in an error": Planted(
         _at("rank", _error(lambda c: raw_table.read(c)[0])), "rows permuted"
-    ),
-    "rows of one file": Planted(
-        _at(
-            "preprocess",
-            _summary(lambda c: c.home.json(SHARDS)["offsets"][(c.shard or 0) + 1]),
-            party="b1",
-        ),
-        "rows permuted", "rank", "training, a table of several tasks",
     ),
     "a table's bytes, told with the scores": Planted(
         _at(

@@ -108,16 +108,6 @@ def _not_agreed(workspace: Workspace) -> None:
         agree(load_site(workspace.folder / party / "site.yaml"), workspace.declared)
 
 
-def _sharded(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda data: data["parties"]["b1"].update(shards=True))
-    for path in tables(workspace, "b1"):
-        whole = read(path)
-        path.unlink()
-        path.mkdir()
-        for number, part in enumerate((whole[:3], whole[3:170], whole[170:])):
-            part.write_parquet(path / f"part-{number}.parquet")
-
-
 def _keep_all_rows(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", lambda data: data.update(alignment={"overlap": "left"}))
     for party in ("b0", "b1"):
@@ -130,7 +120,7 @@ def _private_model(workspace: Workspace) -> None:
     def change(data: Any) -> None:
         data["training"] = {
             "trainer": "dpboost", "holdout": 0.2, "seed": 0, "trees": 4, "depth": 2,
-            "private": {"epsilon": 3.0, "trees_per_ensemble": 2},
+            "private": {"epsilon": 3.0},
         }  # fmt: skip
         data["parties"]["a"]["features"]["x"]["bounds"] = [0, 88]
         own = data["parties"]["a"]["features"]["kind"]
@@ -142,7 +132,6 @@ def _private_model(workspace: Workspace) -> None:
 KINDS: Mapping[str, Kind] = {
     "training": Kind(),
     "training, every stage tried again": Kind(tries=2),
-    "training, a table of several tasks": Kind(_sharded),
     "training, a private model": Kind(_private_model),
     "training, all rows": Kind(_keep_all_rows, everybody=True),
     "scoring, desensitised": Kind(_scoring("desensitised"), "score", trained=True),

@@ -162,7 +162,7 @@ def test_another_partys_columns_change_nothing_given_the_same_inbox(
 def test_the_table_names_every_stage_and_every_kind_of_artifact(
     beginnings: Beginnings,
 ) -> None:
-    assert set(STAGES) >= set(CATALOGUE) - HORIZONTAL - {"list_shards", "merge_shards"}
+    assert set(STAGES) >= set(CATALOGUE) - HORIZONTAL
     kinds = {
         path.parent.name
         for workspace in (beginnings.made, beginnings.trained)

@@ -60,14 +60,11 @@ class Noisy(Record):
     total: tuple[int, ...]
 
 
-def test_the_sum_over_who_remains_has_the_noise_of_those_that_add_it(tmp_path: Path) -> None:
-    """Masks of one that dropped out come off; of three that remain one adds nothing."""
-    declared = {"epsilon": 4.0, "delta": 1e-4, "remain": 3, "colluding": 1}
-    banks = Banks(tmp_path, 4, private=declared, mean=40)
+def test_the_sum_has_the_noise_of_those_that_add_it(tmp_path: Path) -> None:
+    """Masks come off; of three parties one adds nothing."""
+    banks = Banks(tmp_path, 3, private={"epsilon": 4.0, "delta": 1e-4}, mean=40)
 
-    def work(box: Any, i: int) -> np.ndarray | None:
-        if i == 3:
-            return None
+    def work(box: Any, i: int) -> np.ndarray:
         if i == 2:
             box._me = replace(box._me, noise=lambda _, size: np.zeros(size, dtype=np.int64))
 
@@ -78,7 +75,7 @@ def test_the_sum_over_who_remains_has_the_noise_of_those_that_add_it(tmp_path: P
         sums = box.step(Round("facts"), DRAWS, lambda: exact, told, Noisy).total
         return np.array(sums) - 3
 
-    found, errors = banks.together(work, patience=2.0)
+    found, errors = banks.together(work)
     assert not errors
     spread = (2 * 2 * 40) ** 0.5
     counts = binned(found["bank_a"], spread)

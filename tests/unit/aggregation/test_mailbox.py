@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.aggregation.post import Post
 from opboost_ops.boosting.federboost import learn
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
@@ -138,34 +137,6 @@ def test_a_process_that_is_killed_in_mid_training_runs_again(tmp_path):
     columns, label, _ = some_rows()
     assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
     assert {place: banks.store.get(place) for place in before} == before
-
-
-@pytest.mark.parametrize("which", ["one party", "all parties"])
-def test_a_party_of_the_former_release_is_spoken_to_in_its_format(tmp_path, monkeypatch, which):
-    """Its key says no format: integers are whole words, and no sibling is derived."""
-    banks = Banks(tmp_path, encrypted=False)
-    parts, settings = shares(3)
-    settings = replace(settings, growth=replace(settings.growth, depth=3, least_node=2))
-    send = Post.send
-
-    def former(self, kind, name, rows=1, durable=False, **content):
-        if kind == "round_key" and (which == "all parties" or self._me.party == "bank_b"):
-            content["document"].pop("format")
-        return send(self, kind, name, rows, durable, **content)
-
-    monkeypatch.setattr(Post, "send", former)
-    _, errors = banks.together(lambda box, i: None)
-    assert not errors
-    monkeypatch.setattr(Post, "send", send)
-    # From here on it is this release that goes on with what the former one began.
-    found, errors = banks.together(lambda box, i: text(learn(*parts[i], settings, box)))
-    assert not errors
-    columns, label, _ = some_rows()
-    assert set(found.values()) == {text(learn(columns, label, settings, Alone()))}
-    for name in banks.names[1:]:
-        for place in banks.store.list(f"banks/{RUN}/masked/{name}"):
-            files = banks.store.get(place)
-            assert len(files["vector.bin"]) == 8 * json.loads(files["manifest.json"])["rows"]
 
 
 @pytest.mark.parametrize("rows", [30, 240])

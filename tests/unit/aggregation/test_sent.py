@@ -1,7 +1,5 @@
 """What a party keeps of exact vectors: one mask is never used for two, whatever came between."""
 
-import hashlib
-
 import pytest
 
 from opboost_ops.aggregation.sent import DIGESTS, SentVectors
@@ -37,12 +35,3 @@ def test_a_line_that_a_kill_cut_off_is_of_a_vector_that_was_not_sent(tmp_path, l
     refuses(SentVectors(tmp_path), SECOND, b"3")
     refuses(SentVectors(tmp_path), FIRST, b"3")
     SentVectors(tmp_path).keep(SECOND, b"2")
-
-
-def test_what_a_former_release_has_kept_holds(tmp_path):
-    """It kept each digest in a file of its own, and before that the vectors themselves."""
-    (tmp_path / f"{FIRST.name}.sha256").write_text(hashlib.sha256(b"1").hexdigest())
-    (tmp_path / f"{SECOND.name}.bin").write_bytes(b"2")
-    for name, raw in ((FIRST, b"1"), (SECOND, b"2")):
-        refuses(SentVectors(tmp_path), name, b"3")
-        SentVectors(tmp_path).keep(name, raw)

@@ -18,7 +18,7 @@ def test_bounds_are_clopper_and_pearsons():
 
 
 def test_the_box_gives_the_exact_sums_where_no_noise_is_added(monkeypatch):
-    """Masks, shares and recovery as in a session: what comes off is the sum."""
+    """Masks as in a session: what comes off is the sum."""
     monkeypatch.setattr(
         horizontal_audit.noise, "skellam", lambda size, mean: np.zeros(size, dtype=np.int64)
     )

@@ -29,7 +29,7 @@ def test_the_table_with_a_guarantee() -> None:
 
 def test_the_audit() -> None:
     found = summary("horizontal-audit")
-    assert found["runs"] >= 10_000 and found["parties"] > found["remain"]
+    assert found["runs"] >= 10_000
     assert 0 < found["lower_bound"] <= found["epsilon"]
     said = f"{found['runs']:,} sessions a side it gave {found['lower_bound']:.3f}, where"
     assert said in PAGE and f"`{found['command']}`" in PAGE

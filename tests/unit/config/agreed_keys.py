@@ -22,9 +22,7 @@ AGREED = {
         "delta": "None",
         "epsilon": "required",
         "metrics_epsilon": "None",
-        "regularisation": "0.1",
         "splits": "None",
-        "trees_per_ensemble": "50",
     },
     "DPBoostTraining": {
         "depth": "6",
@@ -123,7 +121,6 @@ AGREED = {
         "features": "{}",
         "former_keys": "()",
         "label": "None",
-        "pilot": "None",
         "revoked_keys": "()",
         "role": "required",
         "signing_key": "required",
@@ -131,7 +128,6 @@ AGREED = {
         "signing_key_from": "None",
     },
     "Piecewise": {"epsilon": "required", "name": "'piecewise'"},
-    "Pilot": {"total_loss_1": "None", "total_loss_whole": "None"},
     "PlainFill": {"fill": "required"},
     "Scoring": {"cron": "None", "evaluate": "()", "mode": "'desensitised'"},
     "SharedFeature": {
@@ -150,8 +146,6 @@ AGREED = {
         "delta": "required",
         "epsilon": "required",
         "metrics_epsilon": "None",
-        "patience_minutes": "None",
-        "remain": "None",
     },
     "Table": {
         "counts": "required",
@@ -159,7 +153,7 @@ AGREED = {
         "outputs": "required",
         "upper": "required",
     },
-    "Tuning": {"metric": "None", "minutes": "None", "trials": "30"},
+    "Tuning": {"trials": "30"},
     "UnaryEncoding": {"epsilon": "required", "name": "'unary'", "variant": "'optimised'"},
     "XGBoostTraining": {
         "class_weight": "None",

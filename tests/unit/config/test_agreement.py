@@ -95,7 +95,7 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
     scores = {"threshold", "calibration", "interval", "reasons"}
     free = {
         "Federation": {"schedule"},
-        "Party": {"queue", "pool", "shards"},
+        "Party": {"queue", "pool"},
         "Scoring": scores,
     }
     parties = {f"parties.*.{key}" for key in free["Party"]}
@@ -127,7 +127,6 @@ def test_every_key_of_the_file_is_agreed_or_on_the_list_of_free_ones() -> None:
         {
             "parties__bank__queue": "bank",
             "parties__bank__pool": "big",
-            "parties__bank__shards": True,
         },
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "seed": 9, "tolerance": 0.5}},
         {"training": {"engine": "dask"}},

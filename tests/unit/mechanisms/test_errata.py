@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.papers.order_measures import gamma
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -18,7 +19,6 @@ from opboost_ops.mechanisms import (
     Piecewise,
 )
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.order import gamma
 from tests.unit.mechanisms.test_designed import made
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -58,7 +58,6 @@ def dags(root: Path) -> dict[str, DAG]:
     for party in PARTIES:
         data["parties"][party]["queue"] = f"queue.{party}"
     data["schedule"] = {"on_tables": "0 3 * * *"}
-    data["parties"]["bank"]["shards"] = True  # Its tasks are mapped ones.
     dump(file, data)
     return build_dags(root)
 

@@ -125,19 +125,6 @@ def test_a_failure_names_its_stage_on_every_page(
         assert "bank: rank" in plain(reader.page(page))
 
 
-def test_a_table_of_several_files_is_one_line(
-    reader: Reader, untouched: Workspace, runs: None
-) -> None:
-    states = ["success", "running", "success", "running", "queued", "", "", ""]
-    files = {f"bank_release.preprocess[{n}]": state for n, state in enumerate(states)}
-    write_run(RUN, "running", {**files, "shop_release.preprocess": "running"})
-    told = plain(reader.page(asked()))
-    told = told[told.index("This run is under way") : told.index("The run in Airflow")]
-    assert told.count("bank: preprocess") == 1
-    assert "bank: preprocess: running, 39 min: 2 of 8 files of its table" in told
-    assert re.search(r"shop: preprocess: running, \d+ min(?!:)", told)
-
-
 def test_a_run_in_which_nothing_was_done_says_so(
     reader: Reader, untouched: Workspace, runs: None
 ) -> None:
@@ -155,31 +142,6 @@ def test_a_task_of_another_dag_is_not_shown(
     assert "income" not in reader.page(asked(TASK).replace(TRAIN, "other_train"))
     monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
     assert "income" not in reader.page(asked(TASK), status=403)
-
-
-def test_a_run_that_went_on_without_a_party_says_so(
-    reader: Reader, untouched: Workspace, runs: None
-) -> None:
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    gone = {"lender_04_learn.boost": "failed", "lender_04_learn.register": "upstream_failed"}
-    write_run(RUN, "success", {"lender_01_learn.boost": "success", **gone})
-    text = reader.page(asked())
-    told = plain(text[text.index('class="note warn"') :])
-    assert "This run went on without lender_04." in told
-    assert "lender_04: boost: ended without a message" in told
-    with create_session() as session:
-        run = session.scalars(select(DagRun)).one()
-        run.dag = SimpleNamespace(tags={"opboost"})
-        run_notes.on_dag_run_success(run)
-        assert "Went on without **lender_04** (boost has failed)." in str(run.note)
-        for task in run.task_instances:
-            task.state = "success"
-        session.flush()
-        run_notes.on_dag_run_success(run)
-        assert run.note == "All parties have the model: who had dropped out has read it."
 
 
 @pytest.mark.parametrize("taken", [True, False])

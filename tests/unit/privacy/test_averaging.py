@@ -104,17 +104,3 @@ def test_linking_by_hand_on_two_values(channel: Channel) -> None:
     attack = averaging.link(first, second, [channel], [channel], [np.array([0.5, 0.5])])
     # Row 0 picks row 0; row 1 picks row 0, wrongly; row 2 picks one of 1 and 2.
     assert (attack.successes, attack.trials) == (1 + 0 + 0.5, 3)
-
-
-def test_one_secret_links_equal_patterns() -> None:
-    columns = [np.array([1, 1, 2, 2]), np.array([5, 5, 5, 6])]
-    attack = averaging.link_same_secret(columns)
-    # Two rows share a pattern, two stand alone: 1/2 + 1/2 + 1 + 1.
-    assert (attack.successes, attack.success, attack.baseline) == (3, 0.75, 0.25)
-
-
-def test_one_secret_is_worse_than_two() -> None:
-    mechanism = GlobalMap(epsilon=1.0)
-    values = [np.arange(400, dtype=np.int64) // 10**c % 10 + 1 for c in range(3)]
-    columns = [released(mechanism, v, column=c) for c, v in enumerate(values)]
-    assert averaging.link_same_secret(columns).low > linked(mechanism, 3).high

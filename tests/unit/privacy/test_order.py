@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+from benchmarks.papers.order_measures import gamma, partition_gamma, weighted_kendall
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -18,12 +19,7 @@ from opboost_ops.mechanisms import (
     Mechanism,
     Piecewise,
 )
-from opboost_ops.privacy.order import (
-    expected_weighted_kendall,
-    gamma,
-    partition_gamma,
-    weighted_kendall,
-)
+from opboost_ops.privacy.order import expected_weighted_kendall
 
 TEN = Domain(1, 10)
 MECHANISMS: list[Mechanism] = [

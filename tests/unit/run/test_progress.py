@@ -84,16 +84,16 @@ def test_what_is_left_goes_by_this_try_and_by_what_is_counted(
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_it_is_gone_however_the_stage_ends(tmp_path: Path, error: type[BaseException]) -> None:
-    kept = Kept(Home(tmp_path), "rank", 3)
+    kept = Kept(Home(tmp_path), "rank")
     with pytest.raises(error), kept:
         kept.tell("rows", 1, 2)
-        assert counts(tmp_path, "rank-3") == ("rows", 1, 2)
+        assert counts(tmp_path, "rank") == ("rows", 1, 2)
         raise error
-    assert progress.read(tmp_path, "rank-3") is None
+    assert progress.read(tmp_path, "rank") is None
     # What a killed process left goes when the stage begins again.
     kept.tell("rows", 1, 2)
-    with Kept(Home(tmp_path), "rank", 3):
-        assert progress.read(tmp_path, "rank-3") is None
+    with Kept(Home(tmp_path), "rank"):
+        assert progress.read(tmp_path, "rank") is None
 
 
 def test_no_stage_fails_for_it_and_a_damaged_file_is_none(tmp_path: Path) -> None:

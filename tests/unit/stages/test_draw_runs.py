@@ -1,4 +1,4 @@
-"""Whole runs and their draws: overlapping runs, shards at their caps, forgetting, rotation."""
+"""Whole runs and their draws: overlapping runs, forgetting, rotation."""
 
 import json
 from pathlib import Path
@@ -85,36 +85,6 @@ def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None
     assert (income["worst_values"], income["frozen"], income["max_changes"]) == (1, True, 1)
     (told,) = (c for c in shown["people"]["last_draw"] if c["feature"] == "income")
     assert told["held"] > 0.5
-
-
-def test_shards_at_their_cap_are_one_draw(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What goes of a table in files, some of whose cells are held, is what goes of one file."""
-    told = []
-    for shards in (False, True):
-        small = Workspace.write(tmp_path / str(shards), small_credit(rows=120))
-        small.known_to(monkeypatch)
-        capped(small, 1)
-        if shards:
-            small.edit_yaml("federation.yaml", lambda d: d["parties"][PARTY].update(shards=True))
-        small.until("rank", PARTY)
-        rolled(small)
-        path = small.table_path(PARTY)
-        if shards:
-            table, folder = pl.read_parquet(path), path.with_suffix("")
-            folder.mkdir()
-            for i, part in enumerate((table[:40], table[40:])):
-                part.write_parquet(folder / f"part-{i}.parquet")
-            small.edit_yaml(
-                f"{PARTY}/site.yaml",
-                lambda d, to=folder: d["tables"]["credit_scoring"].update(train=str(to)),
-            )
-        again = Workspace(small.folder, "0" * 15 + "2")
-        again.until("check_release", PARTY)
-        home = Home(again.home(PARTY))
-        tables = ("held", "randomised", "ranks")
-        told.append([home.table(name).to_pydict() for name in tables])
-        assert home.table("held")["income"] != home.table("preprocessed")["income"]
-    assert told[0] == told[1]
 
 
 def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> None:

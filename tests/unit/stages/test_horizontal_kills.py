@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import time
 
 import pytest
 
@@ -21,7 +20,7 @@ from opboost_ops.run.runner import run_stage
 from tests.unit.stages.test_horizontal_private import models
 from tests.unit.stages.test_horizontal_runs import Lenders
 
-PRIVATE = {"epsilon": 60.0, "delta": 1e-4, "remain": 3, "patience_minutes": 0.06}
+PRIVATE = {"epsilon": 60.0, "delta": 1e-4}
 TRAINING = {
     "trees": 40, "depth": 2, "learning_rate": 0.2, "wait_minutes": 0.26, "private": PRIVATE,
 }  # fmt: skip
@@ -34,45 +33,27 @@ FIRST, SECOND, THIRD, LAST = (Round("trees", batch * BATCH).name for batch in ra
 KILLS = [
     ({1: ("round_key", "keys", True)}, (), "waits"),
     ({1: ("round_key", "keys", False)}, (1,), "right"),
-    ({2: ("round_shares", "shares", True)}, (), "right"),
-    ({0: ("round_shares", "shares", False)}, (0,), "right"),
-    ({1: ("masked", FACTS, False)}, (), "right"),
-    ({2: ("masked", FACTS, True)}, (), "right"),
-    ({3: ("masked", LOOKUP, True)}, (3,), "right"),
+    ({1: ("masked", FACTS, False)}, (), "waits"),
+    ({2: ("masked", FACTS, True)}, (2,), "right"),
+    ({2: ("masked", LOOKUP, False)}, (2,), "right"),
     ({0: ("decision", FACTS, True)}, (0,), "right"),
-    ({0: ("attendance", LOOKUP, False)}, (), "waits"),
-    ({0: ("attendance", FIRST, True)}, (0,), "right"),
-    ({1: ("attested", FIRST, True)}, (), "right"),
-    ({2: ("attested", SECOND, False)}, (2,), "right"),
-    ({3: ("opened", SECOND, False)}, (), "right"),
     ({0: ("decision", SECOND, False)}, (0,), "right"),
     ({0: ("decision", SECOND, True)}, (), "waits"),
-    ({1: ("masked", SECOND, True), 2: ("masked", SECOND, False)}, (), "closed"),
-    ({1: ("attested", THIRD, False), 2: ("attested", THIRD, True)}, (), "closed"),
-    ({1: ("masked", THIRD, False), 3: ("masked", THIRD, True)}, (1, 3), "right"),
-    ({3: ("masked", LAST, False)}, (), "right"),
-    ({0: ("decision", LAST, True)}, (), "right"),
+    ({1: ("masked", THIRD, False), 2: ("masked", THIRD, True)}, (1, 2), "right"),
+    ({0: ("decision", LAST, True)}, (0,), "right"),
 ]
 
 
 @pytest.fixture(scope="module")
 def lenders(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        yield Lenders(tmp_path_factory.mktemp("kills") / "all", patch, parties=4, training=TRAINING)
+        yield Lenders(tmp_path_factory.mktemp("kills") / "all", patch, parties=3, training=TRAINING)
 
 
-def _boost(name, asked, folder, killed=None, late=None):
+def _boost(name, asked, folder, killed=None):
     """In a process of its own: the stage with rounds; its error is written down."""
     os.environ[f"OPBOOST_SITE_{name.upper()}"] = str(folder / name / "site.yaml")
     put = LocalStore.put_once
-    if late is not None:
-
-        def waits(self, reference, files, **options):
-            if reference.endswith(f"/decision/{name}/{late}"):
-                time.sleep(2)
-            return put(self, reference, files, **options)
-
-        LocalStore.put_once = waits
     if killed is not None:
         kind, round_name, after = killed
 
@@ -94,8 +75,7 @@ def _boost(name, asked, folder, killed=None, late=None):
 
 
 def test_kills_are_of_every_party_and_kind():
-    assert len(KILLS) == 20
-    assert {at for deaths, *_ in KILLS for at in deaths} == {0, 1, 2, 3}
+    assert {at for deaths, *_ in KILLS for at in deaths} == {0, 1, 2}
     kinds = {kind for deaths, *_ in KILLS for kind, *_ in deaths.values()}
     assert kinds == set(ROUND_KINDS)
 
@@ -104,7 +84,7 @@ def test_kills_are_of_every_party_and_kind():
     "number",
     [
         pytest.param(number, marks=pytest.mark.deployment if number % 3 else pytest.mark.slow)
-        for number in range(20)
+        for number in range(len(KILLS))
     ],
 )
 def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
@@ -116,22 +96,19 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["opboost_ops.run.runner", "opboost_ops.run.mailboxes"])
 
-    # Who hears a decision before it has opened need not open: it is to be killed before.
-    late = next((name for kind, name, _ in deaths.values() if kind == "opened"), None)
-
     def started(at, killed=None):
-        args = (lenders.names[at], asked, lenders.folder, killed, late if at == 0 else None)
+        args = (lenders.names[at], asked, lenders.folder, killed)
         process = server.Process(target=_boost, args=args)
         process.start()
         return process
 
-    processes = [started(at, deaths.get(at)) for at in range(4)]
+    processes = [started(at, deaths.get(at)) for at in range(3)]
     for at in deaths:
         processes[at].join(60)
         assert processes[at].exitcode == -signal.SIGKILL
         if at in back:
             processes[at] = started(at)
-    left = [at for at in range(4) if at not in deaths or at in back]
+    left = [at for at in range(3) if at not in deaths or at in back]
     for at in left:
         processes[at].join(60)
         assert processes[at].exitcode is not None, f"{lenders.names[at]} hangs"
@@ -144,16 +121,13 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
             texts.add((site.home / NAME / run / "model.txt").read_text())
         else:
             told = (lenders.folder / f"{name}.{run}").read_text()
-            assert {"closed": "closed the session", "waits": "waits for"}[ends] in told
+            assert "waits for" in told
     assert len(texts) == (ends == "right")
     if ends != "waits":
         # A party that has heard the end has destroyed its key, also where no model came of it.
         for at in left:
             kept = json.loads((lenders.home(lenders.names[at], run) / "session.json").read_text())
             assert kept["key"] is None
-    if ends == "closed":
-        with pytest.raises(OpBoostError, match="closed the session"):
-            run_stage(lenders.names[left[-1]], ROUNDS, asked)
     for name in lenders.names:
         lines = [line for line in models(lenders, name) if line.run == run]
         # Charged once, in full, from before the first message on.

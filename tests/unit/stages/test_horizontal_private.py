@@ -208,13 +208,10 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
 @pytest.mark.parametrize(
     ("private", "told"),
     [
-        ({"remain": 2, "colluding": 2}, "leaves no party whose noise counts"),
         ({"colluding": 3}, "leaves no party whose noise counts"),
-        ({"remain": 4}, "training.private.remain: is 4, of 3 parties"),
-        ({"remain": 2}, "is 2, and at least 3 parties have to remain"),
-        ({"patience_minutes": 1}, "is declared, and no party may drop out"),
+        ({"remain": 2}, "training.private.remain: was removed"),
         ({"delta": None}, "training.private.delta: is empty"),
-        ({"trees_per_ensemble": 3}, "trees_per_ensemble: is not a known key"),
+        ({"splits": "random"}, "splits: is not a known key"),
         ({"colluding": 0}, "training.private.colluding"),
     ],
 )

@@ -82,11 +82,10 @@ class Lenders:
         return said, errors
 
     def _of(self, phase, name):
-        return phase.stages_at(self.federation.parties[name])
+        return phase.stages
 
     def _stages(self, phase):
-        """All that any party runs: shards put two stages around one that all have."""
-        return max((self._of(phase, n) for n in phase.parties(self.federation)), key=len)
+        return phase.stages
 
     def _one(self, name, asked, said, errors):
         try:
@@ -260,15 +259,9 @@ def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatc
         cuts = (0, 70, 71, 71, rows.height)
         for number, (begin, end) in enumerate(pairwise(cuts)):
             rows[begin:end].write_parquet(table / f"{number}.parquet")
-    # Two are folders; of one of them each file is a task's own.
-    sharded = lenders.names[1]
-    lenders.declare(lambda data: data["parties"][sharded].update(shards=True))
     monkeypatch.setattr(raw_blocks, "rows_of_block", lambda columns: 32)
-    said, errors = lenders.run(LATER)
+    _, errors = lenders.run(LATER)
     assert not errors
-    assert said[sharded, "list_shards"]["shards"] == 4
-    # How many rows a file has is nobody's but the party's.
-    assert set(said[sharded, "encode_rows"]) <= {"features", "published"}
     for name in lenders.names:
         before, after = lenders.home(name), lenders.home(name, LATER)
         for table in ("rows.arrow", "holdout_frame.arrow"):
@@ -283,7 +276,7 @@ def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatc
     columns = [np.concatenate(each) for each in zip(*(c for c, _ in parts), strict=True)]
     label = np.concatenate([label for _, label in parts])
     alone = federboost.learn(columns, label, settings_of(lenders.federation), Alone())
-    model = (lenders.home(sharded, LATER) / "model.txt").read_text()
+    model = (lenders.home(lenders.names[1], LATER) / "model.txt").read_text()
     assert model == model_text(alone, lenders.federation)
 
 

@@ -136,19 +136,6 @@ def test_a_retry_goes_on_after_the_last_trial(
     assert (again.home("a") / "partial_model.txt").read_bytes() == first
 
 
-def test_minutes_end_it_and_a_retry_does_not_begin_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short = {"trials": 50, "minutes": 1e-9}
-    workspace = made(tmp_path, monkeypatch, "regression", tuning=short)
-    workspace.until("train")
-    for _ in range(2):
-        workspace.step("a", "train")
-        found = json.loads((workspace.home("a") / "tuned.json").read_text())
-        # What was declared is always tried.
-        assert (found["trials"], found["metric"], found["declared_won"]) == (1, "r2", True)
-
-
 def test_parameters_stand_in_the_text_and_a_form_adds_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

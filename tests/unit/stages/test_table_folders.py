@@ -6,17 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.config.loading import load_policy, load_site, parse_federation
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import ContractError
 from opboost_ops.run import table_watch
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
-from opboost_ops.stages import list_shards as listing
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.list_shards import DISCLOSES
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.books import books_of
@@ -69,10 +64,6 @@ def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
         forget_person(site, ids[row])
 
 
-def sharded(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda d: d["parties"][PARTY].update(shards=True))
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Two parties; the bank's first rows are of strangers, and some of its people forgotten."""
@@ -101,16 +92,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def copied(
     made: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[bool], Workspace]:
-    """A copy of it, whose sites are then the known ones: as one file, or in shards."""
+    """A copy of it, whose sites are then the known ones: as one file, or as a folder."""
 
-    def copy(in_shards: bool) -> Workspace:
-        found = made.copy(tmp_path / ("shards" if in_shards else "one"), made.run)
+    def copy(in_files: bool) -> Workspace:
+        found = made.copy(tmp_path / ("files" if in_files else "one"), made.run)
         found.known_to(monkeypatch)
-        if in_shards:
+        if in_files:
             # The first file holds nobody whom all parties have.
             split(found, (2, 120))
             split(found.scoring(), (2, 19))
-            sharded(found)
             # More rows than are held in memory.
             found.edit_yaml(f"{PARTY}/site.yaml", lambda site: site.update(block_rows=40))
         return found
@@ -127,7 +117,7 @@ def sent(workspace: Workspace) -> set[str]:
 def opened(workspace: Workspace) -> dict[str, bytes]:
     """The rows that the label holder opened, in every run.
 
-    Sealed rows are other bytes: their nonce is of the plan, which says whether there are shards.
+    Sealed rows are other bytes: their nonce is of the plan, which bears the day.
     """
     return {
         name: content
@@ -136,22 +126,20 @@ def opened(workspace: Workspace) -> dict[str, bytes]:
     }
 
 
-def books(workspace: Workspace) -> tuple[list[dict[str, Any]], list[str]]:
-    """The bank's ledger but for the digests, and the lines of `list_shards`."""
+def books(workspace: Workspace) -> list[dict[str, Any]]:
+    """The bank's ledger but for the digests."""
     with books_of(workspace, PARTY) as kept:
         lines = [release.model_dump(mode="json") for release in kept.ledger.releases()]
-    listed = [line["discloses"] for line in lines if line["kind"] == "list_shards"]
-    rest = [line for line in lines if line["kind"] != "list_shards"]
-    return [{k: v for k, v in line.items() if k != "artifact"} for line in rest], listed
+    return [{k: v for k, v in line.items() if k != "artifact"} for line in lines]
 
 
 def test_training_and_scoring_are_the_same_to_the_byte(
     copied: Callable[[bool], Workspace],
 ) -> None:
     told, rows, models, cells = [], [], [], []
-    kept, lines, homes = [], [], []
-    for in_shards in (False, True):
-        workspace = copied(in_shards)
+    kept, homes = [], []
+    for in_files in (False, True):
+        workspace = copied(in_files)
         workspace.all()
         models.append(workspace.files("credit", "models", NAME, workspace.run)["model.txt"])
         workspace.scoring().until("score")
@@ -160,9 +148,7 @@ def test_training_and_scoring_are_the_same_to_the_byte(
         told.append(sent(workspace))
         rows.append(opened(workspace))
         cells.append(workspace.files(PARTY, "cells"))
-        ledger, listed = books(workspace)
-        kept.append(ledger)
-        lines.append(listed)
+        kept.append(books(workspace))
         homes.append(workspace.files(PARTY, "home", NAME))
     assert told[0] >= {"ranks/bank", "psi_answer/bank", "routes/bank", "values/bank"}
     assert told[0] == told[1]
@@ -171,10 +157,6 @@ def test_training_and_scoring_are_the_same_to_the_byte(
     assert models[0] == models[1]
     assert cells[0] == cells[1]
     assert kept[0] == kept[1]
-    assert lines == [[], [DISCLOSES] * 3]
-    # Nobody of the first file is in a release, and yet it was treated like the others.
-    parts = {name.split("/")[1] for name in homes[1]} - {n.split("/")[1] for n in homes[0]}
-    assert {f"randomised-{i}.arrow" for i in range(3)} <= parts
     for name in ("preprocessed.arrow", "randomised.arrow", "held.arrow"):
         assert homes[0][f"{workspace.run}/{name}"] == homes[1][f"{workspace.run}/{name}"]
 
@@ -188,16 +170,13 @@ def context_of(workspace: Workspace) -> Context:
 
 
 def test_a_folder_is_read_as_the_file_would_be(made: Workspace, tmp_path: Path) -> None:
-    """Also where no shards are declared; names do not matter, order and contents do."""
+    """Names do not matter, order and contents do."""
     workspace = made.copy(tmp_path / "federation", made.run)
     whole = raw_table.read(context_of(workspace))
     alone = raw_table.fingerprint(context_of(workspace))
     folder = split(workspace, (2, 120))
     context = context_of(workspace)
     assert raw_table.read(context).equals(whole)
-    parts = [raw_table.read(context, shard=i) for i in range(3)]
-    assert [part.height for part in parts] == [1, 118, whole.height - 119]
-    assert pl.concat(parts).equals(whole)
     before = raw_table.fingerprint(context)
     assert before != alone
     for number in range(3):
@@ -256,85 +235,3 @@ def test_files_that_are_no_table(
         workspace.step(PARTY, "check_table")
     message_is_right(caught.value, PARTY, *words)
     assert "part-" not in str(caught.value)
-
-
-@pytest.fixture(scope="module")
-def listed_once(made: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """In shards, as far as `list_shards`. Tests copy it and never change it."""
-    workspace = made.copy(tmp_path_factory.mktemp("listed") / "federation", made.run)
-    split(workspace, (2, 120))
-    sharded(workspace)
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.until("preprocess", PARTY)
-    return workspace
-
-
-@pytest.fixture
-def listed(listed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A copy of that."""
-    copy = listed_once.copy(tmp_path / "federation", listed_once.run)
-    copy.known_to(monkeypatch)
-    return copy
-
-
-def of_shard(workspace: Workspace, stage: str, shard: int) -> dict[str, Any]:
-    return run_stage(PARTY, stage, Run(NAME, workspace.run, "credit"), shard)
-
-
-@pytest.mark.parametrize("what", ["rewritten", "gone", "one more before", "forgotten"])
-def test_a_file_that_changes_after_it_was_listed(listed: Workspace, what: str) -> None:
-    folder = listed.table_path(PARTY).with_suffix("")
-    path = folder / "part-2.parquet"
-    if what == "rewritten":
-        pl.read_parquet(path).reverse().write_parquet(path)
-    elif what == "gone":
-        path.unlink()
-    elif what == "one more before":
-        pl.read_parquet(path).head(3).write_parquet(folder / "part-10.parquet")
-    else:
-        site = load_site(listed.folder / PARTY / "site.yaml")
-        forget_person(site, pl.read_parquet(path)["id"][0])
-    told = "missing" if what == "gone" else "was rewritten"
-    with pytest.raises(ContractError, match=told):
-        of_shard(listed, "preprocess", 2)
-    assert not (listed.home(PARTY) / "preprocessed-2.arrow").exists()
-    with pytest.raises(ContractError):
-        listed.step(PARTY, "preprocess")
-    with pytest.raises(ContractError):
-        listed.step(PARTY, "merge_shards")
-
-
-def test_parts_that_do_not_make_up_the_rows_are_not_merged(listed: Workspace) -> None:
-    for shard in (2, 0, 1):
-        of_shard(listed, "preprocess", shard)
-        of_shard(listed, "desensitize", shard)
-    path = listed.home(PARTY) / "preprocessed-2.arrow"
-    kept = feather.read_table(path)
-    feather.write_feather(kept.slice(1), path)
-    with pytest.raises(ContractError, match="do not make up the table"):
-        listed.step(PARTY, "merge_shards")
-    assert not (listed.home(PARTY) / "randomised.arrow").exists()
-    feather.write_feather(kept, path)
-    assert listed.step(PARTY, "merge_shards")["shards"] == 3
-
-
-def test_what_is_no_shard(listed: Workspace) -> None:
-    for shard in (3, -1):
-        with pytest.raises(ConfigError, match=f"has no shard {shard}"):
-            of_shard(listed, "preprocess", shard)
-    with pytest.raises(ConfigError, match="not run for single files"):
-        of_shard(listed, "rank", 0)
-
-
-def test_too_many_files(listed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "MOST", 2)
-    with pytest.raises(ContractError, match="more than 2 files"):
-        listed.step(PARTY, "list_shards")
-
-
-def test_a_label_holder_declares_no_shards(made: Workspace) -> None:
-    data = made.declared.model_dump(mode="json")
-    data["parties"]["credit"]["shards"] = True
-    with pytest.raises(ConfigError, match=r"parties\.credit\.shards: is only for feature holders"):
-        parse_federation(data, "federation.yaml")
