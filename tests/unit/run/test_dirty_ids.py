@@ -13,6 +13,7 @@ from opboost_ops import api
 from opboost_ops.cli import check, forget
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.books import open_books
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context
@@ -210,3 +211,24 @@ def test_dirt_changes_neither_model_nor_scores(
     later.step("shop", "check_table")
     left = pl.read_parquet(later.home("shop") / "table.parquet")
     assert left.height == table.height - 1 and person not in left.get_column("id")
+
+
+def test_another_recipe_is_charged_as_another_release_of_every_column(
+    workspace: Workspace,
+) -> None:
+    """A person with another ID has no second account that starts at zero."""
+    before = spent(workspace)
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(normalise=["casefold"]))
+    workspace.all()
+    assert before
+    assert spent(workspace) == {column: 2 * loss for column, loss in before.items()}
+
+
+def spent(workspace: Workspace) -> dict[str, Any]:
+    """The sums of loss(1), values and missing bits, by party and column."""
+    found = {}
+    for party in workspace.declared.feature_holders:
+        with open_books(site_of(party)[0]) as books:
+            accounts = books.ledger.accounts().values()
+            found |= {f"{party}.{account.feature}": account.step for account in accounts}
+    return found
