@@ -1,4 +1,4 @@
-"""Sites that only call out, in containers: a coordinator behind its proxy, and three sites."""
+"""Outbound-only sites in containers: a coordinator behind its proxy, and three sites."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A coordinator behind its proxy, and three sites that only call out, as the compose files say."""
+"""A coordinator behind its proxy, and three outbound-only sites, as the compose files say."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""A whole run at sites that only call out, and what stays at home."""
+"""A whole run at outbound-only sites, and what stays at home."""
 
 import pytest
 

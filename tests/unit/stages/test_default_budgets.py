@@ -1,4 +1,4 @@
-"""Policies as they are written last for ever under one declaration, and for no second one."""
+"""The default budget covers unlimited retraining under one declaration, and not a second one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Joint redraw in a run: nothing else leaves, the model is another one, and it is repeatable."""
+"""Joint posterior sampling in a run: nothing else leaves, another model results, repeatably."""
 
 from pathlib import Path
 

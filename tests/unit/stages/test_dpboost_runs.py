@@ -1,4 +1,4 @@
-"""Whole runs with DPBoost: two feature holders under Adj-map, and trees that may be given away."""
+"""Whole runs with DPBoost: two feature holders under Adj-map, and trees that may be shared."""
 
 import json
 from pathlib import Path

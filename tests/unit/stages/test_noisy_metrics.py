@@ -1,4 +1,4 @@
-"""A model that may be given away together with how good it is: metrics and gate with noise."""
+"""A model that may be shared together with how good it is: metrics and gate with noise."""
 
 import json
 from dataclasses import dataclass

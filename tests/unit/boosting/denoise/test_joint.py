@@ -1,4 +1,4 @@
-"""Joint redraw: better models of clear rows, from the same release."""
+"""Joint posterior sampling: better models of clear rows, from the same release."""
 
 from dataclasses import replace
 
