@@ -58,9 +58,9 @@ def train_beside_a_crash(
     project.kill(service)
     until(lambda: project.is_back(service, before), f"{service} to be started again", TASK)
     tasks = ended(client, TRAIN, run, project.told)
-    (struck,) = [entry for entry in tasks if entry["task_id"] == task]
-    assert struck["try_number"] == 2
-    assert {entry["try_number"] for entry in tasks if entry["task_id"] != task} == {1}
+    # On a busy machine the worker may be at its next task by then.
+    (struck,) = [entry for entry in tasks if entry["try_number"] > 1]
+    assert (struck["try_number"], struck["queue"]) == (2, task.partition("_")[0])
     return tasks
 
 
