@@ -93,8 +93,9 @@ docs: setup ## build the documentation into ./site
 tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	OPBOOST_SCREENSHOTS="$(CURDIR)/.opboost/tour" pytest -m slow tests/e2e/test_pages.py
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
-		exchange-1440-light quality-400-dark ledger-400-dark; do \
+		exchange-1440-light quality-390-dark ledger-390-dark; do \
 		cp $$picture.png "$(CURDIR)/docs/figures/tour-$$picture.png"; done
+	cat opboost_ops/display/{templates,static}/* | sha256sum >docs/figures/tour.sha256
 
 lock: ## renew requirements.lock, and that of what makes the image
 	$(LOCK) --all-extras pyproject.toml --output-file requirements.lock

@@ -1,6 +1,8 @@
 """Pictures show the data, whole."""
 
+import hashlib
 import re
+from pathlib import Path
 
 from opboost_ops.display.charts import Curve, bars, chart
 
@@ -30,3 +32,13 @@ def test_long_names_are_whole_or_keep_both_ends() -> None:
     svg = str(bars([(name, 1.0, 0) for name in names], title="t"))
     assert f">{names[0]}<" in svg
     assert "twelve_months<" in svg
+
+
+def test_the_documents_pictures_are_of_these_pages() -> None:
+    """`make tour` makes them again, and notes of which markup and style they are."""
+    root = Path(__file__).parents[3]
+    files = [sorted((root / "opboost_ops/display" / name).iterdir())
+             for name in ("templates", "static")]  # fmt: skip
+    markup = b"".join(file.read_bytes() for folder in files for file in folder)
+    noted = (root / "docs/figures/tour.sha256").read_text().split()[0]
+    assert hashlib.sha256(markup).hexdigest() == noted, "run `make tour`, and look at them"
