@@ -209,14 +209,11 @@ def run(options: Options) -> dict[str, Any]:
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """Markdown."""
-    # Summaries of 0.3.0 are of sessions that one party may leave.
-    gone = found["parties"] - found.get("remain", found["parties"])
-    left = f", {gone} that drops out," if gone else ""
     return "\n".join(
         [
             "## Horizontal sessions, audited",
             "",
-            f"Whole sessions as a black box on a tiny table: {found['parties']} parties{left} and "
+            f"Whole sessions as a black box on a tiny table: {found['parties']} parties, "
             f"{found['colluding']} of them pooling what they know. The attacker says of each "
             "session whether the row was in it. Bounds are at "
             "95 %, Clopper and Pearson's and [by Gaussians]"
