@@ -152,7 +152,8 @@ class TextModel:
 
     def without(self, pattern: str) -> "TextModel":
         """The model without the lines that match a regular expression from their beginning."""
-        kept = tuple(line for line in self.lines if not re.match(pattern, line))
+        match = re.compile(pattern).match
+        kept = tuple(line for line in self.lines if not match(line))
         return replace(self, lines=kept)
 
     def _trees(self) -> list[tuple[list[str], list[str], list[str]]]:
