@@ -1,7 +1,7 @@
 """The documents that ship with the package, as pages: what a page's words mean, and what to do."""
 
 import re
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
@@ -24,7 +24,7 @@ ABOUT = {
 _DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")
 
 
-@cache
+@lru_cache(maxsize=64)
 def document(name: str) -> tuple[str, str] | None:
     """A document's title and its HTML, in which links lead to documents alone.
 
