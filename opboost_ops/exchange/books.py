@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -26,6 +27,9 @@ from opboost_ops.scratch.arrays import Scratch
 
 #: In the folder of cell states: which database they belong to.
 _MARK = "database"
+
+#: What is open in this thread within `kept_open`: by the party's folders and database.
+_KEPT: ContextVar["dict[object, Books] | None"] = ContextVar("kept", default=None)
 
 
 class LostBooks(ConfigError):  # noqa: N818
@@ -137,18 +141,47 @@ def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
         LostBooks: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
+    kept = None if fresh else _KEPT.get()
+    key = (site.party, url, site.cells, site.home)
+    if kept is not None and key in kept:
+        yield kept[key]
+        return
     if not fresh and not has_tables(url):
         require_never_begun(site)
     database = Database(url)
+    stays = False
     try:
         if not fresh and database.is_empty():
             require_never_begun(site)
         books = Books.of(site, database)
         upgrade(database, books.cells, site)
         _require_one_database(site, database.identity(site.party), fresh)
+        if kept is not None:
+            kept[key], stays = books, True
         yield books
     finally:
-        database.close()
+        if not stays:
+            database.close()
+
+
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Within it a party's state, once opened, stays open for this thread.
+
+    Opening and closing take longer than most questions. Nothing within it waits for another
+    party: a database that is put back or replaced meanwhile would not be seen.
+    """
+    if _KEPT.get() is not None:
+        yield
+        return
+    kept: dict[object, Books] = {}
+    token = _KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for books in kept.values():
+            books.database.close()
 
 
 def agreements_of(site: Site) -> Agreements:

@@ -1,7 +1,7 @@
 """What a party takes of a run: the plan, what it has accepted, and its audit log of both."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -9,7 +9,7 @@ from typing import cast
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
-from opboost_ops.exchange.books import agreements_of, open_books
+from opboost_ops.exchange.books import agreements_of, kept_open, open_books
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import (
     Kind,
@@ -123,18 +123,33 @@ def accept_plan(
         PolicyError: The party has not agreed to it.
         OpBoostError: The party could not do its part, or its store is not the one that it knows.
     """
-    # Before waiting: in another store than its own nothing would ever come.
-    require_known_store(party.site, party.store, run.federation)
     unknown = ""
-    try:
-        acceptance = acceptance_of(party, run)
-    except PolicyError as error:
-        unknown = error.problem
+    with kept_open():
+        # Before waiting: in another store than its own nothing would ever come.
+        require_known_store(party.site, party.store, run.federation)
+        try:
+            acceptance = acceptance_of(party, run)
+        except PolicyError as error:
+            unknown = error.problem
     if unknown:
         home = home_of(party.site, run.federation, run.run)
         raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
+    with kept_open():
+        plan = _taken(party, run, stage, also, acceptance, files)
+    return acceptance, plan
+
+
+def _taken(
+    party: Publisher,
+    run: Run,
+    stage: str,
+    also: Sequence[OpBoostError],
+    acceptance: Acceptance,
+    files: Mapping[str, bytes],
+) -> str:
+    """The digest of a plan that has come, once it is accepted and admitted."""
     today = clock.today()
     plan = acceptance.accept("plan", run.label_holder, files, today)
     home = home_of(party.site, run.federation, run.run)
@@ -149,7 +164,7 @@ def accept_plan(
     else:
         admit(*this)
     pin_store(party.site, party.store, run.federation, taken.agreement, run.run)
-    return acceptance, plan.digest
+    return plan.digest
 
 
 def acceptance_of(party: Publisher, run: Run) -> Acceptance:
