@@ -81,10 +81,11 @@ def test_what_is_kept_tells_nothing_of_the_table(workspace: Workspace) -> None:
 
 
 def test_a_table_that_is_not_there(workspace: Workspace) -> None:
-    with pytest.raises(ConfigError, match="names no table for other"):
-        table_watch.changed("bank", "other", "look")
     workspace.table_path("bank").unlink()
     with pytest.raises(ContractError, match="cannot be read"):
+        table_watch.changed("bank", "credit_scoring", "look")
+    workspace.edit_yaml("bank/site.yaml", lambda site: site["tables"].clear())
+    with pytest.raises(ConfigError, match="names no table for credit_scoring"):
         table_watch.changed("bank", "credit_scoring", "look")
 
 
