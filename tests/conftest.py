@@ -29,6 +29,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 SERVED = {"e2e", "servers", "sites"}
 
 
+@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first; and in one process those that share a server.
 
