@@ -226,10 +226,7 @@ def _grown(then: float, now: float) -> float:
 def _cost(found: Federation) -> Table:
     sums = ("loss(1) in these days", "loss(R-L) in these days", "loss(1) in all")
     heads = ("party", *sums, "loss(R-L) in all", "budget(R-L), a person", "retrainings left")
-    note = (
-        "The worst case of a person, over all features and federations of the party; loss(1) for "
-        "a move by one step, loss(R-L) for one across the domain."
-    )
+    note = "A person's worst case, over all federations: one step, loss(1); the domain, loss(R-L)."
     title = "What it has cost in privacy, and what is left"
     name = f"cost_{found.name}"[:40]
     rows = tuple(found.costs)
