@@ -25,24 +25,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     return report
 
 
-#: Folders of tests with an Airflow, a browser or a server, each file mostly with its own.
-SERVED = {"e2e", "servers", "sites"}
-
-
-@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest tests first; and in one process those that share a server.
-
-    Begun last, a long test would keep one worker busy while others idle.
-    """
-    for item in items:
-        if "histories" in item.fixturenames:  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.xdist_group("pages"))
-        elif SERVED & {*item.path.parts}:
-            shared = "airflow" in item.fixturenames  # type: ignore[attr-defined]
-            item.add_marker(pytest.mark.xdist_group("airflow" if shared else str(item.path)))
-    first = {"leakage", "test_train_on_s3", *SERVED}
-    items.sort(key=lambda item: not first & {*item.path.parts, item.path.stem})
+    """The longest tests first: begun last, they would keep one worker busy while others idle."""
+    items.sort(
+        key=lambda item: not {"leakage", "test_train_on_s3"} & {*item.path.parts, item.path.stem}
+    )
 
 
 @pytest.fixture(scope="session")

@@ -121,8 +121,9 @@ def says(page: Any, airflow: Standalone, told: Path, breakage: str, dag: str, ru
 
 
 def pattern(cell: str) -> str:
-    """Of a cell's words, with other numbers and another person."""
-    return re.sub(r"\d+", r"\\d+", re.escape(cell.strip("`"))).replace("ann", r"\w+")
+    """Of a cell's words, with other numbers, another person, and whichever party noticed first."""
+    words = re.escape(cell.strip("`")).replace(re.escape("store of bank"), r"store of \w+")
+    return re.sub(r"\d+", r"\\d+", words).replace("ann", r"\w+")
 
 
 def test_a_disk_is_full_and_then_freed(
