@@ -54,7 +54,7 @@ def near(printed: str, wanted: str) -> bool:
     return abs(float(printed) - float(wanted)) < 0.03
 
 
-@pytest.mark.slow
+@pytest.mark.deployment  # It downloads a public table, or finds it by OPBOOST_DATASETS.
 def test_the_commands_print_what_the_tutorial_shows(tmp_path: Path) -> None:
     (script,) = re.findall(r"```python\n(.*?)```", section("## 2. Make two tables"), re.DOTALL)
     (tmp_path / "tables.py").write_text(script)
