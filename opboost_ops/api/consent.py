@@ -9,7 +9,7 @@ from uuid import UUID
 import polars as pl
 
 from opboost_ops.config.agreement import digest_of, document
-from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.books import agreements_of
@@ -18,8 +18,7 @@ from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.run.party_sites import federation_file, site_files
-from opboost_ops.run.people_made import people_made
-from opboost_ops.run.site_faults import site_faults
+from opboost_ops.run.site_faults import MadePeople, site_faults
 from opboost_ops.setup.pins import pin
 from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
@@ -44,7 +43,7 @@ class Checked:
     leaves: pl.DataFrame
     exact: pl.DataFrame
     lacking: Mapping[str, str]
-    people: Mapping[str, Mapping[Purpose, Mapping[str, Any]]]
+    people: MadePeople
 
     def document(self) -> dict[str, Any]:
         """The same as JSON; infinite losses are ``"inf"``."""
@@ -58,7 +57,7 @@ class Checked:
             "lacking": dict(self.lacking),
             "leaves": leaves,
             "exact": self.exact.to_dicts(),
-            "people": dict(self.people),
+            "people": self.people,
         }
 
     def __repr__(self) -> str:
@@ -104,7 +103,7 @@ def check(federation: str | Path) -> Checked:
     """
     path = federation_file(Path(federation))
     declared = load_federation(path)
-    faults, contexts = site_faults(path, declared)
+    faults, _, people = site_faults(path, declared)
     lines = [
         {
             "party": party,
@@ -127,7 +126,7 @@ def check(federation: str | Path) -> Checked:
         pl.DataFrame(lines, infer_schema_length=None),
         pl.DataFrame(exact, infer_schema_length=None),
         _lacking(path, declared),
-        people_made(contexts),
+        people,
     )
 
 

@@ -32,7 +32,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.run.exact_releases import exact_releases
     from opboost_ops.run.opening import not_installed
     from opboost_ops.run.party_sites import federation_file, site_files
-    from opboost_ops.run.people_made import people_made
     from opboost_ops.run.preflight import together
     from opboost_ops.run.readiness import require_agreed
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
@@ -43,9 +42,9 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         return
     path = federation_file(federation)
     declared = load_federation(path)
-    faults, contexts = site_faults(path, declared)
+    faults, contexts, people = site_faults(path, declared)
     console = wide()
-    for party, tables in people_made(contexts).items():
+    for party, tables in people.items():
         for purpose, found in tables.items():
             print_people(party, purpose, declared.id.normalise, found, console)
     if faults:

@@ -20,7 +20,7 @@ def print_people(
         party: Whose table it is.
         purpose: Which of its tables.
         rules: Of the federation's IDs, in order.
-        found: As `run.people_made` says.
+        found: As `stages.people.write_ids` says.
         console: Where.
     """
     whose = f"the {purpose} table of {party}"

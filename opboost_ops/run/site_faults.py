@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import POLICY, load_policy, load_site
@@ -22,6 +23,7 @@ from opboost_ops.privacy.pins import once_agreed
 from opboost_ops.run import agreement, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
+from opboost_ops.stages.people import PEOPLE
 from opboost_ops.stages.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context, Home
@@ -29,10 +31,14 @@ from opboost_ops.stages.stage import Context, Home
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[Context, Path]]
 
+#: What IDs and aggregates make of tables, by party and purpose, as `stages.people.write_ids` says;
+#: of tables that are used as they are there is nothing. It stays at home.
+MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
+
 
 def site_faults(
     file: Path, federation: Federation
-) -> tuple[list[Fault], dict[str, tuple[Context, Path]]]:
+) -> tuple[list[Fault], dict[str, tuple[Context, Path]], MadePeople]:
     """All that is wrong at the parties' sites and in their tables.
 
     Args:
@@ -40,7 +46,8 @@ def site_faults(
         federation: Its content.
 
     Returns:
-        The faults, and each readable party's context with the folder of its site.
+        The faults; each readable party's context with the folder of its site; and how its tables'
+        rows become people.
     """
     faults: list[Fault] = []
     contexts: dict[str, tuple[Context, Path]] = {}
@@ -49,7 +56,9 @@ def site_faults(
         faults += found
         if context is not None:
             contexts[party] = (context, path.parent)
-    return [*faults, *table_faults(federation, contexts)], contexts
+    people: MadePeople = {}
+    faults += _table_faults(federation, contexts, people)
+    return faults, contexts, people
 
 
 def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Fault], Context | None]:
@@ -186,14 +195,9 @@ def key_dates(federation: Federation) -> list[str]:
     return lines
 
 
-def table_faults(federation: Federation, parties: Parties) -> list[Fault]:
-    """All that the first stages of a training run and of a scoring run would find.
-
-    Args:
-        federation: As declared.
-        parties: Context and folder of ``site.yaml`` of each party whose site is in order.
-    """
-    faults = _looked_at(federation, parties, "train", tuple(federation.parties))
+def _table_faults(federation: Federation, parties: Parties, people: MadePeople) -> list[Fault]:
+    """All that the first stages of a training run and of a scoring run would find."""
+    faults = _looked_at(federation, parties, "train", tuple(federation.parties), people)
     scored = scoring_parties(federation, parties)
     if not scored and federation.scoring.cron is None:
         return faults
@@ -207,7 +211,7 @@ def table_faults(federation: Federation, parties: Parties) -> list[Fault]:
                     "name the file of rows to score, or take it out everywhere",
                 )
             )
-    return faults + _looked_at(federation, parties, "score", scored)
+    return faults + _looked_at(federation, parties, "score", scored, people)
 
 
 def scorers(federation: Federation) -> tuple[str, ...]:
@@ -226,7 +230,7 @@ def scoring_parties(federation: Federation, parties: Parties) -> tuple[str, ...]
 
     Args:
         federation: As declared.
-        parties: As for `table_faults`.
+        parties: Context and folder of ``site.yaml`` of each party whose site is in order.
     """
     return tuple(
         party
@@ -238,7 +242,11 @@ def scoring_parties(federation: Federation, parties: Parties) -> tuple[str, ...]
 
 
 def _looked_at(
-    federation: Federation, parties: Parties, purpose: Purpose, whose: tuple[str, ...]
+    federation: Federation,
+    parties: Parties,
+    purpose: Purpose,
+    whose: tuple[str, ...],
+    people: MadePeople,
 ) -> list[Fault]:
     """What is wrong with the tables for one purpose; sources are copied once for all of it."""
     faults: list[Fault] = []
@@ -255,6 +263,8 @@ def _looked_at(
                 faults.append(table_fault(context, error))
                 continue
             read.append(lent)
+            if lent.home.has(PEOPLE):
+                people.setdefault(party, {})[purpose] = lent.home.json(PEOPLE)
             faults += rehearse(lent, folder)
         concerned = federation.parties if purpose == "train" else scorers(federation)
         if federation.learning == "vertical" and len(read) == len(concerned) > 1:
