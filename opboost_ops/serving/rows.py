@@ -50,9 +50,11 @@ def frame_of(
     for name in names:
         values = [row[name] for row in rows]
         feature = feature_of(federation, name)
-        columns.append(
-            _ids(values, name, federation) if feature is None else _column(values, name, feature)
-        )
+        # A column of the ID that is a feature, too, keeps its whole numbers: IDs are no floats.
+        if feature is None or name in federation.id.parts:
+            columns.append(_ids(values, name, federation))
+        else:
+            columns.append(_column(values, name, feature))
     return pl.DataFrame(columns)
 
 

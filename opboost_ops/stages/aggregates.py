@@ -1,9 +1,10 @@
 """Several rows of a person become one, by the aggregates that the party's ``site.yaml`` declares.
 
-Values that are missing, NaN among them, do not count; where a person has no other one, the result
-is missing. ``n`` counts rows, whatever is in them. Sums are those of 64-bit floats, rounded once
-(`math.fsum`), so that the order of rows moves no cell of anybody's: a changed cell is charged. A
-sum that is no 64-bit float is infinite, which the check of the table refuses.
+Rows without an ID become one without an ID, which the check of the table refuses: how many there
+are is reported at home. Missing values, NaN among them, do not count; where a person has no other
+value, the result is missing. ``n`` counts rows, whatever is in them. Sums are those of 64-bit
+floats, rounded once (`math.fsum`), so that the order of rows moves no cell of anybody's: a changed
+cell is charged. A sum that is no 64-bit float is infinite, which the check of the table refuses.
 """
 
 import math
@@ -35,21 +36,16 @@ def write_people(
         How many people there are.
 
     Raises:
-        ContractError: A row has no ID, a column is not there, or cannot be aggregated so.
+        ContractError: A column is not there, or cannot be aggregated so.
     """
     scan = pl.scan_parquet(table)
     schema = dict(scan.collect_schema())
+    columns = {name.strip(): (name, kind) for name, kind in schema.items()}
     steps = {
-        name: _step(name, declared, {n.strip(): (n, kind) for n, kind in schema.items()}, party)
-        for name, declared in aggregate.items()
+        name: _step(name, declared, at, columns, party)
+        for at, (name, declared) in enumerate(aggregate.items(), start=1)
         if name != identity.strip()
     }
-    gaps = int(scan.select(pl.col(identity).null_count()).collect(engine="streaming").item())
-    if gaps:
-        raise ContractError(
-            f"{gaps:,} rows of the table of {party} have no ID, and are nobody's to aggregate.",
-            "Leave those rows out.",
-        )
     used = pl.col(list(dict.fromkeys([identity, *(n for _, n, _ in steps.values() if n)])))
     blocks = scan.select(used).collect_batches(
         chunk_size=rows_of_block(len(schema)), maintain_order=True, engine="streaming"
@@ -65,15 +61,18 @@ def write_people(
                 for name, (_, _, how) in steps.items()
                 if how in ("sum", "mean")
             )
-            people += found.height
+            people += found.height - found.get_column(identity).null_count()
             written.write(found)
     return people
 
 
 def _step(
-    name: str, declared: str, columns: Mapping[str, tuple[str, pl.DataType]], party: str
+    name: str, declared: str, at: int, columns: Mapping[str, tuple[str, pl.DataType]], party: str
 ) -> tuple[pl.Expr, str, str]:
-    """What makes a column, the raw column that it reads, and how."""
+    """What makes a column, the raw column that it reads, and how.
+
+    Errors give an entry's place: raw names get into no log that others may read.
+    """
     parsed = re.fullmatch(r"(\w+)(?:\((.+)\))?", declared)
     assert parsed is not None
     how = parsed[1]
@@ -82,17 +81,17 @@ def _step(
     column = (parsed[2] or name).strip()
     if column not in columns:
         raise ContractError(
-            f"The table of {party} has no column for an aggregate of its site.yaml: {how} of "
-            f"{column}.",
-            "Correct tables there: aggregate, or the query.",
+            f"Entry {at} of `aggregate` in site.yaml of {party} names a column that the table "
+            "lacks.",
+            "Correct tables there, or the query.",
         )
     raw, kind = columns[column]
     values = pl.col(raw).fill_nan(None) if kind.is_float() else pl.col(raw)
     numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
     if kind.is_nested() or (how in ("sum", "mean") and not numeric):
         raise ContractError(
-            f"The table of {party} has a column of type {type_name(kind)}, of which its site.yaml "
-            f"wants the {how}: {column}.",
+            f"Entry {at} of `aggregate` in site.yaml of {party} asks for the {how} of a column of "
+            f"type {type_name(kind)}.",
             "Name another aggregate; texts and dates have min and max.",
         )
     if how in ("sum", "mean"):
@@ -118,7 +117,8 @@ def _whole_people(blocks: Iterator[pl.DataFrame], identity: str) -> Iterator[pl.
         joined = block if held is None else pl.concat([held, block])
         if not joined.height:
             continue
-        last = joined.get_column(identity) == joined.get_column(identity)[-1]
+        ids = joined.get_column(identity)
+        last = ids.eq_missing(ids[-1:])
         held = joined.filter(last)
         yield joined.filter(~last)
     if held is not None:

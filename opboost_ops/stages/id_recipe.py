@@ -146,6 +146,6 @@ def _texts(values: pl.Series, name: str) -> pl.Series:
     if kind.is_integer() or kind in (pl.String, pl.Categorical, pl.Enum, pl.Null):
         return values.cast(pl.String)
     raise ContractError(
-        f"{name}, of which IDs are made, is of type {type_name(kind)}, which has no one text.",
-        "Write it as texts, whole numbers or dates; in a query by CAST.",
+        f"The ID is made of {name}, whose type {type_name(kind)} has no single text form.",
+        "Write it as text, whole numbers or dates; in a query by CAST.",
     )

@@ -79,7 +79,7 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
     names = {name.strip(): name for name in table.collect_schema().names()}
     if absent := [part for part, raw in people.parts.items() if raw.strip() not in names]:
         raise ContractError(
-            f"The table of {party} has no column {', '.join(absent)}, of which IDs are made.",
+            f"The table of {party} lacks {', '.join(absent)}, which the ID is made of.",
             "Add it to the table, or let policy.yaml say what it is called there.",
         )
     raw = {part: names[column.strip()] for part, column in people.parts.items()}

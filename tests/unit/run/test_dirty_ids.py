@@ -176,6 +176,12 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     made = api.check(workspace.file).people["bank"]["train"]
     assert made["rows"] == 2 * whole.height and made["people"] == whole.height
     assert made["several_spellings"] > 0
+    # Rows of nobody are refused at home; how many there are does not leave.
+    nobody = whole[:3].with_columns(surname=pl.lit(None, pl.String))
+    nobody.write_database("payments", url, if_table_exists="append", engine="sqlalchemy")
+    step, error = workspace.first_failure()
+    assert step == "bank.check_table" and "raw_table failed" in str(error)
+    assert "site.yaml" not in str(error) and "3" not in str(error)
 
 
 def test_dirt_changes_neither_model_nor_scores(
