@@ -128,23 +128,26 @@ def write_offer(
     require_no_password(party, table=table, store=store)
     frame, place = read_table(party, table, query, identity)
     made, frame = with_id(frame, identity)
-    types = require_sound(party, frame, place, made.column, label)
+    column = identity if made is None else made.column
+    types = require_sound(party, frame, place, column, label)
     for option, given in (("--positive", positive), ("--task", task)):
         if label is None and given is not None:
             raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
     target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
-    draft = first_columns(frame, made.column, label, epsilon, pinned)
+    draft = first_columns(frame, column, label, epsilon, pinned)
     public = write_keys(folder / "keys")
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
     released = frame.height if label is None else None
-    own = None if made.columns else identity
+    own = identity if made is None else None
     dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
     _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
-    several = {"columns": list(made.columns)} if made.columns else {"column": identity}
-    data["id"] = {**several, "types": sorted(types)}
+    declared: dict[str, Any] = (
+        {"column": identity} if made is None else {"columns": list(made.columns)}
+    )
+    data["id"] = {**declared, "types": sorted(types)}
     data |= public
     if target is not None:
         data["label"] = target

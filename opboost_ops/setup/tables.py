@@ -64,7 +64,7 @@ def read_table(
     return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
 
 
-def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn, pl.DataFrame]:
+def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.DataFrame]:
     """A table with one ID column, made by all rules where several columns name a person.
 
     Args:
@@ -72,14 +72,16 @@ def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn, pl.DataFrame]
         identity: Its ID column, or several with commas between them.
 
     Returns:
-        What names a person, and the table, where the ID stands for the columns that it is made of.
+        The recipe, and the table, where the ID stands for the columns that it is made of; None
+        and the table as it is where one column names a person.
 
     Raises:
         ContractError: A column holds what has no one text.
     """
     columns = tuple(identity.split(","))
-    if identity in frame.columns or len(columns) == 1 or set(columns) - set(frame.columns):
-        return IdColumn(column=identity, type="string"), frame
+    several = len(set(columns)) == len(columns) > 1
+    if identity in frame.columns or not several or set(columns) - set(frame.columns):
+        return None, frame
     made = IdColumn(column="id", columns=columns, normalise=RULES, type="string")
     ids = person_ids({name: frame.get_column(name) for name in columns}, made)
     return made, frame.drop(columns).with_columns(ids)
