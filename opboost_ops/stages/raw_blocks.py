@@ -30,7 +30,6 @@ def blocks(
         columns: Which columns; all declared ones when absent.
         why: Who asks for them, for the error.
 
-
     Yields:
         At least one block, which may be without rows.
 

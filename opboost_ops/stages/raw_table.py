@@ -70,7 +70,6 @@ def read(
         columns: Which columns; all declared ones when absent.
         why: Who asks for them, for the error.
 
-
     Returns:
         The columns, with the types that their declaration asks for, without the rows of persons
         whom the party has forgotten.
