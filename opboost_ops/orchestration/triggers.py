@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any
 
@@ -85,17 +85,16 @@ async def _in_own_thread(work: Callable[[], bool]) -> bool:
     """Its result, of a thread of its own: a store that hangs delays no other trigger, nor an end.
 
     Args:
-        work: What may hang; it raises nothing.
+        work: What may hang; what it raises is raised here.
     """
-    loop, found = asyncio.get_running_loop(), asyncio.Event()
-    results: list[bool] = []
+    future: Future[bool] = Future()
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
-        results.append(work())
-        # Who waited may be gone, with its loop.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(found.set)
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
 
     threading.Thread(target=run, name="look", daemon=True).start()
-    await found.wait()
-    return results[0]
+    return await asyncio.wrap_future(future)
