@@ -46,6 +46,9 @@ def _at_most(content: Mapping[str, Any]) -> Federation | None:
     """
     parties = {
         name: {**spec, "features": {f: _feature(one) for f, one in spec["features"].items()}}
+        # The label holder may have none of its own.
+        if "features" in spec
+        else spec
         for name, spec in content["parties"].items()
     }
     with suppress(ValidationError):
