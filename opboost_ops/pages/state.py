@@ -71,7 +71,11 @@ class Run(Record):
 
 
 class Version(Record):
-    """A model version: whether it is in use, what was decided on it, and its metrics by mode."""
+    """A model version: whether it is in use, what was decided on it, and its metrics by mode.
+
+    Attributes:
+        decision: The last one: promoted, rejected or rolled back; empty before any.
+    """
 
     version: str
     champion: bool
@@ -331,7 +335,7 @@ def _versions(models: Models) -> tuple[Version, ...]:
                 version=one.name,
                 champion=one.champion,
                 decided=datetime.fromisoformat(entry.at) if entry else None,
-                decision=entry.event if entry else "",
+                decision=one.verdict,
                 why=entry.why if entry else "",
                 metrics=one.metrics,
             )
