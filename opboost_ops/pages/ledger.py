@@ -43,7 +43,7 @@ def _blocks(books: Books, view: LedgerView, policy: Policy, query: Query) -> lis
     dated = [(at, line) for at, line in view.entries if line.federation in seen]
     refused = _refusals(books, query)
     if not dated:
-        return [*refused, *_planned(books, policy, query), *_agreed(books, query.sees)]
+        return [*refused, *_planned(books, view, query), *_agreed(books, query.sees)]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
@@ -102,18 +102,18 @@ def _lost(books: Books, features: set[str]) -> list[Block]:
     return [Note("bad", text, remedy, (", ".join(behind),))]
 
 
-def _planned(books: Books, policy: Policy, query: Query) -> list[Block]:
+def _planned(books: Books, view: LedgerView, query: Query) -> list[Block]:
     """Before any run: what the agreed columns may cost, and how many runs fit."""
     book = books.agreements.read()
     made = [book.newest(name) for name in sorted({one.federation for one in book.agreements})]
     standing = [one for one in made if one is not None and query.sees(one.federation)]
-    found = planned(standing, policy.party, policy)
+    found = planned(standing, view.policy.party, view.policy)
     text = "Nothing was released yet."
     if not found:
         return [Note("muted", text)]
     return [
         Note("", text, "So much fits into the budgets of what the party has agreed to:"),
-        *ledger_tables.planned_blocks(found),
+        *ledger_tables.planned_blocks(found, view),
     ]
 
 

@@ -35,6 +35,7 @@ from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, federations, guarded, has_books, of_books, parties
 from opboost_ops.pages.period import Period, asked_for
 from opboost_ops.privacy.accountant import accounts
+from opboost_ops.privacy.budgets import forecast_of_all
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.statement import forecasts
 from opboost_ops.views.audit_log import LogRead, log_of
@@ -194,7 +195,8 @@ def _party(party: str, found: Federation) -> list[Block]:
     then, now = sums_of(view.before(found.period.begin)), sums_of(until)
     mine = view.columns.get(found.name, set())
     own = [one for uuid, one in forecasts(until, policy).items() if uuid in mine]
-    left = left_of(own, [one for one in view.entries if one[0] < found.period.end])
+    dated = [one for one in view.entries if one[0] < found.period.end]
+    left = left_of(own, dated, forecast_of_all(until, own, policy.all_features))
     found.costs.append(
         (
             Cell(party, href=f"ledger?party={party}"),

@@ -163,8 +163,9 @@ def _champion(one: Federation) -> Fact:
 def _left(party: Party) -> Left:
     budgets = [a for a in party.ledger if a.retrainings is not None]
     first = min(budgets, key=lambda account: account.retrainings or 0, default=None)
-    limited = party.unlimited or first is not None
-    return Left(party.retrainings, first.feature if first else "", limited, party.budget)
+    limited = party.unlimited or party.retrainings is not None
+    ends = first is not None and first.retrainings == party.retrainings
+    return Left(party.retrainings, first.feature if first and ends else "", limited, party.budget)
 
 
 def _nights(one: Federation) -> Fact:

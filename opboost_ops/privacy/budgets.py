@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from uuid import UUID
 
-from opboost_ops.config.policy import FeatureRule, ModelBudget, Policy
+from opboost_ops.config.policy import AllFeatures, FeatureRule, ModelBudget, Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.accountant import Account, Key, Loss, Totals, exact, times, total
 from opboost_ops.privacy.events import Release
@@ -23,7 +23,7 @@ class Forecast:
         budget: The budget that ends them; empty where none does.
         step: What loss(1) comes to if they are unlimited; None where nothing bounds it.
         whole: The same of loss(R - L).
-        draws: After how many more draws under the present noise keys none costs anything.
+        growing: The present noise keys, and how many more draws under each cost anything.
     """
 
     feature: str
@@ -33,7 +33,12 @@ class Forecast:
     budget: str
     step: Loss | None
     whole: Loss | None
-    draws: int
+    growing: tuple[tuple[Key, int], ...]
+
+    @property
+    def draws(self) -> int:
+        """After how many more draws under the present noise keys none costs anything."""
+        return max((steps for _, steps in self.growing), default=0)
 
     @property
     def frozen(self) -> bool:
@@ -58,19 +63,43 @@ def forecast(account: Account, rule: FeatureRule) -> Forecast:
         rule: The policy's.
     """
     present: dict[str, Key] = {key.bit: key for key in account.keys.values()}
-    left = {bit: key.worst.steps_left(rule.max_changes, key.inputs) for bit, key in present.items()}
+    left = [(k, k.worst.steps_left(rule.max_changes, k.inputs)) for k in present.values()]
+    return _forecast(account, rule, left, rule.max_changes is not None and bool(present))
+
+
+def forecast_of_all(
+    spent: Mapping[UUID, Account], growing: Iterable[Forecast], caps: AllFeatures
+) -> Forecast:
+    """The same of the budgets on all features of a person together.
+
+    Args:
+        spent: What all columns of the party have cost.
+        growing: Of the columns that the next runs release.
+        caps: The policy's.
+    """
+    account = Account("all_features")
+    for uuid, one in spent.items():
+        account.keys |= {(f"{uuid} {bit}", at): key for (bit, at), key in one.keys.items()}
+    rule = FeatureRule(budget_1=caps.budget_1, budget_whole=caps.budget_whole)
+    every = list(growing)
+    bounded = all(one.step is not None for one in every)
+    return _forecast(account, rule, [pair for one in every for pair in one.growing], bounded)
+
+
+def _forecast(
+    account: Account, rule: FeatureRule, left: Sequence[tuple[Key, int]], bounded: bool
+) -> Forecast:
     ends: list[Loss] = []
     fits: dict[str, int] = {}
     for name, budget, spent, end in (
         ("budget_1", rule.budget_1, account.step, 0),
         ("budget_whole", rule.budget_whole, account.whole, -1),
     ):
-        costs = {bit: exact(key.loss.loss[end]) for bit, key in present.items()}
-        ends.append(total([spent, *(times(costs[bit], left[bit]) for bit in present)]))
+        costs = [(exact(key.loss.loss[end]), steps) for key, steps in left]
+        ends.append(total([spent, *(times(cost, steps) for cost, steps in costs)]))
         if budget is None or ends[-1] <= Fraction(budget):
             continue
-        fits[name] = _fits(Fraction(budget) - spent, [(costs[bit], left[bit]) for bit in present])
-    bounded = rule.max_changes is not None and bool(present)
+        fits[name] = _fits(Fraction(budget) - spent, costs)
     return Forecast(
         account.feature,
         account,
@@ -79,7 +108,7 @@ def forecast(account: Account, rule: FeatureRule) -> Forecast:
         min(fits, key=fits.__getitem__, default=""),
         ends[0] if bounded else None,
         ends[1] if bounded else None,
-        max(left.values(), default=0),
+        tuple(left),
     )
 
 

@@ -7,6 +7,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.budgets import forecast_of_all
 from opboost_ops.privacy.statement import forecasts
 from opboost_ops.run import clock
 from opboost_ops.run.publication import Publisher
@@ -46,12 +47,10 @@ def retrainings_left(party: Publisher, federation: Federation) -> int | None:
     """
     mine = {feature.uuid for feature in federation.parties[party.name].features.values()}
     with open_books(party.site) as books:
-        found = forecasts(books.ledger.accounts(), party.policy)
-    left = [
-        one.retrainings
-        for column, one in found.items()
-        if column in mine and one.retrainings is not None
-    ]
+        spent = books.ledger.accounts()
+    found = [one for column, one in forecasts(spent, party.policy).items() if column in mine]
+    person = forecast_of_all(spent, found, party.policy.all_features)
+    left = [one.retrainings for one in (*found, person) if one.retrainings is not None]
     return min(left, default=None)
 
 

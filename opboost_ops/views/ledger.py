@@ -17,7 +17,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
 from opboost_ops.exchange.books import open_books
 from opboost_ops.privacy.accountant import Account, accounts, add, total
-from opboost_ops.privacy.budgets import Forecast
+from opboost_ops.privacy.budgets import Forecast, forecast_of_all
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.model_account import account_of
@@ -64,16 +64,20 @@ class Left:
         return "bad" if self.fits == 0 else "warn" if self.fits < FEW else "good"
 
 
-def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Left:
+def left_of(
+    forecasts: Iterable[Forecast], entries: Sequence[Dated] = (), person: Forecast | None = None
+) -> Left:
     """What is left of some columns' budgets: of the one that ends first.
 
     Args:
         forecasts: Of the columns.
         entries: From which the pace is known; without them no day is named.
+        person: Of all features together; without it the columns alone are looked at.
     """
     found = list(forecasts)
+    budgets = [*found, *([] if person is None else [person])]
     first = min(
-        (one for one in found if one.retrainings is not None),
+        (one for one in budgets if one.retrainings is not None),
         key=lambda one: one.retrainings or 0,
         default=None,
     )
@@ -84,7 +88,7 @@ def left_of(forecasts: Iterable[Forecast], entries: Sequence[Dated] = ()) -> Lef
             "then releases are refused. Runs on unchanged data cost nothing"
         )
         return Left(first.retrainings, first.feature, True, hint)
-    if found and any(one.lasts for one in found):
+    if found and any(one.lasts for one in budgets):
         return Left(limited=True, hint=f"within all budgets; {_capped(found)}")
     if found and all(one.rule.max_changes is not None for one in found):
         return Left(hint=f"policy.yaml sets no budget; {_capped(found)}")
@@ -194,7 +198,16 @@ class LedgerView:
 
     def left(self, federation: str) -> Left:
         """What is left for a federation."""
-        return left_of(self.of([federation]).values(), self.entries)
+        found = self.of([federation]).values()
+        return left_of(found, self.entries, self.person(found))
+
+    def person(self, growing: Iterable[Forecast]) -> Forecast:
+        """The forecast of all features of a person together.
+
+        Args:
+            growing: Of the columns that the next runs release.
+        """
+        return forecast_of_all(self.accounts, growing, self.policy.all_features)
 
     def before(self, moment: str) -> Mapping[UUID, Account]:
         """What each column had cost by a moment, as the ledger writes it."""

@@ -77,7 +77,7 @@ def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, entries: Sequen
     whole = total(f.account.whole for f in forecasts.values())
     return Facts(
         (
-            left_fact(left_of(forecasts.values(), entries)),
+            left_fact(left_of(forecasts.values(), entries, view.person(forecasts.values()))),
             _total("loss(1)", step, caps.budget_1),
             _total("loss(R-L)", whole, caps.budget_whole),
             Fact("Columns released", str(len(forecasts)), f"{len(entries):,} ledger entries"),
@@ -85,11 +85,12 @@ def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, entries: Sequen
     )
 
 
-def planned_blocks(forecasts: Mapping[UUID, Forecast]) -> list[Block]:
+def planned_blocks(forecasts: Mapping[UUID, Forecast], view: LedgerView) -> list[Block]:
     """What agreed columns may cost before any run has released them.
 
     Args:
         forecasts: By column, of accounts of nothing.
+        view: Of the ledger.
     """
     rows = []
     for found in forecasts.values():
@@ -108,7 +109,7 @@ def planned_blocks(forecasts: Mapping[UUID, Forecast]) -> list[Block]:
     heads = ("feature", *runs, "budget(1)", "budget(R-L)", "retrainings left")
     title = "What each agreed column may cost"
     return [
-        Facts((left_fact(left_of(forecasts.values())),)),
+        Facts((left_fact(left_of(forecasts.values(), (), view.person(forecasts.values()))),)),
         Table("planned", title, heads, tuple(rows), "At its largest agreed epsilon, at worst."),
     ]
 

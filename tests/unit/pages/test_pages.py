@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.config.loading import site_of
+from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.display.blocks import Cell, Table
 from opboost_ops.display.spreadsheets import table_csv
 from opboost_ops.errors import BudgetError
@@ -107,6 +108,16 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
     assert "2 more runs on changed data within budget_whole of income" in plain(page)
     # Its line in the picture has a name, too.
     assert f"budget of income: {3.5 * spent:g}" in page
+    # All features together end sooner.
+    together = sum(float(line["loss(R-L)"]) for line in rows(reader, "ledger", "bank.columns")[:-1])
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p.update(all_features={"budget_whole": 2.5 * together})
+    )
+    said = plain(reader.page("ledger?party=bank"))
+    assert "1 more run on changed data within budget_whole of all_features" in said
+    assert "1 more run on changed data within budget_whole of all_features" in plain(
+        reader.page("status")
+    )
 
 
 def test_before_any_run_the_ledger_says_what_will_fit(
@@ -126,6 +137,10 @@ def test_before_any_run_the_ledger_says_what_will_fit(
         (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
         assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
         assert line["retrainings left"] == left
+    # A label holder may have no columns of its own.
+    workspace.edit_yaml("federation.yaml", lambda file: file["parties"]["credit"].pop("features"))
+    agree_for_all(workspace.file)
+    assert rows(reader, "ledger", "bank.planned")
 
 
 def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
