@@ -28,6 +28,7 @@ def command(
     ] = None,
 ) -> None:
     """Forget a person: from the next run on no row of theirs is used; say what stays outside."""
+    import re
     import sys
 
     from opboost_ops import __version__
@@ -47,11 +48,12 @@ def command(
             "is not.",
             "Name a new file. Nobody was forgotten yet.",
         )
-    if not given or (integer and not given.lstrip("-").isdecimal()):
+    whole = int(given) if re.fullmatch(r"-?\d{1,19}", given) else None
+    number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
+    if not given or (integer and number is None):
         raise ConfigError("This is no ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
     # them.
-    number = int(given) if given.lstrip("-").isdecimal() else None
     plain = number is not None and str(number) == given
     identities: list[str | int] = [number] if integer and number is not None else [given]
     if plain and not integer and number is not None:

@@ -328,6 +328,8 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
     assert other in after.get_column("id")
     # An ID that nobody has removes nothing.
     kept = copied.read_bytes()
-    forget.command(workspace.folder / "bank", "nobody-at-all")
-    assert "Removed" not in capsys.readouterr().out
+    for nobody in ("nobody-at-all", "9" * 20, "--5"):
+        forget.command(workspace.folder / "bank", nobody)
+        said = capsys.readouterr().out
+        assert "put the ID on its list" in said and "Removed" not in said
     assert copied.read_bytes() == kept
