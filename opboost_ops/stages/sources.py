@@ -29,7 +29,8 @@ from opboost_ops.stages.source_rows import database_parts
 from opboost_ops.stages.source_text import no_room
 from opboost_ops.stages.stage import COPY, Context, Home, table_of
 
-#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made.
+#: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
+#: while rows are aggregated.
 _TIMES = 2
 
 
@@ -177,7 +178,8 @@ def _copy(
     kept: Kept | None,
 ) -> dict[str, Any] | None:
     makes = isinstance(people, People) and people.identity.is_made
-    times = _TIMES + makes
+    aggregate = people.aggregate if isinstance(people, People) else {}
+    times = _TIMES + makes + bool(aggregate)
 
     def room(needed: int) -> None:
         """Refuse what the disk has no room for, before it is written."""
@@ -207,9 +209,9 @@ def _copy(
     names = {name.strip(): name for name in table.collect_schema().names()}
     whole = folder / "whole.parquet"
     write_sorted(table, names.get(identity.strip()), whole, kept)
-    if isinstance(people, People) and people.aggregate and identity.strip() in names:
+    if aggregate and identity.strip() in names:
         several, whole = whole, folder / "people.parquet"
-        made = write_people(several, names[identity.strip()], people.aggregate, party, whole)
+        made = write_people(several, names[identity.strip()], aggregate, party, whole)
         found |= {"rows": int(table.select(pl.len()).collect().item()), "people": made}
     whole.replace(target)
     return found or None
