@@ -63,7 +63,7 @@ test: setup ## run linters, types and all tests that need nothing but PyPI
 	@$(MAKE) --no-print-directory -j 2 lint type
 	$(ROOM) pytest -n auto --dist worksteal
 
-test-slow: setup ## run the tests that need a browser or a server, and long ones
+test-slow: setup ## run the tests that need a browser or a server, and long ones, as root
 	$(ROOM) pytest -m slow -n auto --dist worksteal $(ALONE)
 	$(ROOM) pytest -m slow $(ALONE:%=--ignore %) --durations 25
 
