@@ -5,6 +5,19 @@ from typing import Any
 
 from opboost_ops.errors import Fault
 
+#: What a plan of 0.3.0 spells out although nobody has declared it, by path.
+_SPELLED_OUT: Mapping[str, Any] = {
+    "alignment.members": "all",
+    "parties.*.pilot": None,
+    "parties.*.shards": False,
+    "training.private.patience_minutes": None,
+    "training.private.regularisation": 0.1,
+    "training.private.remain": None,
+    "training.private.trees_per_ensemble": 50,
+    "training.tuning.metric": None,
+    "training.tuning.minutes": None,
+}
+
 #: By file and path; ``*`` is any name. The words complete "was removed".
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "Federation": {
@@ -41,6 +54,17 @@ REMOVED_VALUES: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def without_spelled_out(data: Any) -> Any:
+    """A plan's federation without removed keys that stand where 0.3.0 put them by itself.
+
+    Args:
+        data: As a label holder of this release or of 0.3.0 has signed it; it stays as it is.
+    """
+    for path, default in _SPELLED_OUT.items():
+        data = _without(data, path.split("."), "", (default,), "", [])
+    return data
+
+
 def split_removed(model: str, data: Any) -> tuple[Any, list[Fault]]:
     """A file's content without removed keys, and a fault for each of them.
 
@@ -50,17 +74,18 @@ def split_removed(model: str, data: Any) -> tuple[Any, list[Fault]]:
     """
     faults: list[Fault] = []
     for path, remedy in REMOVED.get(model, {}).items():
-        data = _without(data, path.split("."), "", None, remedy, faults)
+        data = _without(data, path.split("."), "", (), remedy, faults)
     if model == "Federation":
         for path, values in REMOVED_VALUES.items():
             for value, remedy in values.items():
-                data = _without(data, path.split("."), "", value, remedy, faults)
+                data = _without(data, path.split("."), "", (value,), remedy, faults)
     return data, faults
 
 
 def _without(
-    data: Any, path: list[str], at: str, value: str | None, remedy: str, faults: list[Fault]
+    data: Any, path: list[str], at: str, only: tuple[Any, ...], remedy: str, faults: list[Fault]
 ) -> Any:
+    """What is left without an entry; where ``only`` names a value, if it has that one."""
     if not isinstance(data, Mapping):
         return data
     key, *rest = path
@@ -68,10 +93,10 @@ def _without(
     for name in _names(found, key):
         place = f"{at}.{name}" if at else str(name)
         if rest:
-            found[name] = _without(found[name], rest, place, value, remedy, faults)
-        elif value is None or found[name] == value:
+            found[name] = _without(found[name], rest, place, only, remedy, faults)
+        elif not only or found[name] in only:
             del found[name]
-            what = "was removed" if value is None else f"{value} was removed"
+            what = f"{only[0]} was removed" if only else "was removed"
             faults.append(Fault(place, what, remedy))
     return found
 

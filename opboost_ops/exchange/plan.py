@@ -8,8 +8,10 @@ from datetime import date
 from typing import Any, get_args
 
 from opboost_ops.alignment.epochs import is_epoch
+from opboost_ops.config.declared_map import differing
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.removed_keys import without_spelled_out
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.manifest import is_run_id
 from opboost_ops.exchange.rejection import Rejected
@@ -68,11 +70,15 @@ class Plan:
         if self.holdout is not None:
             named[_HOLDOUT] = self.holdout
         named |= {} if self.day is None else {_DAY: self.day.isoformat()}
+        declared = differing(self.federation)
+        # Without what says nothing: a former release does not know later entries. Of training,
+        # some defaults hang on other entries.
+        declared["training"] = self.federation.training.model_dump(mode="json")
         return {
             **named,
             "agreement": self.agreement,
             "protocol": self.protocol,
-            "federation": self.federation.model_dump(mode="json"),
+            "federation": declared,
             "purpose": self.purpose,
             "model": self.model,
             "form": dict(self.form),
@@ -107,7 +113,7 @@ def parse_plan(document: Any, what: str) -> Plan:
     if not known or not (is_run_id(model) or (model is None and purpose == "train")):
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
-        federation = parse_federation(document["federation"], what)
+        federation = parse_federation(without_spelled_out(document["federation"]), what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
     epoch, holdout = document.get(_EPOCH), document.get(_HOLDOUT)

@@ -1,5 +1,6 @@
 """Which releases work together, and who is told to upgrade."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.exchange import manifest
+from opboost_ops.exchange.plan import Plan, parse_plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.versions import too_far_apart
 from opboost_ops.run.agreement import agree
@@ -16,11 +18,15 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 from tests.archives import unpack
 from tests.federation import Workspace
+from tests.unit.config.test_horizontal_file import good as horizontal
 
 ROOT = Path(__file__).resolve().parents[3]
 
 #: The commit of release 0.1.0, as `tests/golden` has it.
 RELEASE_0_1_0 = "f91ea14"
+
+#: That of the last release.
+RELEASE_0_3_0 = "57e24b3"
 
 
 @pytest.mark.parametrize(
@@ -80,15 +86,53 @@ def test_neighbours_hold_a_run(workspace: Workspace, monkeypatch: pytest.MonkeyP
     assert "shares/bank" in workspace.published()
 
 
+def unpack_release(commit: str, folder: Path) -> None:
+    """The files of a release, by its commit."""
+    folder.mkdir()
+    done = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["tar", "-x", "-C", folder], input=done.stdout, check=True)
+
+
+@pytest.mark.slow
+def test_the_last_release_reads_plans_of_this_software_and_writes_plans_that_it_reads(
+    tmp_path: Path, workspace: Workspace
+) -> None:
+    unpack_release(RELEASE_0_3_0, tmp_path / "source")
+    private = {"trainer": "federboost", "active": "bank_0", "private": {"epsilon": 4, "delta": 1e-6}}
+    tuned = workspace.declared.training.model_dump() | {"tuning": {"trials": 2}}
+    declared = [
+        workspace.declared.model_dump(),
+        {**workspace.declared.model_dump(), "training": tuned},
+        horizontal(),
+        {**horizontal(), "training": private},
+    ]
+    plans = [
+        Plan(federation, "train", None, "0" * 64, 3, epoch="2026-11" if i < 2 else None)
+        for i, federation in enumerate(parse_federation(one, "file") for one in declared)
+    ]
+    code = (
+        "import json, sys, opboost_ops; from opboost_ops.exchange.plan import parse_plan\n"
+        "assert opboost_ops.__version__ == '0.3.0' and 'source' in opboost_ops.__file__\n"
+        "read = [parse_plan(plan, 'plan').document() for plan in json.load(sys.stdin)]\n"
+        "print(json.dumps(read))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps([plan.document() for plan in plans]),
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "source")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [parse_plan(plan, "plan") for plan in json.loads(done.stdout)] == plans
+
+
 @pytest.fixture(scope="module")
 def former(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Release 0.1.0, installed from a wheel of its own commit."""
     made = tmp_path_factory.mktemp("former")
-    (made / "source").mkdir()
-    archive = subprocess.run(
-        ["git", "archive", RELEASE_0_1_0], cwd=ROOT, check=True, capture_output=True
-    ).stdout
-    subprocess.run(["tar", "-x", "-C", made / "source"], input=archive, check=True)
+    unpack_release(RELEASE_0_1_0, made / "source")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", made, "."]
     subprocess.run([*pip, *build], cwd=made / "source", check=True)
