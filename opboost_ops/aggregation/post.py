@@ -26,8 +26,6 @@ _PATIENCE = 15.0
 #: of what comes, or where a look is a request.
 _PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
 
-#: A message's kind, and the party it is about.
-
 
 class Post:
     """Sends a party's messages, and waits for those of others.

@@ -2,8 +2,7 @@
 
 Integers are subtracted, so nothing is lost. It is done where sums are exact alone. Noise would add
 up: a sibling that is derived has the noise of two sums, and spares no privacy, because a row that
-is in the one asked for at every level changes as many sums as before. And where parties may drop
-out, parent and child may be sums of different ones.
+is in the one asked for at every level changes as many sums as before.
 """
 
 from collections.abc import Sequence
