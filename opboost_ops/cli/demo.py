@@ -249,7 +249,7 @@ def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) 
     failed = [task for task in tasks if task["state"] == "failed"]
     lines = [f"{dag} failed."]
     for task in sorted(failed, key=lambda t: t["end_date"] or ""):
-        message = client.error(dag, run, task["task_id"], task["try_number"], task["map_index"])
+        message = client.error(dag, run, task["task_id"], task["try_number"])
         lines.append(f"{task['task_id']}: {message or 'no message; see its log'}")
     return "\n".join(lines)
 

@@ -6,9 +6,6 @@ import httpx
 
 from opboost_ops.pages.airflow import FAILURE
 
-#: How the API numbers the one instance of a task that is not mapped.
-UNMAPPED = -1
-
 #: Most instances that the API gives at a time, unless it was set up otherwise.
 _PAGE = 100
 
@@ -81,7 +78,7 @@ class Client:
         return found
 
     def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
-        """The task instances of a run; of a mapped task, one a ``map_index``."""
+        """The task instances of a run."""
         found: list[dict[str, Any]] = []
         while True:
             # In an order that stays, as the API gives no more than a page at a time.
@@ -95,9 +92,7 @@ class Client:
             if len(found) >= page["total_entries"] or not page["task_instances"]:
                 return found
 
-    def summary(
-        self, dag: str, run: str, task: str, stage: str = "return_value", index: int = UNMAPPED
-    ) -> dict[str, Any]:
+    def summary(self, dag: str, run: str, task: str, stage: str = "return_value") -> dict[str, Any]:
         """What a task left in XCom for people.
 
         Args:
@@ -105,12 +100,11 @@ class Client:
             run: Airflow's id of the run.
             task: Id of the task.
             stage: Which of its stages; none in a task that runs no stage of the protocol.
-            index: Which instance of a mapped task.
         """
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{stage}"
-        return dict(self.get(path, deserialize=True, map_index=index)["value"])
+        return dict(self.get(path, deserialize=True)["value"])
 
-    def error(self, dag: str, run: str, task: str, attempt: int, index: int = UNMAPPED) -> str:
+    def error(self, dag: str, run: str, task: str, attempt: int) -> str:
         """The message with which a task failed; empty if its log has none.
 
         Args:
@@ -118,17 +112,16 @@ class Client:
             run: Airflow's id of the run.
             task: Id of the task.
             attempt: Which try.
-            index: Which instance of a mapped task.
         """
         task_instance = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
-        left = self.get(f"{task_instance}/xcomEntries", map_index=index)["xcom_entries"]
+        left = self.get(f"{task_instance}/xcomEntries")["xcom_entries"]
         if any(entry["key"] == FAILURE for entry in left):
             path = f"{task_instance}/xcomEntries/{FAILURE}"
-            told = self.get(path, deserialize=True, map_index=index)["value"]
+            told = self.get(path, deserialize=True)["value"]
             return f"{told['problem']} {told['remedy']}".strip()
         path = f"{task_instance}/logs/{attempt}"
         found = ""
-        for line in self.get(path, full_content=True, map_index=index)["content"]:
+        for line in self.get(path, full_content=True)["content"]:
             for part in (line.get("error_detail") or []) if isinstance(line, dict) else []:
                 found = str(part["exc_value"])
         return found

@@ -66,8 +66,7 @@ class OpBoostPlugin(AirflowPlugin):
         },
         {
             "name": "OpBoost",
-            "href": f"{PREFIX}/task?dag={{DAG_ID}}&run={{RUN_ID}}&task={{TASK_ID}}"
-            "&index={MAP_INDEX}",
+            "href": f"{PREFIX}/task?dag={{DAG_ID}}&run={{RUN_ID}}&task={{TASK_ID}}",
             "url_route": "opboost-task",
             "destination": "task_instance",
             "icon": f"{PREFIX}/icon.svg",

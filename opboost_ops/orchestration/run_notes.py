@@ -1,4 +1,4 @@
-"""Why a run has failed, or whom it went on without, in its note on the run's page.
+"""Why a run has failed, in its note on the run's page.
 
 Airflow shows a note beside the run's state, where people look first. The scheduler writes it, as
 it alone knows all: what failed tasks have left in XCom, and which tasks no worker has taken.

@@ -77,7 +77,6 @@ class Task:
 
     Attributes:
         name: Its id, with its group.
-        index: Which instance of a mapped task; -1 for one that is not.
         state: How it stands; empty before it is scheduled.
         queue: From which queue a worker takes it.
         since: When it began, or was queued.
@@ -86,7 +85,6 @@ class Task:
     """
 
     name: str
-    index: int
     state: str
     queue: str = ""
     since: datetime | None = None
@@ -119,8 +117,7 @@ class Task:
         Args:
             seen: Its run.
         """
-        mapped = f"/mapped/{self.index}" if self.index >= 0 else ""
-        return f"{seen.href}/tasks/{quote(self.name)}{mapped}"
+        return f"{seen.href}/tasks/{quote(self.name)}"
 
 
 def place_of(task: str) -> tuple[str, str]:
@@ -226,9 +223,9 @@ def tasks(seen: Seen) -> list[Task]:
 
         this = (seen.dag, seen.name)
         left = {
-            (task, index): json.loads(value) if isinstance(value, str) else value
-            for task, index, value in session.execute(
-                select(XComModel.task_id, XComModel.map_index, XComModel.value).where(
+            task: json.loads(value) if isinstance(value, str) else value
+            for task, value in session.execute(
+                select(XComModel.task_id, XComModel.value).where(
                     XComModel.dag_id == this[0],
                     XComModel.run_id == this[1],
                     XComModel.key == FAILURE,
@@ -237,7 +234,6 @@ def tasks(seen: Seen) -> list[Task]:
         }
         asked = select(
             Row.task_id,
-            Row.map_index,
             Row.state,
             Row.queue,
             Row.queued_dttm,
@@ -247,14 +243,13 @@ def tasks(seen: Seen) -> list[Task]:
         found = [
             Task(
                 name,
-                index,
                 str(getattr(state, "value", state) or ""),
                 str(queue or ""),
                 began if state != "queued" else queued,
                 ended,
-                left.get((name, index)),
+                left.get(name),
             )
-            for name, index, state, queue, queued, began, ended in session.execute(asked)
+            for name, state, queue, queued, began, ended in session.execute(asked)
         ]
         return sorted(found, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
 

@@ -128,18 +128,17 @@ def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Lin
     return Links(tuple(ways))
 
 
-def of_task(seen: Seen | None, name: str, index: int, far: Far = lambda _: "") -> list[Block]:
+def of_task(seen: Seen | None, name: str, far: Far = lambda _: "") -> list[Block]:
     """The box of one task.
 
     Args:
         seen: Its run; None where Airflow has none.
         name: The task's id.
-        index: Which instance of a mapped task.
         far: How far each of its tasks is.
     """
     if seen is None:
         return [Note("muted", "Airflow has no such run.")]
-    mine = [t for t in tasks(seen) if t.name == name and index in (t.index, -1)]
+    mine = [t for t in tasks(seen) if t.name == name]
     failed = [task for task in mine if task.state == "failed"]
     if failed:
         return [_failed(seen, failed)]

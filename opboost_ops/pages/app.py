@@ -275,14 +275,12 @@ def _task(
     dag: Annotated[str, Asked(max_length=250)] = "",
     run: Annotated[str, Asked(max_length=250)] = "",
     task: Annotated[str, Asked(max_length=250)] = "",
-    index: Annotated[str, Asked(max_length=20)] = "",
 ) -> Response:
     if dag and not sees_dag(dag):
         raise HTTPException(403)
     seen = airflow.find(dag, run)
     query = Query(_sees(sees_dag), run=seen.run if seen else None)
-    place = int(index) if index.isdecimal() else -1
-    top = alarms.of_task(seen, task, place, partial(how_far, query))
+    top = alarms.of_task(seen, task, partial(how_far, query))
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
     return answer(request, Page("task", task or "No task", f"Of {run}.", back=back, top=top))
 

@@ -28,8 +28,7 @@ for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
         found = session.execute(asked.where(XComModel.dag_id == dag_id)).all()
     result[dag_id] = {
         "state": str(run.state),
-        "tasks": [(ti.task_id, ti.map_index, str(ti.state)) for ti in instances],
-        "labels": {f"{ti.task_id} {ti.map_index}": ti.rendered_map_index for ti in instances},
+        "tasks": [(ti.task_id, str(ti.state)) for ti in instances],
         "xcom": [(task, key, value) for task, key, value in found],
     }
 Path(sys.argv[1]).write_text(json.dumps(result))

@@ -76,7 +76,7 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
             for dag in (f"{NAME}_train", f"{NAME}_score")
         }
         summaries = [
-            client.summary(dag, run, task["task_id"], stage, task["map_index"])
+            client.summary(dag, run, task["task_id"], stage)
             for dag, (run, _) in whole.items()
             for task in client.tasks(dag, run)
             for stage in stages[dag].get(task["task_id"], ["return_value"])

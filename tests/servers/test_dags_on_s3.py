@@ -62,7 +62,7 @@ def test_the_whole_dags_with_their_exchange_on_s3(
     assert list(results) == ["credit_scoring_train", "credit_scoring_score"]
     for result in results.values():
         assert result["state"] == "success"
-        assert {state for _, _, state in result["tasks"]} == {"success"}
+        assert {state for _, state in result["tasks"]} == {"success"}
         assert all(len(json.dumps(value)) < XCOM_LIMIT for _, _, value in result["xcom"])
     (model,) = (workspace.folder / "credit" / "models").rglob("model.txt")
     (scores,) = (workspace.folder / "credit" / "scores").rglob("*.parquet")

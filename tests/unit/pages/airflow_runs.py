@@ -25,7 +25,7 @@ def write_run(
     dag: str = TRAIN,
     ago: timedelta = timedelta(minutes=40),
 ) -> datetime:
-    """A run of a DAG; tasks by id with their states, instances of a mapped one as ``task[0]``.
+    """A run of a DAG; tasks by id with their states.
 
     Returns:
         When it began; each task a minute after the one before.
@@ -35,8 +35,7 @@ def write_run(
         fields = {"run_type": "manual", "state": state, "run_after": began, "start_date": began}
         asked = insert(DagRun).values(dag_id=dag, run_id=name, **fields)
         (row,) = session.execute(asked).inserted_primary_key  # type: ignore[attr-defined]
-        for at, (name_of, how) in enumerate(tasks.items()):
-            task, _, index = name_of.removesuffix("]").partition("[")
+        for at, (task, how) in enumerate(tasks.items()):
             session.execute(
                 insert(TaskInstance).values(
                     id=uuid7(),
@@ -46,7 +45,7 @@ def write_run(
                     state=how or None,
                     pool="default_pool",
                     queue=task.partition("_")[0],
-                    map_index=int(index or -1),
+                    map_index=-1,
                     try_number=1,
                     queued_dttm=began + timedelta(minutes=at) if how else None,
                     start_date=began + timedelta(minutes=at) if how not in ("", "queued") else None,

@@ -13,7 +13,7 @@ from opboost_ops.orchestration import run_notes
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.test_pages import plain
+from tests.unit.pages.reading import plain
 
 RUN = "manual__2026-06-01T03:00:00+00:00"
 TASK = "bank_release.desensitize"
@@ -30,8 +30,7 @@ def runs(application: object) -> Iterator[None]:
 
 def asked(task: str = "") -> str:
     found = f"dag={TRAIN}&run={RUN.replace('+', '%2B')}"
-    # Airflow leaves the place of the index as it is where a task is not mapped.
-    return f"task?{found}&task={task}&index={{MAP_INDEX}}" if task else f"run?{found}"
+    return f"task?{found}&task={task}" if task else f"run?{found}"
 
 
 @pytest.mark.parametrize("page", [asked(), asked(TASK), f"run?id={run_id(TRAIN, RUN)}"])
