@@ -4,7 +4,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,14 @@ SECOND_RUN = "0" * 15 + "2"
 SCORING_RUN = "0" * 15 + "a"
 
 
-def small_credit(seed: int = 0, rows: int = ROWS) -> Dataset:
-    """The generated three-party federation, with few customers."""
-    return load("credit", seed=seed, rows=rows)
+def small_credit(seed: int = 0, rows: int = ROWS, without: str = "") -> Dataset:
+    """The generated three-party federation, with few customers, or two parties of it."""
+    whole = load("credit", seed=seed, rows=rows)
+    by_party = {name: getattr(whole, name) for name in ("tables", "features", "new_rows")}
+    return replace(
+        whole,
+        **{n: {p: v for p, v in of.items() if p != without} for n, of in by_party.items()},
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """A feature holder's table gives the same block by block as at once."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +25,8 @@ PARTY = "bank"
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    whole = small_credit()
-    two = ("credit", PARTY)
-    dataset = replace(
-        whole,
-        tables={party: whole.tables[party] for party in two},
-        features={party: whole.features[party] for party in two},
-        new_rows={},
-    )
     weighted = {"trees": 1, "class_weight": "balanced", "weight_column": "term_months"}
-    workspace = Workspace.write(tmp_path / "one", dataset, training=weighted)
+    workspace = Workspace.write(tmp_path / "one", small_credit(without="shop"), training=weighted)
     workspace.plain()
     workspace.known_to(monkeypatch)
     return workspace

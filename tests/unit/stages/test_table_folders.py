@@ -1,7 +1,6 @@
 """A table of several files gives, to the byte, what one file gives."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,17 +66,9 @@ def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Two parties; the bank's first rows are of strangers, and some of its people forgotten."""
-    whole = small_credit()
-    parties = ("credit", PARTY)
-    small = replace(
-        whole,
-        tables={party: whole.tables[party] for party in parties},
-        features={party: whole.features[party] for party in parties},
-        new_rows={party: whole.new_rows[party] for party in parties},
-    )
     workspace = Workspace.write(
         tmp_path_factory.mktemp("made") / "federation",
-        small,
+        small_credit(without="shop"),
         scoring={"mode": "routed", "evaluate": ["desensitised"]},
         training={"trees": 2},
     )
