@@ -98,7 +98,11 @@ def test_the_last_release_reads_plans_of_this_software_and_writes_plans_that_it_
     tmp_path: Path, workspace: Workspace
 ) -> None:
     unpack_release(RELEASE_0_3_0, tmp_path / "source")
-    private = {"trainer": "federboost", "active": "bank_0", "private": {"epsilon": 4, "delta": 1e-6}}
+    private = {
+        "trainer": "federboost",
+        "active": "bank_0",
+        "private": {"epsilon": 4, "delta": 1e-6},
+    }
     tuned = workspace.declared.training.model_dump() | {"tuning": {"trials": 2}}
     declared = [
         workspace.declared.model_dump(),

@@ -29,7 +29,7 @@ from opboost_ops.run.acts import from_airflow
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.test_pages import plain
+from tests.unit.pages.reading import plain
 from tests.unit.pages.test_status import NEXT, write_dag
 from tests.unit.pages.test_stop import act
 

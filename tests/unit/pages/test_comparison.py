@@ -9,7 +9,7 @@ import pytest
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import lengthen, run_of
-from tests.unit.pages.test_pages import plain, rows
+from tests.unit.pages.reading import plain, rows
 
 TENTH = run_of(10)
 

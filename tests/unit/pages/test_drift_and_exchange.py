@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.display.sequence import MANY, Message, exchanged
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.test_pages import plain, rows
+from tests.unit.pages.reading import plain, rows
 
 PAGE = f"quality/bank/credit_scoring/{SECOND_RUN}/drift"
 

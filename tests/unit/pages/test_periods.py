@@ -17,7 +17,7 @@ from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import forget_runs, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import lengthen
-from tests.unit.pages.test_pages import plain, rows
+from tests.unit.pages.reading import plain, rows
 
 DAYS = "since=2026-01-08&until=2026-01-12"
 

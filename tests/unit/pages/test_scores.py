@@ -9,7 +9,7 @@ from opboost_ops.boosting.distribution import LEAST
 from opboost_ops.models.figures import pooled
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.test_pages import plain, rows
+from tests.unit.pages.reading import plain, rows
 
 VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
 

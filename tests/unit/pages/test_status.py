@@ -22,7 +22,7 @@ from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.test_pages import plain
+from tests.unit.pages.reading import plain
 
 TASK = "bank_release.desensitize"
 NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)

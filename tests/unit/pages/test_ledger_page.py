@@ -1,0 +1,176 @@
+"""The ledger's page says what the party's ledger and policy say."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.datasets.workspace import agree_for_all
+from opboost_ops.errors import BudgetError
+from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.run.disclosures import charge_model
+from opboost_ops.run.inbox import Run, note_refused
+from opboost_ops.run.publication import Publisher
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.pages.conftest import Reader
+from tests.unit.pages.reading import plain, rows
+
+
+def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
+    text = plain(reader.page("ledger?party=bank"))
+    assert "without any guarantee" in text
+    assert "Disclosed exactly, with no epsilon" in text
+    found = {line["feature"]: line for line in rows(reader, "ledger", "bank.columns")}
+    database = sqlite3.connect(untouched.folder / "bank" / "ledger.sqlite")
+    events = [json.loads(event) for (event,) in database.execute("select event from releases")]
+    # Two runs on other tables: the second was stopped before it released anything.
+    charged = {e["feature"]: e["loss"]["loss"] for e in events if e["account"] == "local_dp"}
+    assert (
+        set(charged)
+        == set(found) - {"a person, all features"}
+        == set(untouched.declared.parties["bank"].features)
+    )
+    for feature, loss in charged.items():
+        assert float(found[feature]["loss(1)"]) == loss[0]
+        assert float(found[feature]["loss(R-L)"]) == loss[-1]
+    total = sum(loss[0] for loss in charged.values())
+    assert float(found["a person, all features"]["loss(1)"]) == pytest.approx(total)
+    assert len(rows(reader, "ledger", "bank.lines")) == len(events)
+    for run in (FIRST_RUN, SECOND_RUN):
+        listed = rows(reader, f"ledger?run={run}", "bank.lines")
+        assert len(listed) == sum(event["run"] == run for event in events)
+    nothing = plain(reader.page(f"ledger?party=bank&run={'f' * 16}"))
+    assert "income" not in nothing.partition("Charged over time")[0].partition("What each")[2]
+
+
+def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> None:
+    def limit(policy: dict) -> None:  # type: ignore[type-arg]
+        policy["features"]["income"]["budget_whole"] = 1000.0
+
+    shown.edit_yaml("bank/policy.yaml", limit)
+    line = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    spent = float(line["loss(R-L)"])
+    assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
+    # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
+    assert line["retrainings left"] == "unlimited"
+    assert "within all budgets; after" in plain(reader.page("ledger?party=bank"))
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)
+    )
+    line = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    assert int(line["retrainings left"]) == 2
+    page = reader.page("ledger?party=bank")
+    assert "2 more runs on changed data within budget_whole of income" in plain(page)
+    # Its line in the picture has a name, too.
+    assert f"budget of income: {3.5 * spent:g}" in page
+    # All features together end sooner.
+    together = sum(float(line["loss(R-L)"]) for line in rows(reader, "ledger", "bank.columns")[:-1])
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p.update(all_features={"budget_whole": 2.5 * together})
+    )
+    said = plain(reader.page("ledger?party=bank"))
+    assert "1 more run on changed data within budget_whole of all_features" in said
+    assert "1 more run on changed data within budget_whole of all_features" in plain(
+        reader.page("status")
+    )
+
+
+def test_before_any_run_the_ledger_says_what_will_fit(
+    reader: Reader, shown: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
+    a_run = float(line["loss(R-L)"]) / float(line["draws"])
+    workspace = Workspace.write(tmp_path / "new")
+    workspace.known_to(monkeypatch)
+    for change, left in (({"budget_whole": 2.5 * a_run}, "2"), ({"max_changes": 2}, "unlimited")):
+        workspace.edit_yaml(
+            "bank/policy.yaml",
+            lambda policy, change=change: policy["features"]["income"].update(change),
+        )
+        text = plain(reader.page("ledger?party=bank"))
+        assert "Nothing was released yet." in text and "What the party agreed to" in text
+        (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
+        assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
+        assert line["retrainings left"] == left
+    # A label holder may have no columns of its own.
+    workspace.edit_yaml("federation.yaml", lambda file: file["parties"]["credit"].pop("features"))
+    agree_for_all(workspace.file)
+    assert rows(reader, "ledger", "bank.planned")
+
+
+def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
+    assert "What models have cost" not in plain(reader.page("ledger?party=credit"))
+    shown.edit_yaml(
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 5.0})
+    )
+    party = Publisher("credit", *site_of("credit"), shown.store)
+    for at, (what, epsilon) in enumerate((("model", 3.0), ("metrics", 0.5))):
+        charge = ModelCharge(epsilon, f"{at}" * 64, 100 + at, what)  # type: ignore[arg-type]
+        charge_model(party, shown.declared, FIRST_RUN, charge)
+    text = plain(reader.page("ledger?party=credit"))
+    assert "Models: epsilon, a row added or removed 3.500 composed, of 5" in text
+    assert "Models: epsilon, a row replaced 7.000 composed" in text
+    assert "Epsilon left for models 1.500" in text
+    listed = rows(reader, "ledger", "credit.models")
+    found = [(line["what"], float(line["epsilon"]), float(line["rows"])) for line in listed]
+    assert found == [("metrics", 0.5, 101), ("model", 3.0, 100)]
+    assert float(listed[0]["epsilon so far"]) == 3.5
+    elsewhere = plain(reader.page(f"ledger?party=credit&run={SECOND_RUN}"))
+    assert "Models trained 1" in elsewhere
+    assert rows(reader, f"ledger?run={SECOND_RUN}", "credit.models") == []
+
+
+def test_what_the_policy_leaves_open_is_said_in_red(reader: Reader, shown: Workspace) -> None:
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda policy: policy["features"]["income"].pop("max_changes", None)
+    )
+    page = reader.page("ledger?party=bank")
+    told = plain(page)
+    assert "The policy leaves open what a plan may cost." in told
+    assert re.search(r"features\.income(, features\.\w+)* ha(s|ve) no .*max_changes", told)
+
+
+def test_refused_and_attempted_releases_and_an_overspend_are_red(
+    reader: Reader, shown: Workspace
+) -> None:
+    """Finding 3: none of them was on the page, and what was overspent was black."""
+    spent = float(
+        next(
+            line["loss(R-L)"]
+            for line in rows(reader, "ledger", "bank.columns")
+            if line["feature"] == "income"
+        )
+    )
+    shown.edit_yaml(
+        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=spent / 4)
+    )
+    run = Run("credit_scoring", SECOND_RUN, "credit")
+    error = BudgetError("This release would pass features.income.budget_whole.", "Ask.")
+    note_refused(site_of("bank")[0], run, "desensitize", error)
+    database = sqlite3.connect(shown.folder / "bank" / "ledger.sqlite")
+    with database:
+        (artifact,) = database.execute("select artifact from commits limit 1").fetchone()
+        database.execute("delete from commits where artifact = ?", (artifact,))
+    page = reader.page("ledger?party=bank")
+    assert page.index("Refused releases") < page.index("What each feature has cost")
+    (line,) = rows(reader, "ledger?party=bank", "bank.refused")
+    assert (line["refused at"], line["run"]) == ("desensitize", SECOND_RUN)
+    assert "features.income.budget_whole" in line["why"]
+    column = next(
+        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
+    )
+    assert float(column["left(R-L)"]) == pytest.approx(spent / 4 - spent)
+    assert f'<span class="badge bad">{spent / 4 - spent:,.3f}</span>' in page
+    listed = rows(reader, "ledger", "bank.lines")
+    told = {line["guarantee"] for line in listed if line["artifact"] == artifact}
+    assert told == {"attempted, not known to be published"}
+    free = [line for line in listed if line["account"] == "exact" and line["artifact"] != artifact]
+    assert free
+    assert {line["guarantee"] for line in free} <= {"exact, no epsilon", "none: experiment"}
