@@ -38,7 +38,6 @@ from opboost_ops.privacy.loss import end_losses
 SIZE = 1024
 TABLES = ("salaries", "normal")
 QUERIES = 10_000
-REPEATS = 100
 #: Expectation maximisation takes as long as all else together: it sees the first repeats alone.
 LIKELY_REPEATS = 10
 #: At which mechanisms are compared beside the paper's epsilons, most of which cost much on a domain

@@ -25,7 +25,7 @@ def at(cron: str) -> CronTriggerTimetable:
     return CronTriggerTimetable(cron, timezone="UTC", run_immediately=_NOW)
 
 
-def missed(dag_run: Any, now: datetime | None = None) -> str:
+def missed(dag_run: Any) -> str:
     """Why a run does not begin: its time was missed.
 
     While nothing runs, Airflow keeps the last time that went by, and makes its run as soon as it
@@ -33,7 +33,6 @@ def missed(dag_run: Any, now: datetime | None = None) -> str:
 
     Args:
         dag_run: As a task gets it.
-        now: When the run began, where Airflow does not say it.
 
     Returns:
         The reason; empty if the run is in time, or was not made by a schedule.
@@ -42,7 +41,7 @@ def missed(dag_run: Any, now: datetime | None = None) -> str:
         return ""
     if dag_run.clear_number:
         return ""
-    began = dag_run.start_date or now or datetime.now(UTC)
+    began = dag_run.start_date or datetime.now(UTC)
     if began - dag_run.run_after <= LATE:
         return ""
     due, late = (f"{moment:%Y-%m-%d %H:%M}" for moment in (dag_run.run_after, began))

@@ -5,6 +5,9 @@ import numpy as np
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.privacy.attacks import Attack, best_windows, measured, positions, require_rows
 
+#: Most levels of a known column: with more distinct values, it is cut at quantiles.
+_LEVELS = 10
+
 
 def correlated(
     values: np.ndarray,
@@ -12,7 +15,6 @@ def correlated(
     other_values: np.ndarray,
     channel: Channel,
     tolerance: int,
-    levels: int = 10,
 ) -> Attack:
     """Guess every value from its release and a second column that the attacker holds in clear.
 
@@ -25,7 +27,6 @@ def correlated(
         other_values: The known column, finite numbers, shape (n,).
         channel: What released the values.
         tolerance: Steps within which a guess is right.
-        levels: Most levels of the known column; with more distinct values, it is cut at quantiles.
 
     Returns:
         The attack; its baseline is the best guess from the known column alone.
@@ -35,7 +36,7 @@ def correlated(
     """
     trials = require_rows(values, released, other_values)
     inputs, outputs = positions(values, channel.inputs), positions(released, channel.outputs)
-    level = _levels(other_values, levels)
+    level = _levels(other_values)
     transposed = channel.probabilities().T
     right = alone = 0
     for one in np.unique(level):
@@ -55,9 +56,9 @@ def correlated(
     )
 
 
-def _levels(other: np.ndarray, levels: int) -> np.ndarray:
+def _levels(other: np.ndarray) -> np.ndarray:
     distinct = np.unique(other)
-    if len(distinct) <= levels:
+    if len(distinct) <= _LEVELS:
         return np.searchsorted(distinct, other)
-    inner = np.linspace(0, 1, levels + 1)[1:-1]
+    inner = np.linspace(0, 1, _LEVELS + 1)[1:-1]
     return np.searchsorted(np.quantile(other, inner), other, side="right")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -132,19 +132,17 @@ def _store_faults(federation: Federation, party: str, site: Site, store: Store) 
     return ()
 
 
-def key_faults(
-    federation: Federation, party: str, site: Site, today: date | None = None
-) -> list[Fault]:
+def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
     """What is wrong with a party's signing and encryption keys.
 
     Args:
         federation: As declared.
         party: Whose.
         site: Its site.
-        today: As of when; today when absent.
     """
     spec, faults = federation.parties[party], []
-    good = spec.signing(today or datetime.now(UTC).date())
+    today = datetime.now(UTC).date()
+    good = spec.signing(today)
     try:
         held = [signer.public for signer in each(site.signing_key, Signer.from_file)]
         if not set(held) & set(spec.signed_ever):
@@ -157,7 +155,7 @@ def key_faults(
             )
         elif not set(held) & set(good):
             key = next(key for key in held if key in spec.signed_ever)
-            why = spec.fault_on(key, today or datetime.now(UTC).date())
+            why = spec.fault_on(key, today)
             faults.append(
                 Fault(
                     f"parties.{party}.signing_key",

@@ -53,9 +53,9 @@ def kind_words(kind: str) -> str:
     return _KINDS.get(kind, kind.replace("_", " "))
 
 
-def left_fact(left: Left, label: str = "Retrainings left", href: str = "") -> Fact:
+def left_fact(left: Left, href: str = "") -> Fact:
     """What is left, as a fact."""
-    return Fact(label, left.text, left.hint, left.state, href)
+    return Fact("Retrainings left", left.text, left.hint, left.state, href)
 
 
 def left_cell(left: Left) -> Cell:

@@ -11,7 +11,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,14 +186,3 @@ def logged() -> Iterator[dict[str, list[str]]]:
         root.manager._clear_cache()
         yield handler.lines
     root.manager._clear_cache()
-
-
-def folder_of(observation: Observation, run: str) -> dict[str, list[str]]:
-    """The files of each artifact of a run, by ``kind/party``."""
-    found: dict[str, list[str]] = {}
-    for place in observation:
-        parts = Path(place).parts
-        if parts[0] == "exchange" and run in parts:
-            at = parts.index(run)
-            found.setdefault("/".join(parts[at + 1 : at + 3]), []).append(place)
-    return found
