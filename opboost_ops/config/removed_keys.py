@@ -33,7 +33,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.private.trees_per_ensemble": "take it out: it is 50",
         "training.private.regularisation": "take it out: it is 0.1",
         "training.private.remain": "take it out: all parties stay, and a session goes on when the "
-        "tasks of a missing one are cleared",
+        "`boost` tasks of all are cleared together",
         "training.private.patience_minutes": "declare training.wait_minutes",
         "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "take it out: one task reads the files of a table",
