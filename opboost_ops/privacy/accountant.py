@@ -25,6 +25,7 @@ class Key:
         bit: Empty for the column's own values; else which bit of it, such as ``missing``.
         cells: Name of the noise key.
         receiver: Towards whom.
+        federation: Whose last draw it was.
         draws: How many draws there were, and releases before draws were numbered.
         charged: How many different values these draws were charged for.
         worst: The public worst case after the last of them.
@@ -36,6 +37,7 @@ class Key:
     bit: str
     cells: str
     receiver: str
+    federation: str
     draws: int
     charged: int
     worst: Worst
@@ -125,6 +127,7 @@ def add(found: dict[UUID, Account], release: Release) -> None:
         bit=bit,
         cells=release.cells or "",
         receiver=release.receiver,
+        federation=release.federation,
         draws=stands_for(release) + (before.draws if before else 0),
         charged=draw.added + (before.charged if before else 0),
         worst=Worst(draw.worst, draw.base, draw.number),

@@ -24,6 +24,7 @@ class Forecast:
         step: What loss(1) comes to if they are unlimited; None where nothing bounds it.
         whole: The same of loss(R - L).
         growing: The present noise keys, and how many more draws under each cost anything.
+            Federations that release the column under different keys have one each.
     """
 
     feature: str
@@ -39,6 +40,11 @@ class Forecast:
     def draws(self) -> int:
         """After how many more draws under the present noise keys none costs anything."""
         return max((steps for _, steps in self.growing), default=0)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several federations draw, so that a retraining of each is meant."""
+        return len({key.federation for key, _ in self.growing}) > 1
 
     @property
     def frozen(self) -> bool:
@@ -62,7 +68,7 @@ def forecast(account: Account, rule: FeatureRule) -> Forecast:
         account: What the column has cost.
         rule: The policy's.
     """
-    present: dict[str, Key] = {key.bit: key for key in account.keys.values()}
+    present = {(key.bit, key.federation): key for key in account.keys.values()}
     left = [(k, k.worst.steps_left(rule.max_changes, k.inputs)) for k in present.values()]
     return _forecast(account, rule, left, rule.max_changes is not None and bool(present))
 

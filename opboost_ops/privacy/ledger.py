@@ -117,7 +117,7 @@ class Ledger:
     def accounts(self) -> dict[UUID, Account]:
         """What each column has cost."""
         with self._database.reading() as connection:
-            return accounts_of(connection)
+            return accounts_of(connection, _RELEASES)
 
     def totals(self) -> Totals:
         """The same, and the entries of private models."""
@@ -236,7 +236,9 @@ class Ledger:
 def _totals(connection: sa.Connection) -> Totals:
     account = _RELEASES.c.event["account"].as_string()
     models = connection.execute(sa.select(_TEXT).where(account == "model").order_by(_RELEASES.c.id))
-    return Totals(accounts_of(connection), tuple(release_of(event) for (event,) in models))
+    return Totals(
+        accounts_of(connection, _RELEASES), tuple(release_of(event) for (event,) in models)
+    )
 
 
 def add_entries(connection: sa.Connection, releases: Sequence[Release]) -> None:

@@ -104,14 +104,17 @@ def _add_structure(connection: sa.Connection, number: int, line: Release) -> Non
     connection.execute(sa.insert(_STRUCTURES).values({**row, **changes}))
 
 
-def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
+def accounts_of(connection: sa.Connection, entries: sa.Table) -> dict[UUID, Account]:
     """What each column has cost so far, in the order in which they first came.
 
     Args:
         connection: To the database.
+        entries: The ledger's, by their number.
     """
+    drew = entries.c.event["federation"].as_string().label("federation")
+    draws = sa.select(_TOTALS, drew).join(entries, entries.c.id == _TOTALS.c.last)
     rows: list[Any] = [
-        *connection.execute(sa.select(_TOTALS)),
+        *connection.execute(draws),
         *connection.execute(sa.select(_STRUCTURES)),
     ]
     ordered = sorted(rows, key=lambda row: row.first)
@@ -128,6 +131,7 @@ def accounts_of(connection: sa.Connection) -> dict[UUID, Account]:
             bit=bit,
             cells=row.cells,
             receiver=row.receiver,
+            federation=row.federation,
             draws=row.draws,
             # Every entry of a key adds what it raises the worst case by.
             charged=row.worst,

@@ -4,7 +4,7 @@ Status, ledger, run and statement pages, `status.json` and `opboost ledger show`
 words and thresholds from here.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -84,7 +84,8 @@ def left_of(
     if first is not None and first.retrainings is not None:
         at_pace = pace(entries, first.retrainings)
         hint = (
-            f"{_more_runs(first.retrainings)} within {first.budget} of {first.feature}{at_pace}; "
+            f"{_more_runs(first.retrainings, first.shared)} within {first.budget} of "
+            f"{first.feature}{at_pace}; "
             "then releases are refused. Runs on unchanged data cost nothing"
         )
         return Left(first.retrainings, first.feature, True, hint)
@@ -100,20 +101,22 @@ def _capped(found: Sequence[Forecast]) -> str:
     caps = {one.rule.max_changes for one in found}
     most = next(iter(caps)) if len(caps) == 1 else None
     cap = f"cap of {most} values a cell" if most is not None else "cap on a cell's values"
-    draws = max(one.draws for one in found)
+    draws, shared = max((one.draws, one.shared) for one in found)
     if not draws:
         return (
             f"{cap} reached: unchanged and further changed values cost nothing more; changed "
             "values are frozen"
         )
     return (
-        f"after {_more_runs(draws)} the {cap} is reached; then nothing costs more, and changed "
-        "values are frozen"
+        f"after {_more_runs(draws, shared)} the {cap} is reached; then nothing costs more, and "
+        "changed values are frozen"
     )
 
 
-def _more_runs(number: int) -> str:
-    return f"{number:,} more {'run' if number == 1 else 'runs'} on changed data"
+def _more_runs(number: int, shared: bool) -> str:
+    """Runs on changed data; each federation's where several draw."""
+    each = " of each federation" if shared else ""
+    return f"{number:,} more {'run' if number == 1 else 'runs'}{each} on changed data"
 
 
 def pace(entries: Sequence[Dated], fits: int) -> str:
@@ -125,10 +128,12 @@ def pace(entries: Sequence[Dated], fits: int) -> str:
     """
     local = [(at, line) for at, line in entries if line.account == "local_dp"]
     times = sorted(map(datetime.fromisoformat, {at for at, _ in local}))
-    runs = {(line.federation, line.run) for _, line in local}
-    if len(runs) < 2 or fits == 0:
+    # Federations run beside each other: the pace is that of the one that runs most.
+    runs = Counter(name for name, _ in {(line.federation, line.run) for _, line in local})
+    most = max(runs.values(), default=0)
+    if most < 2 or fits == 0:
         return ""
-    step = (times[-1] - times[0]) / (len(runs) - 1)
+    step = (times[-1] - times[0]) / (most - 1)
     if step < timedelta(hours=1) or step * fits > timedelta(days=3650):
         return ""
     nights = max(1, round(step * fits / timedelta(days=1)))

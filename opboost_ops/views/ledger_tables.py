@@ -108,9 +108,12 @@ def planned_blocks(forecasts: Mapping[UUID, Forecast], view: LedgerView) -> list
     runs = ("loss(1) of a run", "loss(R-L) of a run", "loss(1) at the cap", "loss(R-L) at the cap")
     heads = ("feature", *runs, "budget(1)", "budget(R-L)", "retrainings left")
     title = "What each agreed column may cost"
+    note = "At its largest agreed epsilon, at worst."
+    if any(found.shared for found in forecasts.values()):
+        note += " Of a column that several federations release, a run of each."
     return [
         Facts((left_fact(left_of(forecasts.values(), (), view.person(forecasts.values()))),)),
-        Table("planned", title, heads, tuple(rows), "At its largest agreed epsilon, at worst."),
+        Table("planned", title, heads, tuple(rows), note),
     ]
 
 

@@ -1,20 +1,22 @@
 """What agreed columns may cost that no run has released yet: the forecast before a first run."""
 
-from collections.abc import Iterable, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
 
+from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.privacy.accountant import Account, Key
 from opboost_ops.privacy.agreements import Agreed
 from opboost_ops.privacy.budgets import Forecast
+from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.statement import forecasts
 from opboost_ops.privacy.worst import Worst
-from opboost_ops.run.changes import leaving
 
 
 def planned(agreements: Iterable[Agreed], party: str, policy: Policy) -> dict[UUID, Forecast]:
@@ -30,13 +32,34 @@ def planned(agreements: Iterable[Agreed], party: str, policy: Policy) -> dict[UU
         federation = _at_most(agreed.content["federation"])
         if federation is None:
             continue
-        features = federation.parties[party].features
-        for line in leaving(federation, party):
-            name, _, bit = line.charge.partition("=")
-            inputs = len(line.curve.loss) + 1
-            nothing = Key(bit, "", line.receiver, 0, 0, Worst(), None, inputs, line.curve)
-            found.setdefault(features[name].uuid, Account(name)).keys[bit, ""] = nothing
+        for key, column in _keys(federation, party, policy):
+            account = found.setdefault(column.uuid, Account(column.feature))
+            account.keys[key.bit, key.cells] = key
     return forecasts(found, policy)
+
+
+def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[Key, Column]]:
+    """A party's noise keys in a federation; those that it shares with another have one name."""
+    if party not in federation.feature_holders:
+        return
+    receiver = federation.label_holder
+    group = hashlib.sha256(policy.noise_group(receiver).encode()).digest()
+    columns = columns_of(federation, party)
+    losses = column_losses(columns)
+    for charge, column in {column.charge: column for column in columns}.items():
+        key = Key(
+            bit=charge.partition("=")[2],
+            cells=column.noise_context(group).hex(),
+            receiver=receiver,
+            federation=federation.name,
+            draws=0,
+            charged=0,
+            worst=Worst(),
+            most=None,
+            inputs=column.source_domain.size,
+            loss=losses[charge],
+        )
+        yield key, column
 
 
 def _at_most(content: Mapping[str, Any]) -> Federation | None:

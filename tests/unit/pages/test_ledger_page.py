@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+import yaml
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.workspace import agree_for_all
@@ -99,6 +100,18 @@ def test_before_any_run_the_ledger_says_what_will_fit(
         (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
         assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
         assert line["retrainings left"] == left
+    # Another federation that releases it otherwise draws it once more; one like this does not.
+    other = yaml.safe_load(workspace.file.read_text()) | {"name": "loans"}
+    file = workspace.folder / "loans.yaml"
+    for epsilon, draws in ((0.64, 1), (0.32, 1.5)):
+        other["parties"]["bank"]["features"]["income"]["mechanism"]["epsilon"] = epsilon
+        file.write_text(yaml.safe_dump(other))
+        agree_for_all(file)
+        (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
+        assert float(line["loss(R-L) of a run"]) == pytest.approx(draws * a_run, rel=0.01)
+    assert "1 more run of each federation on changed data" in plain(
+        reader.page("ledger?party=bank")
+    )
     # A label holder may have no columns of its own.
     workspace.edit_yaml("federation.yaml", lambda file: file["parties"]["credit"].pop("features"))
     agree_for_all(workspace.file)

@@ -122,6 +122,19 @@ def test_a_forecast_counts_each_part_until_it_ends() -> None:
     assert forecast(spent, policy(budget_whole=everything).features["age"]).retrainings is None
 
 
+def test_a_forecast_counts_a_run_of_each_federation() -> None:
+    """Under keys of their own each draws; a key that they share, or a former one, costs no more."""
+    rule = policy(budget_whole=5.01 * float(WHOLE)).features["age"]
+    for other, left in (
+        ({"federation": "loans", "cells": "another"}, (1, True)),
+        ({"federation": "loans"}, (3, False)),
+        ({"cells": "another"}, (3, False)),
+    ):
+        spent = accounts([release("a"), release("b", **other)])[AGE]
+        told = forecast(spent, rule)
+        assert (told.retrainings, told.shared) == left, other
+
+
 def test_a_missing_bit_adds_to_its_column_without_being_a_release() -> None:
     bit = loss_curve(MissingBit(epsilon=0.25), BIT)
     found = accounts([release("a"), release("a", "age=missing", loss=bit)])[AGE]
