@@ -45,7 +45,7 @@ from tests.adversary.nights import (
     Opener,
     software,
 )
-from tests.books import books_of
+from tests.party_state import state_of
 
 
 def main() -> None:
@@ -162,8 +162,8 @@ def _membership(
 
 
 def _draws(federation: Federation, holder: str) -> int:
-    with books_of(federation.workspace, holder) as books:
-        return sum(one.kind == "draw" for one in books.ledger.releases())
+    with state_of(federation.workspace, holder) as state:
+        return sum(one.kind == "draw" for one in state.ledger.releases())
 
 
 def dictionary(folder: Path, nights: int) -> list[dict[str, Any]]:
@@ -201,8 +201,8 @@ def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
     """Line 5: plans under an agreement that another one has retired."""
     federation = Federation(folder, nights)
     workspace = federation.workspace
-    with books_of(workspace, "b0") as books:
-        former = books.agreements.read().newest("credit_scoring").digest
+    with state_of(workspace, "b0") as state:
+        former = state.agreements.read().newest("credit_scoring").digest
 
     def epsilon(value: float) -> Callable[[Any], None]:
         def change(data: Any) -> None:

@@ -118,10 +118,10 @@ def cells(people: int, rng: np.random.Generator) -> dict[str, float]:
     changed = np.where(rng.random(len(who)) < 0.02, rng.integers(1, 11, len(who)), values)
     column, context = uuid.UUID(int=1), bytes(32)
     with tempfile.TemporaryDirectory() as folder:
-        books = Cells(Path(folder), Database(f"sqlite:///{folder}/ledger.sqlite"))
-        _, first = timed(lambda: books.charge(column, context, who, values, DOMAIN), 1)
-        _, held = timed(lambda: books.hold(column, context, who, changed, DOMAIN, 3), 1)
-        _, second = timed(lambda: books.charge(column, context, who, changed, DOMAIN), 1)
+        state = Cells(Path(folder), Database(f"sqlite:///{folder}/ledger.sqlite"))
+        _, first = timed(lambda: state.charge(column, context, who, values, DOMAIN), 1)
+        _, held = timed(lambda: state.hold(column, context, who, changed, DOMAIN, 3), 1)
+        _, second = timed(lambda: state.charge(column, context, who, changed, DOMAIN), 1)
         size = sum(path.stat().st_size for path in Path(folder).glob("*-*"))
     return {
         "people": len(who),

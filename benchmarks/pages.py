@@ -81,7 +81,7 @@ def measured(folder: Path, runs: int, lines: int) -> dict[str, Any]:
 def long_past(folder: Path, runs: int, lines: int) -> int:
     """Make the federation; how many entries the audit log of one party has."""
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from tests.federation import Workspace
     from tests.unit.pages.long_history import lengthen
 
@@ -89,8 +89,8 @@ def long_past(folder: Path, runs: int, lines: int) -> int:
     os.environ |= workspace.environment()
     workspace.all()
     lengthen(workspace, runs, lines)
-    with open_books(load_site(folder / "bank" / "site.yaml")) as books:
-        return books.audit.head()[0]
+    with open_state(load_site(folder / "bank" / "site.yaml")) as state:
+        return state.audit.head()[0]
 
 
 def logged_in() -> Callable[[str], None]:

@@ -285,7 +285,7 @@ class Workspace:
             envelope = Envelope(
                 load_site(self.folder / signer / "site.yaml").noise_secret(), public
             )
-        # As its party would have said it of its books, too.
+        # As its party would have said it of its state, too.
         given = Standing(head=manifest.head, seen=manifest.seen) if manifest.head else None
         _, new = draft.seal(
             key, manifest.federation, self.run, signer, manifest.experiment, envelope, given

@@ -12,7 +12,7 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.privacy.pins import once_agreed, unpinned_columns
 from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
@@ -174,11 +174,13 @@ def agree(
     if digest is not None:
         pin(Path(site), declared)
         agreement.agree(mine, declared, by=by, because=because)
-    book = agreements_of(mine)
-    newest = book.newest(declared.name)
+    agreements = agreements_of(mine)
+    newest = agreements.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
     policy = load_policy(Path(site) / POLICY)
     pins = unpinned_columns(policy, declared)
     policy = once_agreed(policy, declared)
     sheet = consent_sheet(declared, mine.party, policy, found)
-    return Consent(mine.party, declared, found, tuple(changes(book, declared)), number, sheet, pins)
+    return Consent(
+        mine.party, declared, found, tuple(changes(agreements, declared)), number, sheet, pins
+    )

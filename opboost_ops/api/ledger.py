@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.config.loading import POLICY, load_policy, load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy import statement
 from opboost_ops.privacy.model_account import ModelAccount, account_of
 
@@ -45,8 +45,8 @@ def ledger(site: str | Path) -> Statement:
     """
     folder = Path(site)
     declared, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
-    with open_books(declared) as books:
-        releases, accounts = books.ledger.releases(), books.ledger.accounts()
+    with open_state(declared) as state:
+        releases, accounts = state.ledger.releases(), state.ledger.accounts()
     words = statement.protections(releases)
     columns = [
         {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.database import has_tables
 from opboost_ops.privacy.events import Release
@@ -54,15 +54,15 @@ def look(site: Site) -> Present:
     if not has_tables(url):
         return Present(files, False)
     try:
-        with open_books(site, fresh=True) as books:
-            entries = books.ledger.releases()
-            listed = books.forgotten.read().entries
-            book = books.agreements.read()
-            made = book.agreements
-            withdrawn = _not_in_force(book)
-            stops = frozenset(a.federation for a in made if stopped(books, a.federation))
-            happened, _ = books.audit.head()
-            stores = {name: pin.identity for name, pin in books.stores.pins().items()}
+        with open_state(site, fresh=True) as state:
+            entries = state.ledger.releases()
+            listed = state.forgotten.read().entries
+            agreements = state.agreements.read()
+            made = agreements.agreements
+            withdrawn = _not_in_force(agreements)
+            stops = frozenset(a.federation for a in made if stopped(state, a.federation))
+            happened, _ = state.audit.head()
+            stores = {name: pin.identity for name, pin in state.stores.pins().items()}
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
@@ -71,11 +71,11 @@ def look(site: Site) -> Present:
     return Present(anything, True, entries, listed, withdrawn, stops, stores)
 
 
-def _not_in_force(book: Agreements) -> frozenset[tuple[str, str]]:
+def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:
     """Agreements that were withdrawn, or that a later one has retired and no version keeps."""
     found = set()
-    for made in book.agreements:
-        last, kept = book.of(made.federation)[-1], book.kept.get(made.federation, {})
+    for made in agreements.agreements:
+        last, kept = agreements.of(made.federation)[-1], agreements.kept.get(made.federation, {})
         retired = made.digest != last.digest and made.number not in kept.values()
         if made.withdrawn is not None or retired:
             found.add((made.federation, made.digest))

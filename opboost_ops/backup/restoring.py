@@ -34,9 +34,9 @@ from opboost_ops.backup.present import Present, look, not_in_backup, require_mea
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
-from opboost_ops.exchange.books import Books
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.migrations import copy_file
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.database import VERSION, Database, now
 from opboost_ops.privacy.events import Release
@@ -227,32 +227,32 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
                 places.aside.append(f"the tables ..._{places.table_end}")
             for name in table_names():
                 replace_rows(connection, name, _lines(places.rows / f"{name}.jsonl"))
-            books = Books.of(site, database)
-            if books.audit.verify() != (contents.entries, contents.head):
+            state = PartyState.of(site, database)
+            if state.audit.verify() != (contents.entries, contents.head):
                 raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
             places.swap()
-            _carry_over(books, site, present)
+            _carry_over(state, site, present)
     finally:
         database.close()
 
 
-def _carry_over(books: Books, site: Site, present: Present) -> None:
+def _carry_over(state: PartyState, site: Site, present: Present) -> None:
     """Nobody consents by a restore: who was forgotten since, and what was withdrawn, stays so."""
-    if present.forgotten - books.forgotten.read().entries:
-        books.forgotten.merge(present.forgotten)
-        books.cells.forget(books.forgotten.read().hashes())
+    if present.forgotten - state.forgotten.read().entries:
+        state.forgotten.merge(present.forgotten)
+        state.cells.forget(state.forgotten.read().hashes())
     kept = "kept through a restore"
-    for made in books.agreements.read().agreements:
+    for made in state.agreements.read().agreements:
         if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
-            books.agreements.withdraw(frozenset({made.number}), now())
+            state.agreements.withdraw(frozenset({made.number}), now())
             place = f"{made.federation}/agreement/{made.number}"
-            books.audit.add("withdrawn", place, site.party, made.digest, kept)
+            state.audit.add("withdrawn", place, site.party, made.digest, kept)
     for federation in sorted(present.stopped):
-        if stopped(books, federation) is None:
-            books.audit.add("stopped", f"{federation}/home/act", site.party, detail=kept)
+        if stopped(state, federation) is None:
+            state.audit.add("stopped", f"{federation}/home/act", site.party, detail=kept)
     # A backup of before the first run unpins no store.
-    for federation in present.stores.keys() - books.stores.pins().keys():
-        books.stores.pin(federation, present.stores[federation])
+    for federation in present.stores.keys() - state.stores.pins().keys():
+        state.stores.pin(federation, present.stores[federation])
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -34,7 +34,7 @@ from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import last_hash
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.database import VERSION, now
 from opboost_ops.privacy.rows import lines_of, table_names
 from opboost_ops.quality.tightening import TIGHTENING
@@ -89,14 +89,14 @@ def back_up(
 def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Contents:
     small, left_out = _declared(folder)
     moment = ""
-    with SecondNames(site) as names, open_books(site) as books:
+    with SecondNames(site) as names, open_state(site) as state:
 
         def at_rest() -> None:
             nonlocal moment
             moment = now()
             names.take()
 
-        with books.database.snapshot(at_rest) as view:
+        with state.database.snapshot(at_rest) as view:
             rows = _tables(writer, view)
             head = last_hash(view)
         for name, content in sorted(small.items()):

@@ -93,7 +93,7 @@ def command(
     from opboost_ops.cli.consent_sheet import write_page
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
-    from opboost_ops.exchange.books import agreements_of
+    from opboost_ops.exchange.party_state import agreements_of
     from opboost_ops.privacy.pins import once_agreed, unpinned_columns
     from opboost_ops.run import agreement
     from opboost_ops.run.changes import changes
@@ -115,9 +115,9 @@ def command(
     path = federation / "federation.yaml" if federation.is_dir() else federation
     declared = load_federation(path)
     agreement.require_member(mine, declared)
-    book = agreements_of(mine)
+    agreements = agreements_of(mine)
     found = digest_of(document(declared))
-    new = changes(book, declared)
+    new = changes(agreements, declared)
     policy = load_policy(site / POLICY)
     unpinned = unpinned_columns(policy, declared)
     policy = once_agreed(policy, declared)
@@ -137,13 +137,13 @@ def command(
         )
     if yes:
         _require_made_up(mine, site)
-    newest = book.newest(declared.name)
+    newest = agreements.newest(declared.name)
     if newest is not None and newest.digest == found and not keep_version and not unpinned:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
         _show_queries(mine, policy, declared.name)
         return
-    _show(sheet, policy, declared, book, new)
+    _show(sheet, policy, declared, agreements, new)
     _show_queries(mine, policy, declared.name)
     _show_retired(mine, declared, keep_version or [])
     for name, uuid in unpinned.items():
@@ -186,14 +186,14 @@ def _withdraw(site: "Site", number: int) -> None:
         )
 
 
-def _list(book: "Agreements", as_json: bool) -> None:
+def _list(agreements: "Agreements", as_json: bool) -> None:
     if as_json:
-        lines = [a.model_dump(mode="json", exclude={"content"}) for a in book.agreements]
-        print(json.dumps({"party": book.party, "agreements": lines}))
+        lines = [a.model_dump(mode="json", exclude={"content"}) for a in agreements.agreements]
+        print(json.dumps({"party": agreements.party, "agreements": lines}))
         return
-    if not book.agreements:
-        print(f"{book.party} has agreed to nothing.")
-    for made in book.agreements:
+    if not agreements.agreements:
+        print(f"{agreements.party} has agreed to nothing.")
+    for made in agreements.agreements:
         state = f"withdrawn {made.withdrawn}" if made.withdrawn else "stands"
         print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
 
@@ -202,22 +202,22 @@ def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
     """How many people the label holder has asked about so far."""
     from opboost_ops.cli.blocks import print_blocks
     from opboost_ops.cli.printing import console as wide
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.views.queries import queries
 
-    with open_books(mine) as books:
-        found = queries(books, policy.alignment, books.ledger.dated(), (federation,))
+    with open_state(mine) as state:
+        found = queries(state, policy.alignment, state.ledger.dated(), (federation,))
     print_blocks(found, wide())
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:
     """Which versions the agreement retires, and what the label holder may ask for kept ones."""
     from opboost_ops.config.agreement import digest_of, document
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.run import agreement
 
-    with open_books(mine) as books:
-        trained = agreement.trained_under(books, declared.name)
+    with open_state(mine) as state:
+        trained = agreement.trained_under(state, declared.name)
     digest = digest_of(document(declared))
     former = {version: made for version, made in trained.items() if made.digest != digest}
     if not former:
@@ -250,7 +250,7 @@ def _show(
     sheet: "ConsentSheet",
     policy: "Policy",
     declared: "Federation",
-    book: "Agreements",
+    agreements: "Agreements",
     new: "list[Change]",
 ) -> None:
     from opboost_ops.cli.consent_sheet import print_sheet
@@ -262,7 +262,7 @@ def _show(
 
     console = wide()
     print_sheet(sheet, console)
-    made = book.of(declared.name)
+    made = agreements.of(declared.name)
     since = f"since number {made[-1].number} of {made[-1].at}" if made else "(all of it)"
     console.print(f"New in {declared.name} {since}:")
     for change in new:

@@ -92,8 +92,8 @@ def note(
 @contextmanager
 def _opened(site: Path) -> Iterator[tuple[str, "Audit"]]:
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
 
     declared = load_site(site / "site.yaml")
-    with open_books(declared) as books:
-        yield declared.party, books.audit
+    with open_state(declared) as state:
+        yield declared.party, state.audit

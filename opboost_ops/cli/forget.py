@@ -34,7 +34,7 @@ def command(
     from opboost_ops import __version__
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.errors import ConfigError
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.database import now
     from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.run.forgotten_rows import remove_rows
@@ -63,18 +63,18 @@ def command(
     identities = list(dict.fromkeys(identities))
     secret = declared.noise_secret()
     secrets = declared.noise_secrets()
-    with open_books(declared) as books, books.together():
-        releases = [r for r in books.ledger.releases() if r.account == "local_dp"]
+    with open_state(declared) as state, state.together():
+        releases = [r for r in state.ledger.releases() if r.account == "local_dp"]
         groups = {policy.noise_group(r) for r in {line.receiver for line in releases}}
         groups |= {line.receiver for line in releases} | set(policy.receivers) | {":linkable"}
         hashes = cell_hashes(secrets.values(), sorted(groups), identities)
         for identity in identities:
-            books.forgotten.add(secret, identity, hashes.tolist())
-        removed = books.cells.forget(hashes)
-        books.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
-        entry, head = books.audit.head()
-    with open_books(declared) as books:
-        books.cells.collect()
+            state.forgotten.add(secret, identity, hashes.tolist())
+        removed = state.cells.forget(hashes)
+        state.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
+        entry, head = state.audit.head()
+    with open_state(declared) as state:
+        state.cells.collect()
     copies = remove_rows(declared, policy, identities)
     found, unread = _tables_with(declared, policy, identities)
     if removed or found or copies:
@@ -132,7 +132,7 @@ def command(
 def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
     """Federations that the party ever agreed to, in that order, and how each named a person."""
     from opboost_ops.config.federation import IdColumn
-    from opboost_ops.exchange.books import agreements_of
+    from opboost_ops.exchange.party_state import agreements_of
 
     return [
         (agreed.federation, IdColumn.model_validate(agreed.content["federation"]["id"]))

@@ -41,7 +41,7 @@ def show(
         print_statement,
     )
     from opboost_ops.config.loading import POLICY, load_policy, load_site
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy import statement
     from opboost_ops.privacy.left_open import left_open, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
@@ -50,9 +50,9 @@ def show(
 
     one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
-    with open_books(declared) as books:
-        releases, accounts = books.ledger.releases(), books.ledger.accounts()
-        inside = of_people(releases, books.cells) if people else None
+    with open_state(declared) as state:
+        releases, accounts = state.ledger.releases(), state.ledger.accounts()
+        inside = of_people(releases, state.cells) if people else None
     held = last_held(declared) if people else []
     forecasts = statement.forecasts(accounts, policy)
     words = statement.protections(releases)
@@ -107,7 +107,7 @@ def check(
     import json
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import LostBooks, open_books
+    from opboost_ops.exchange.party_state import LostDatabase, open_state
     from opboost_ops.run.rollback import Gap
     from opboost_ops.run.rollback import check as find_gaps
 
@@ -116,10 +116,10 @@ def check(
     gaps = find_gaps(declared)
     lines, entries, head = 0, 0, ""
     try:
-        with open_books(declared) as books:
-            lines = len(books.ledger.releases())
-            entries, head = books.audit.head()
-    except LostBooks:
+        with open_state(declared) as state:
+            lines = len(state.ledger.releases())
+            entries, head = state.audit.head()
+    except LostDatabase:
         pass
     if as_json:
         found = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
@@ -192,12 +192,12 @@ def export(
     import json
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.statement import PLAIN_FIELDS, plain_line
 
     declared = load_site(site / "site.yaml")
-    with open_books(declared) as books:
-        dated = books.ledger.dated()
+    with open_state(declared) as state:
+        dated = state.ledger.dated()
     if out.suffix == ".json":
         lines = [{"recorded_at": at, **line.model_dump(mode="json")} for at, line in dated]
         out.write_text(json.dumps(lines, indent=1), encoding="utf-8")

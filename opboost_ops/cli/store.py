@@ -75,7 +75,7 @@ def gc(
 
     from opboost_ops.cli.printing import plain
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.known_store import require_known_store
     from opboost_ops.stages.alone import baselines_of
@@ -95,8 +95,8 @@ def gc(
         if declared.retention_days is not None:
             days = datetime.timedelta(declared.retention_days)
             before = datetime.datetime.now(datetime.UTC) - days
-            with open_books(declared) as books:
-                runs = _retire(declared, store, books.audit, before, dry_run)
+            with open_state(declared) as state:
+                runs = _retire(declared, store, state.audit, before, dry_run)
             for path in baselines_of(declared.home):
                 # One that is still needed is made again.
                 if not dry_run and path.stat().st_mtime < before.timestamp():

@@ -112,7 +112,7 @@ class Acceptance:
         self.memory = memory or Memory()
         #: Set once the plan has said which keys are needed.
         self.keys: Keys | None = None
-        #: Called with another party's manifest before it is accepted; raises where its books, or
+        #: Called with another party's manifest before it is accepted; raises where its state, or
         #: this party's own, went back.
         self.heads: Callable[[Manifest], None] = lambda _: None
         #: Where points wait that are more than it holds; in memory when absent.

@@ -119,12 +119,12 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
         run: The run's id.
     """
     from opboost_ops.config.loading import site_of
-    from opboost_ops.exchange.books import open_books
+    from opboost_ops.exchange.party_state import open_state
     from opboost_ops.run.approval import is_over, waits_since
 
     site, policy = site_of(party)
-    with open_books(site) as books:
-        since = waits_since(books, federation, run)
+    with open_state(site) as state:
+        since = waits_since(state, federation, run)
     return since is None or is_over(since, policy.approve.hours)
 
 

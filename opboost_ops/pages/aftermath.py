@@ -6,9 +6,9 @@ from datetime import datetime
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
-from opboost_ops.pages.deployment import has_books, parties
+from opboost_ops.pages.deployment import has_state, parties
 from opboost_ops.views.ledger import LedgerView, sums_of
 
 GO_ON = (
@@ -43,10 +43,10 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
     for party in parties() if only is None else [only]:
         try:
             site, policy = site_of(party)
-            if federation not in site.tables or not has_books(site):
+            if federation not in site.tables or not has_state(site):
                 continue
-            with open_books(site) as books:
-                lines = books.ledger.of_run(run)
+            with open_state(site) as state:
+                lines = state.ledger.of_run(run)
             view = LedgerView(lines, [], policy)
             step, whole = sums_of(view.accounts)
             found[party] = Charged(entries=len(lines), loss_1=step, loss_whole=whole)

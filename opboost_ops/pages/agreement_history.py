@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from opboost_ops.config.agreement import differences
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, Table, count, moment
-from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.pages.deployment import Query
 from opboost_ops.privacy.agreements import Agreed
 

@@ -146,7 +146,7 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
         ]
 
 
-def has_books(site: Site) -> bool:
+def has_state(site: Site) -> bool:
     """Whether a party's database can exist: looking at a page must not make one.
 
     Args:
@@ -157,7 +157,9 @@ def has_books(site: Site) -> bool:
     return not url.startswith(prefix) or Path(url.removeprefix(prefix)).exists()
 
 
-def of_books(party: str, absent: str, made: Callable[[Site, Policy], list[Block]]) -> list[Block]:
+def blocks_of_state(
+    party: str, absent: str, made: Callable[[Site, Policy], list[Block]]
+) -> list[Block]:
     """A page made of a party's state.
 
     Args:
@@ -166,7 +168,7 @@ def of_books(party: str, absent: str, made: Callable[[Site, Policy], list[Block]
         made: Makes it.
     """
     site, policy = site_of(party)
-    return made(site, policy) if has_books(site) else [Note("muted", absent)]
+    return made(site, policy) if has_state(site) else [Note("muted", absent)]
 
 
 def federations(query: Query) -> list[str]:

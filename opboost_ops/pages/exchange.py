@@ -22,10 +22,10 @@ from opboost_ops.display.blocks import (
     second,
 )
 from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.deployment import Query, guarded, has_books, of_books
+from opboost_ops.pages.deployment import Query, blocks_of_state, guarded, has_state
 from opboost_ops.pages.keys import keys_table
 from opboost_ops.views.audit_log import LogRead, Owner, log_of
 
@@ -51,7 +51,7 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for.
     """
     absent = "Nothing was exchanged yet: the party has no audit log."
-    return of_books(party, absent, lambda site, policy: _page(party, site, policy, query))
+    return blocks_of_state(party, absent, lambda site, policy: _page(party, site, policy, query))
 
 
 def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
@@ -69,11 +69,11 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     wrong = (n for n in numbers if where.actions[n - 1] == "rejected")
     rejected = [*islice(wrong, _ENTRIES)] if done["rejected"] else []
     listed, turned = query.paged(numbers, _ENTRIES, "entries")
-    with open_books(site) as books:
-        told = [books.audit.numbered([*chain(*mine[owner])]) for owner in page]
+    with open_state(site) as state:
+        told = [state.audit.numbered([*chain(*mine[owner])]) for owner in page]
         places = [_place(owner, entries) for owner, entries in zip(page, told, strict=True)]
-        refused = books.audit.numbered(rejected)[::-1]
-        entries = books.audit.numbered(listed)[::-1]
+        refused = state.audit.numbered(rejected)[::-1]
+        entries = state.audit.numbered(listed)[::-1]
     blocks: list[Block] = [_facts(log, done, len(runs))]
     if log.failure:
         blocks.append(Note("bad", log.failure.problem, log.failure.remedy))
@@ -177,11 +177,11 @@ def run_entries(party: str, federation: str, run: str) -> Entries:
         run: Its id.
     """
     site, _ = site_of(party)
-    if not has_books(site):
+    if not has_state(site):
         return []
     start = reference(federation, run, "", "").rstrip("/")
-    with open_books(site) as books:
-        return books.audit.below(f"{start}/")
+    with open_state(site) as state:
+        return state.audit.below(f"{start}/")
 
 
 def run_blocks(party: str, federation: str, run: str, mine: Entries) -> list[Block]:

@@ -7,8 +7,8 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, State, Table
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import key_name
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.privacy.agreements import Agreed
 from opboost_ops.run import clock, known_keys
 
@@ -27,8 +27,8 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         policy: Its policy: a feature holder deals with those that this pins.
         wanted: Whether a federation is to be shown, by its name.
     """
-    book = agreements_of(site)
-    newest = {made.federation: made for made in book.agreements if made.withdrawn is None}
+    agreements = agreements_of(site)
+    newest = {made.federation: made for made in agreements.agreements if made.withdrawn is None}
     rows = [
         (Cell(name), Cell(party), *cells)
         for name, made in newest.items()

@@ -7,8 +7,8 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.books import Books, open_books
-from opboost_ops.pages.deployment import Query, of_books, parties
+from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.pages.deployment import Query, blocks_of_state, parties
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
@@ -29,21 +29,21 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for.
     """
     absent = "Nothing was released yet: the party has no ledger."
-    return of_books(party, absent, lambda site, policy: _page(site, policy, query))
+    return blocks_of_state(party, absent, lambda site, policy: _page(site, policy, query))
 
 
 def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     view = ledger_of(site, policy)
-    with open_books(site) as books:
-        return _blocks(books, view, policy, query)
+    with open_state(site) as state:
+        return _blocks(state, view, policy, query)
 
 
-def _blocks(books: Books, view: LedgerView, policy: Policy, query: Query) -> list[Block]:
+def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -> list[Block]:
     seen = {name for name in view.columns if name == "all" or query.sees(name)}
     dated = [(at, line) for at, line in view.entries if line.federation in seen]
-    refused = _refusals(books, query)
+    refused = _refusals(state, query)
     if not dated:
-        return [*refused, *_planned(books, view, query), *_agreed(books, query.sees)]
+        return [*refused, *_planned(state, view, query), *_agreed(state, query.sees)]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
@@ -56,7 +56,7 @@ def _blocks(books: Books, view: LedgerView, policy: Policy, query: Query) -> lis
     here = accounts(line for _, line in shown) if narrowed else None
     caps = policy.all_features
     blocks: list[Block] = ledger_tables.warnings(view.waiting, dated)
-    blocks += [*refused, *_lost(books, {f.feature for f in found.values()})]
+    blocks += [*refused, *_lost(state, {f.feature for f in found.values()})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, found)
     if found:
@@ -66,8 +66,8 @@ def _blocks(books: Books, view: LedgerView, policy: Policy, query: Query) -> lis
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
-    blocks += queries(books, policy.alignment, view.entries, wanted)
-    blocks += _agreed(books, wanted.__contains__)
+    blocks += queries(state, policy.alignment, view.entries, wanted)
+    blocks += _agreed(state, wanted.__contains__)
     blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     blocks.append(ledger_tables.exact_table(shown))
     return [*blocks, *_folded("All entries", (entries(shown, query, view),), query)]
@@ -91,9 +91,9 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
     return replace(table, pager=pager, once=("federation", "run") if query.run else table.once)
 
 
-def _lost(books: Books, features: set[str]) -> list[Block]:
+def _lost(state: PartyState, features: set[str]) -> list[Block]:
     """A note of cell states that the ledger knows and that are gone."""
-    names = {lost.charge for lost in books.lost_states()}
+    names = {lost.charge for lost in state.lost_states()}
     behind = sorted(name for name in names if name.partition("=")[0] in features)
     if not behind:
         return []
@@ -102,10 +102,13 @@ def _lost(books: Books, features: set[str]) -> list[Block]:
     return [Note("bad", text, remedy, (", ".join(behind),))]
 
 
-def _planned(books: Books, view: LedgerView, query: Query) -> list[Block]:
+def _planned(state: PartyState, view: LedgerView, query: Query) -> list[Block]:
     """Before any run: what the agreed columns may cost, and how many runs fit."""
-    book = books.agreements.read()
-    made = [book.newest(name) for name in sorted({one.federation for one in book.agreements})]
+    agreements = state.agreements.read()
+    made = [
+        agreements.newest(name)
+        for name in sorted({one.federation for one in agreements.agreements})
+    ]
     standing = [one for one in made if one is not None and query.sees(one.federation)]
     found = planned(standing, view.policy.party, view.policy)
     text = "Nothing was released yet."
@@ -117,10 +120,10 @@ def _planned(books: Books, view: LedgerView, query: Query) -> list[Block]:
     ]
 
 
-def _agreed(books: Books, sees: Callable[[str], bool]) -> list[Block]:
+def _agreed(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
     """What the last agreement of each federation said when the party made it."""
     try:
-        entries = books.audit.of("agreed")
+        entries = state.audit.of("agreed")
     except ArtifactError:
         return []  # The damaged log is told of above.
     last = {entry.place.partition("/")[0]: entry.detail for entry in entries}
@@ -128,10 +131,10 @@ def _agreed(books: Books, sees: Callable[[str], bool]) -> list[Block]:
     return [Note("", "What the party agreed to", "", lines)] if lines else []
 
 
-def _refusals(books: Books, query: Query) -> list[Block]:
+def _refusals(state: PartyState, query: Query) -> list[Block]:
     """Releases that the party's own budget refused."""
     try:
-        found = books.audit.of("refused")
+        found = state.audit.of("refused")
     except ArtifactError:
         return [Note("bad", "The audit log is damaged: refused releases cannot be listed.")]
     rows = []

@@ -16,10 +16,10 @@ from opboost_ops.display.blocks import (
     Section,
     number,
 )
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
-from opboost_ops.pages.deployment import Query, guarded, has_books
+from opboost_ops.pages.deployment import Query, guarded, has_state
 from opboost_ops.pages.models import MODEL
 from opboost_ops.run.approval import asked_since
 from opboost_ops.views.ledger import LedgerView, sums_of
@@ -104,20 +104,20 @@ def _federation(party: str, run: str) -> str | None:
     """The run's federation, from the party's own folder or else from its ledger."""
     found = quality.federation_of(party, run)
     site, _ = site_of(party)
-    if found is not None or not has_books(site):
+    if found is not None or not has_state(site):
         return found
-    with open_books(site) as books:
-        return next((line.federation for _, line in books.ledger.of_run(run)), None)
+    with open_state(site) as state:
+        return next((line.federation for _, line in state.ledger.of_run(run)), None)
 
 
 def _charged(party: str, query: Query) -> list[Block]:
     site, policy = site_of(party)
-    if not has_books(site):
+    if not has_state(site):
         return []
     # A run's few entries are read, not the whole ledger: what all cost is on other pages.
-    with open_books(site) as books:
-        lines = books.ledger.of_run(query.run or "")
-        waiting = [line for line in books.ledger.uncommitted() if line.run == query.run]
+    with open_state(site) as state:
+        lines = state.ledger.of_run(query.run or "")
+        waiting = [line for line in state.ledger.uncommitted() if line.run == query.run]
     view = LedgerView(lines, waiting, policy)
     step, whole = sums_of(view.accounts)
     facts = Facts(

@@ -12,11 +12,11 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.versions import Models
 from opboost_ops.pages import aftermath, airflow, airflow_dags
 from opboost_ops.pages.airflow_database import aware
-from opboost_ops.pages.deployment import Query, federations, has_books, parties
+from opboost_ops.pages.deployment import Query, federations, has_state, parties
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.known_store import folder_fault
 from opboost_ops.run.taking_part import stopped
@@ -283,13 +283,13 @@ def _run(name: str, query: Query, seen: airflow.Seen, own: str) -> Run:
 
 
 def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequence[str]) -> Party:
-    if not has_books(site):
+    if not has_state(site):
         return Party(party=party)
-    with open_books(site) as books:
-        stop = stopped(books, federation)
-        asked = next(filter(None, (waits_since(books, federation, run) for run in runs)), None)
-        last = books.stores.last_check()
-        fault = folder_fault(books, site, federation)
+    with open_state(site) as state:
+        stop = stopped(state, federation)
+        asked = next(filter(None, (waits_since(state, federation, run) for run in runs)), None)
+        last = state.stores.last_check()
+        fault = folder_fault(state, site, federation)
     view = ledger_of(site, policy)
     left = view.left(federation)
     found = [

@@ -28,11 +28,18 @@ from opboost_ops.display.blocks import (
 from opboost_ops.display.charts import bars, colour_of
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.versions import Version, models_of
 from opboost_ops.pages import airflow, airflow_dags
 from opboost_ops.pages.agreement_history import agreements_table
-from opboost_ops.pages.deployment import Query, federations, guarded, has_books, of_books, parties
+from opboost_ops.pages.deployment import (
+    Query,
+    blocks_of_state,
+    federations,
+    guarded,
+    has_state,
+    parties,
+)
 from opboost_ops.pages.period import Period, asked_for
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.budgets import forecast_of_all
@@ -188,7 +195,7 @@ def _brings(found: Version) -> Figures:
 def _party(party: str, found: Federation) -> list[Block]:
     """Add a party's row of costs, and what went wrong at it."""
     site, policy = site_of(party)
-    if found.name not in site.tables or not has_books(site):
+    if found.name not in site.tables or not has_state(site):
         return []
     view = ledger_of(site, policy)
     until = view.before(found.period.end)
@@ -208,9 +215,9 @@ def _party(party: str, found: Federation) -> list[Block]:
             Cell(left.hint),
         )
     )
-    with open_books(site) as books:
+    with open_state(site) as state:
         try:
-            entries = books.audit.of(*_BAD)
+            entries = state.audit.of(*_BAD)
         except ArtifactError:
             entries = []
     for entry in entries:
@@ -257,7 +264,9 @@ def build(party: str, query: Query) -> list[Block]:
         query: What is asked for, with the period's days.
     """
     absent = "Nothing was released yet: the party has no ledger."
-    return of_books(party, absent, lambda site, policy: _statement(party, site, policy, query))
+    return blocks_of_state(
+        party, absent, lambda site, policy: _statement(party, site, policy, query)
+    )
 
 
 def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
@@ -279,8 +288,8 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
     )
     remedy = "`opboost audit show` says where; this statement cannot be compared with it."
     broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
-    with open_books(site) as books:
-        guesses = queries(books, policy.alignment, view.entries, view.columns)
+    with open_state(site) as state:
+        guesses = queries(state, policy.alignment, view.entries, view.columns)
     return [
         *broken,
         _facts(period, view, inside, log),

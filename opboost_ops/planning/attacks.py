@@ -6,7 +6,7 @@ from typing import Any
 
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
 from opboost_ops.planning.ranking import feature_holder

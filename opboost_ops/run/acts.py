@@ -19,7 +19,7 @@ from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
@@ -100,8 +100,8 @@ def from_airflow(
     form = _form(party, given)
     named = "".join(c for c in who or "" if c.isprintable())[:_LONGEST] or "somebody"
     asked = Asked(form.act, form.reason, f"{named}{THROUGH_AIRFLOW}", form.version or None, run)
-    with open_books(site) as books:
-        before = _before(books, federation, asked)
+    with open_state(site) as state:
+        before = _before(state, federation, asked)
     # A task that is cleared does nothing a second time.
     if before is None:
         do(site, federation, asked, policy.acts)
@@ -135,20 +135,20 @@ def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | Non
                 "Its own people do it at home, or allow it with `acts` in policy.yaml.",
             )
         # Nobody else writes meanwhile: nothing is done that the log does not get.
-        with open_books(site) as books, books.together():
-            version = _done(books, site, federation, asked)
+        with open_state(site) as state, state.together():
+            version = _done(state, site, federation, asked)
             action = _ACTIONS[asked.act]
             named = f"version {version}: " if version else ""
             detail = f"{asked.who}: {named}{asked.why}"
             # Its place in the chain is a name that nothing else has.
-            name = books.audit.add(action, place, site.party, detail=detail)
+            name = state.audit.add(action, place, site.party, detail=detail)
             if asked.run or not version:
-                books.ledger.reserve([_line(site, federation, action, name)])
-                books.ledger.commit(name)
+                state.ledger.reserve([_line(site, federation, action, name)])
+                state.ledger.commit(name)
     except OpBoostError as error:
         detail = f"{asked.who}: {asked.act} {asked.version or ''}: {asked.why}: {error.problem}"
-        with open_books(site) as books:
-            books.audit.add("act_refused", place, site.party, detail=detail)
+        with open_state(site) as state:
+            state.audit.add("act_refused", place, site.party, detail=detail)
         raise
     return version
 
@@ -168,15 +168,15 @@ def note(site: Site, run: str, who: str, why: str) -> Entry:
     Raises:
         ConfigError: No such run has asked anything.
     """
-    with open_books(site) as books:
-        asked = books.audit.of(*_ACTIONS.values(), "act_refused")
+    with open_state(site) as state:
+        asked = state.audit.of(*_ACTIONS.values(), "act_refused")
         found = [entry for entry in asked if entry.place.endswith(f"/{run}/act")]
         if not found:
             raise ConfigError(
                 f"Run {run} has asked nothing of {site.party}.",
                 "The summary of its task, and the page Statement, name the run.",
             )
-        books.audit.add("noted", found[0].place, site.party, detail=f"{who}: {why}")
+        state.audit.add("noted", found[0].place, site.party, detail=f"{who}: {why}")
     return found[0]
 
 
@@ -194,9 +194,9 @@ def _place(federation: str, asked: Asked) -> str:
     return f"{federation}/{asked.run or 'home'}/act"
 
 
-def _before(books: Books, federation: str, asked: Asked) -> Entry | None:
+def _before(state: PartyState, federation: str, asked: Asked) -> Entry | None:
     place = _place(federation, asked)
-    return next((e for e in books.audit.of(*_ACTIONS.values()) if e.place == place), None)
+    return next((e for e in state.audit.of(*_ACTIONS.values()) if e.place == place), None)
 
 
 def _line(site: Site, federation: str, action: Action, name: str) -> Release:
@@ -213,7 +213,7 @@ def _line(site: Site, federation: str, action: Action, name: str) -> Release:
     )
 
 
-def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
+def _done(state: PartyState, site: Site, federation: str, asked: Asked) -> str:
     if asked.act in ("promote", "roll_back"):
         return _put_into_use(site, federation, asked)
     if federation not in site.tables:
@@ -221,7 +221,7 @@ def _done(books: Books, site: Site, federation: str, asked: Asked) -> str:
         raise ConfigError(
             f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
         )
-    stop = stopped(books, federation)
+    stop = stopped(state, federation)
     if asked.act == "resume" and stop is None:
         raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
     if asked.act == "resume" and asked.run and stop is not None and stop.at_home:

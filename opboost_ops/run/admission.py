@@ -16,7 +16,7 @@ from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
-from opboost_ops.exchange.books import agreements_of, open_books
+from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreements
@@ -71,8 +71,8 @@ def admit(
     """
     # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
     party.site.noise_secret()
-    with open_books(party.site) as books:
-        stop = stopped(books, plan.federation.name)
+    with open_state(party.site) as state:
+        stop = stopped(state, plan.federation.name)
     compared = _compared(party, digest)
     if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
@@ -83,8 +83,8 @@ def admit(
         what, reasons = "stopped", [f"this party takes part in no run of it since {stop.at}"]
     if not reasons:
         what, reasons = "gaps", _against_state(party, plan.federation, seen)
-        with open_books(party.site) as books:
-            books.stores.note_check(len(reasons))
+        with open_state(party.site) as state:
+            state.stores.note_check(len(reasons))
     if reasons:
         name, holder = plan.federation.name, plan.federation.label_holder
         new = _note(party, name, holder, run, digest, what, reasons, home)
@@ -138,30 +138,30 @@ def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
         day: As of when keys are judged.
     """
     try:
-        book = agreements_of(party.site)
+        agreements = agreements_of(party.site)
     except OpBoostError as error:
         return [str(error)]
-    reasons = list(_against_agreement(book, plan, day))
+    reasons = list(_against_agreement(agreements, plan, day))
     # Only an agreed federation has channels that are worth building.
     if not reasons:
         try:
-            policy = known_keys.for_run(party.policy, book, plan.federation)
+            policy = known_keys.for_run(party.policy, agreements, plan.federation)
             require_consent(policy, plan.federation, party.name)
         except PolicyError as error:
             reasons.append(error.problem)
     return reasons
 
 
-def _against_agreement(book: Agreements, plan: Plan, day: date) -> Iterator[str]:
+def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterator[str]:
     name = plan.federation.name
-    if not book.of(name):
-        yield f"agreement: {book.party} has not agreed to {name}"
+    if not agreements.of(name):
+        yield f"agreement: {agreements.party} has not agreed to {name}"
         return
     if plan.protocol != PROTOCOL:
         yield f"protocol: the plan is of protocol {plan.protocol}, this software of {PROTOCOL}"
         return
-    newest = book.newest(name)
-    borne = book.standing(name, plan.agreement)
+    newest = agreements.newest(name)
+    borne = agreements.standing(name, plan.agreement)
     if plan.purpose == "train":
         if newest is None:
             yield "agreement: the newest one was withdrawn"
@@ -173,7 +173,7 @@ def _against_agreement(book: Agreements, plan: Plan, day: date) -> Iterator[str]
         elif borne is None or borne.digest != newest.digest:
             yield f"agreement: the plan does not bear the newest, number {newest.number}"
     else:
-        scored = known_keys.scored_under(book, name, plan.agreement, plan.model)
+        scored = known_keys.scored_under(agreements, name, plan.agreement, plan.model)
         if scored is None:
             yield (
                 "agreement: the plan bears none that stands"
@@ -186,7 +186,7 @@ def _against_agreement(book: Agreements, plan: Plan, day: date) -> Iterator[str]
         pinned = found
     if new := fields(pinned.content, plan.federation):
         yield f"differs from agreement {pinned.number} in {', '.join(new)}"
-    yield from known_keys.against_newest(book, plan.federation, day)
+    yield from known_keys.against_newest(agreements, plan.federation, day)
 
 
 def _against_month(month: str) -> Iterator[str]:
@@ -198,16 +198,16 @@ def _against_state(
     party: Publisher, federation: Federation, seen: Mapping[str, Checkpoint]
 ) -> list[str]:
     holder = federation.label_holder
-    with open_books(party.site) as books:
-        reasons = rolled_back(books, party.site, party.store, federation.name, seen, holder)
+    with open_state(party.site) as state:
+        reasons = rolled_back(state, party.site, party.store, federation.name, seen, holder)
         if party.name not in federation.feature_holders:
             return reasons
         group = party.policy.noise_group(holder)
         secret = noise.receiver_secret(party.site.noise_secret(), group)
-        for column in columns_of(federation, party.name, books.agreements.read().columns):
+        for column in columns_of(federation, party.name, state.agreements.read().columns):
             key = column.noise_context(secret).hex()[:16]
-            number = books.ledger.worst(column.uuid, key).number
-            if number and not books.cells.is_whole(column.uuid, key):
+            number = state.ledger.worst(column.uuid, key).number
+            if number and not state.cells.is_whole(column.uuid, key):
                 reasons.append(
                     f"cells: the file with the state of {column.charge} is gone, or is not the one "
                     "that the ledger points to: put the newest files back, or "
@@ -246,7 +246,7 @@ def _note(
     home.write(REFUSED, text.encode())
     short = "; ".join(reasons).split(", ")
     more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
-    with open_books(party.site) as books:
+    with open_state(party.site) as state:
         detail = f"{what}: " + ", ".join(short[:_NAMED]) + more
-        books.audit.add("rejected", f"{federation}/{run}/plan", holder, digest, detail)
+        state.audit.add("rejected", f"{federation}/{run}/plan", holder, digest, detail)
     return True

@@ -13,8 +13,8 @@ from opboost_ops.config.declared_map import first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import Books, agreements_of, open_books
 from opboost_ops.exchange.encryption import key_name
+from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreed
 from opboost_ops.privacy.database import now
@@ -67,20 +67,20 @@ def agree(
     require_member(site, federation)
     content = document(federation)
     digest = digest_of(content)
-    with open_books(site) as books, books.together():
-        book = books.agreements.read()
-        newest = book.newest(federation.name)
-        kept = _kept(books, federation.name, keep)
+    with open_state(site) as state, state.together():
+        agreements = state.agreements.read()
+        newest = agreements.newest(federation.name)
+        kept = _kept(state, federation.name, keep)
         if newest is not None and newest.digest == digest:
             if kept:
-                books.agreements.keep(federation.name, kept, fresh=False)
+                state.agreements.keep(federation.name, kept, fresh=False)
                 detail = f"number {newest.number}{_in_words(kept)}"
-                _enter(books, "agreed", newest, federation.label_holder, detail)
+                _enter(state, "agreed", newest, federation.label_holder, detail)
             return newest
-        require_honest(book, federation, clock.today())
-        require_charged(books.ledger, federation, site.party)
+        require_honest(agreements, federation, clock.today())
+        require_charged(state.ledger, federation, site.party)
         made = Agreed(
-            number=max((a.number for a in book.agreements), default=0) + 1,
+            number=max((a.number for a in agreements.agreements), default=0) + 1,
             federation=federation.name,
             at=now(),
             digest=digest,
@@ -91,8 +91,8 @@ def agree(
             for feature in federation.parties[site.party].features.values()
             if feature.mechanism is not None
         }
-        books.agreements.add(made, first)
-        books.agreements.keep(federation.name, kept, fresh=True)
+        state.agreements.add(made, first)
+        state.agreements.keep(federation.name, kept, fresh=True)
         secret = noise.fingerprint(site.noise_secret())
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
         revoked = f"revoked {' '.join(gone)}, " if gone else ""
@@ -101,22 +101,22 @@ def agree(
         detail = f"number {made.number}, {revoked}noise secret {secret}{_in_words(kept)}{who}{why}"
         if means := exposure_words(federation, site.party):
             detail = f"{detail}. {means}"
-        _enter(books, "agreed", made, federation.label_holder, detail)
+        _enter(state, "agreed", made, federation.label_holder, detail)
     return made
 
 
-def trained_under(books: Books, federation: str) -> dict[str, Agreed]:
+def trained_under(state: PartyState, federation: str) -> dict[str, Agreed]:
     """By version that the party helped to train, the agreement in force then; the last first.
 
     Args:
-        books: The party's.
+        state: The party's.
         federation: The federation's name.
     """
-    made = {one.number: one for one in books.agreements.read().of(federation)}
+    made = {one.number: one for one in state.agreements.read().of(federation)}
     found: dict[str, Agreed] = {}
     in_force: Agreed | None = None
     # The log's order decides: two entries may be of one second, and a clock may be set back.
-    for _number, entry, _hash in books.audit.entries():
+    for _number, entry, _hash in state.audit.entries():
         name, _, rest = entry.place.partition("/")
         if name != federation:
             continue
@@ -129,11 +129,11 @@ def trained_under(books: Books, federation: str) -> dict[str, Agreed]:
     return dict(reversed(found.items()))
 
 
-def _kept(books: Books, federation: str, versions: Collection[str]) -> dict[str, int]:
+def _kept(state: PartyState, federation: str, versions: Collection[str]) -> dict[str, int]:
     """The number of the agreement of each version's training."""
     if not versions:
         return {}
-    known = trained_under(books, federation)
+    known = trained_under(state, federation)
     for version in versions:
         if version not in known:
             raise ConfigError(
@@ -186,24 +186,24 @@ def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
     Raises:
         ConfigError: There is no such agreement, or it was withdrawn before.
     """
-    with open_books(site) as books, books.together():
-        book = books.agreements.read()
-        named = next((a for a in book.agreements if a.number == number), None)
+    with open_state(site) as state, state.together():
+        agreements = state.agreements.read()
+        named = next((a for a in agreements.agreements if a.number == number), None)
         if named is None or named.withdrawn is not None:
-            standing = [str(a.number) for a in book.agreements if a.withdrawn is None]
+            standing = [str(a.number) for a in agreements.agreements if a.withdrawn is None]
             raise ConfigError(
                 f"{site.party} has no agreement {number} that stands.",
                 f"These do: {', '.join(standing)}." if standing else "None does.",
             )
         gone = frozenset(
             a.number
-            for a in book.of(named.federation)
+            for a in agreements.of(named.federation)
             if a.digest == named.digest and a.withdrawn is None
         )
-        books.agreements.withdraw(gone, now())
+        state.agreements.withdraw(gone, now())
         numbers = ", ".join(str(n) for n in sorted(gone))
-        _enter(books, "withdrawn", named, site.party, f"number {numbers}")
-        return tuple(a for a in books.agreements.read().agreements if a.number in gone)
+        _enter(state, "withdrawn", named, site.party, f"number {numbers}")
+        return tuple(a for a in state.agreements.read().agreements if a.number in gone)
 
 
 def require_member(site: Site, federation: Federation) -> None:
@@ -220,11 +220,11 @@ def require_member(site: Site, federation: Federation) -> None:
 
 
 def _enter(
-    books: Books,
+    state: PartyState,
     action: Literal["agreed", "withdrawn"],
     agreement: Agreed,
     party: str,
     detail: str,
 ) -> None:
     place = f"{agreement.federation}/agreement/{agreement.number}"
-    books.audit.add(action, place, party, agreement.digest, detail)
+    state.audit.add(action, place, party, agreement.digest, detail)

@@ -18,7 +18,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.accountant import accounts, exact, total
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import column_losses
@@ -40,15 +40,15 @@ _ANSWERS: tuple[Action, ...] = ("approved", "declined")
 PLAN_DIGITS = 16
 
 
-def waits_since(books: Books, federation: str, run: str) -> str | None:
+def waits_since(state: PartyState, federation: str, run: str) -> str | None:
     """Since when a run waits for a person of the party, UTC; None where nobody is waited for.
 
     Args:
-        books: The party's.
+        state: The party's.
         federation: Name of the federation.
         run: The run's id.
     """
-    return asked_since(books.audit.of("asked", *_ANSWERS), federation, run)
+    return asked_since(state.audit.of("asked", *_ANSWERS), federation, run)
 
 
 def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | None:
@@ -102,22 +102,22 @@ def require(
     passed = [plan, party.policy.approve.model_dump(mode="json")]
     if home.has(_PASSED) and home.json(_PASSED) == passed:
         return
-    with open_books(party.site) as books:
-        releases = books.ledger.releases()
+    with open_state(party.site) as state:
+        releases = state.ledger.releases()
         reasons = reasons_for(party.policy, federation, party.name, run, releases, stages)
         if not reasons:
             home.write_json(_PASSED, passed)
             return
-        said = _entries(books.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
+        said = _entries(state.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
         asked = said.get("asked")
         answer = next((said[name] for name in _ANSWERS if name in said), None)
         if asked is None:
             detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
             place = f"{federation.name}/{run}/{_PLACE}"
-            books.audit.add("asked", place, party.name, plan, detail)
+            state.audit.add("asked", place, party.name, plan, detail)
         elif answer is None and is_over(asked.at, party.policy.approve.hours):
             detail = f"nobody answered in {party.policy.approve.hours:g} hours"
-            books.audit.add("declined", asked.place, party.name, plan, detail)
+            state.audit.add("declined", asked.place, party.name, plan, detail)
             answer = asked.model_copy(update={"action": "declined", "detail": detail})
     told = "asked" if answer is None else answer.action
     words = {
@@ -228,8 +228,8 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
     Raises:
         ConfigError: Nobody was asked about such a run.
     """
-    with open_books(site) as books:
-        found = [e for _, e, _ in books.audit.entries() if e.place.endswith(f"/{run}/{_PLACE}")]
+    with open_state(site) as state:
+        found = [e for _, e, _ in state.audit.entries() if e.place.endswith(f"/{run}/{_PLACE}")]
     asked = {(e.place, e.artifact): e for e in reversed(found) if e.action == "asked"}
     if not asked:
         raise ConfigError(
@@ -276,8 +276,8 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
             "An answer stays; begin another run to ask again.",
         )
     action: Action = "approved" if approve else "declined"
-    with open_books(site) as books:
-        books.audit.add(action, asked.place, site.party, asked.artifact, f"{who}: {why}")
+    with open_state(site) as state:
+        state.audit.add(action, asked.place, site.party, asked.artifact, f"{who}: {why}")
     return asked
 
 

@@ -96,25 +96,27 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
     return sorted(found.values(), key=lambda line: (order[line.charge], line.epsilon))
 
 
-def changes(book: Agreements, federation: Federation) -> list[Change]:
+def changes(agreements: Agreements, federation: Federation) -> list[Change]:
     """What is new for a party, against the newest agreement that it made.
 
     Args:
-        book: What the party has agreed to.
+        agreements: What the party has agreed to.
         federation: As declared.
     """
-    made = book.of(federation.name)
+    made = agreements.of(federation.name)
     before: Mapping[str, Any] = made[-1].content if made else {}
     after = document(federation)
     fields = [
         *_fields("protocol", before.get("protocol"), after["protocol"]),
         *_fields("federation", before.get("federation"), after["federation"]),
     ]
-    costs = _costs(federation, book.party)
+    costs = _costs(federation, agreements.party)
     if made and made[-1].withdrawn is not None:
         fields.append(("agreement", f"number {made[-1].number}, withdrawn", "standing again"))
     found = [
-        Change(path, old, new, _means(path.split("."), old, new, federation, book.party, costs))
+        Change(
+            path, old, new, _means(path.split("."), old, new, federation, agreements.party, costs)
+        )
         for path, old, new in fields
     ]
     explained = {_column_of(path) for path, _, _ in fields}
@@ -122,7 +124,7 @@ def changes(book: Agreements, federation: Federation) -> list[Change]:
         old, new = before.get("columns", {}).get(column), after["columns"].get(column)
         # What another declaration explains is told there.
         if old and new and not explained & {"*", column.split("=")[0]}:
-            found += _recomputed(column, old, new, book.party, costs)
+            found += _recomputed(column, old, new, agreements.party, costs)
     return found
 
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.accountant import Loss, exact, total
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.charges import ModelCharge
@@ -53,9 +53,9 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         discloses=f"{of}; epsilon for a row added or removed, more for a row replaced",
         experiment=experiment_of(party),
     )
-    with open_books(party.site) as books:
-        books.ledger.reserve([line], Budget(party.policy, {}))
-        books.ledger.commit(line.artifact)
+    with open_state(party.site) as state:
+        state.ledger.reserve([line], Budget(party.policy, {}))
+        state.ledger.commit(line.artifact)
 
 
 def charge_sums(
@@ -91,9 +91,9 @@ def charge_sums(
         f"row added or removed, where {noise.honest} honest parties add their noise",
         experiment=experiment_of(party),
     )
-    with open_books(party.site) as books:
-        books.ledger.reserve([line], Budget(party.policy, {}))
-        books.ledger.commit(line.artifact)
+    with open_state(party.site) as state:
+        state.ledger.reserve([line], Budget(party.policy, {}))
+        state.ledger.commit(line.artifact)
 
 
 def announce(
@@ -137,9 +137,9 @@ def enter(site: Site, line: Release) -> None:
         site: The party's.
         line: The line; it is complete as it is.
     """
-    with open_books(site) as books, books.together():
-        books.ledger.reserve([line])
-        books.ledger.commit(line.artifact)
+    with open_state(site) as state, state.together():
+        state.ledger.reserve([line])
+        state.ledger.commit(line.artifact)
 
 
 def renewal(site: Site) -> str:
@@ -148,8 +148,8 @@ def renewal(site: Site) -> str:
     Args:
         site: The party's.
     """
-    with open_books(site) as books:
-        found = books.ledger.accounts()
+    with open_state(site) as state:
+        found = state.ledger.accounts()
     told: list[str] = []
     sums: list[Loss] = [Fraction(0), Fraction(0)]
     for account in found.values():
@@ -187,5 +187,5 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         discloses="nothing by itself; all later releases are new draws and charged again",
     )
     enter(site, line)
-    with open_books(site) as books:
-        books.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")
+    with open_state(site) as state:
+        state.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")

@@ -7,7 +7,7 @@ import numpy as np
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.draws import Asked
@@ -37,7 +37,7 @@ def drawing(party: Publisher, federation: Federation, run: str) -> TakeDraw:
         }
         features = {c.uuid: c.feature for c in columns_of(federation, party.name)}
         budget = Budget(party.policy, features)
-        with open_books(party.site) as books:
-            return books.draws.take(asked, facts, budget, keep)
+        with open_state(party.site) as state:
+            return state.draws.take(asked, facts, budget, keep)
 
     return take

@@ -5,23 +5,23 @@ from uuid import UUID
 
 from opboost_ops.config.feature import Edges
 from opboost_ops.domain import Domain
-from opboost_ops.exchange.books import Books
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.edge_charges import EDGES, edges_loss, edges_name, entry
 from opboost_ops.privacy.events import Release
 
 
-def missing_entries(books: Books, party: str) -> list[Release]:
+def missing_entries(state: PartyState, party: str) -> list[Release]:
     """The entries that a rolled-back ledger lacks, at the epsilon that was agreed.
 
     Args:
-        books: The party's.
+        state: The party's.
         party: Its name.
 
     Raises:
         ConfigError: An agreement was changed.
     """
     found: dict[str, Release] = {}
-    for agreed in books.agreements.read().agreements:
+    for agreed in state.agreements.read().agreements:
         federation = agreed.content["federation"]
         domain = Domain(federation["domain"]["lower"], federation["domain"]["upper"])
         for name, feature in federation["parties"].get(party, {}).get("features", {}).items():
@@ -34,5 +34,5 @@ def missing_entries(books: Books, party: str) -> list[Release]:
             facts = {"federation": agreed.federation, "party": party, "recovered": True}
             loss = edges_loss(edges, domain)
             found[drawn] = entry(name, column, loss, artifact, drawn, **facts)
-    known = books.ledger.drawn(EDGES, found) if found else set()
+    known = state.ledger.drawn(EDGES, found) if found else set()
     return [line for drawn, line in found.items() if drawn not in known]

@@ -16,7 +16,7 @@ from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
-from opboost_ops.exchange.books import Books
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.mechanisms import noise as feature_noise
 from opboost_ops.privacy.accountant import Totals
 from opboost_ops.privacy.budgets import Budget
@@ -48,7 +48,7 @@ class _Expected:
 
 
 def require_within(
-    books: Books,
+    state: PartyState,
     party: Publisher,
     federation: Federation,
     run: str,
@@ -58,7 +58,7 @@ def require_within(
     """Refuse a run that would exceed a budget of the party whatever its table says.
 
     Args:
-        books: The party's.
+        state: The party's.
         party: Whose budgets.
         federation: The plan's.
         run: The run's id.
@@ -72,7 +72,7 @@ def require_within(
     Raises:
         BudgetError: From public facts alone.
     """
-    require_charged(books.ledger, federation, party.name)
+    require_charged(state.ledger, federation, party.name)
     facts: dict[str, Any] = {
         "federation": federation.name,
         "run": run,
@@ -84,7 +84,7 @@ def require_within(
     found = _Expected([], [])
     stages = stages_of(federation, purpose, party.name)
     if "desensitize" in stages:
-        _add_draws(found, books, party, federation, recorded, facts)
+        _add_draws(found, state, party, federation, recorded, facts)
     found.surely.extend(_models(federation, stages, facts))
     features = {
         feature.uuid: name for name, feature in federation.parties[party.name].features.items()
@@ -97,10 +97,10 @@ def require_within(
         mine = {line.kind for line in before.models if line.run == run}
         budget(before, [line for line in new if line.kind not in mine])
 
-    books.ledger.require(found.surely, rule)
+    state.ledger.require(found.surely, rule)
     if found.perhaps:
         try:
-            books.ledger.require([*found.surely, *found.perhaps], rule)
+            state.ledger.require([*found.surely, *found.perhaps], rule)
         except BudgetError as error:
             return error.problem
     return ""
@@ -108,7 +108,7 @@ def require_within(
 
 def _add_draws(
     found: _Expected,
-    books: Books,
+    state: PartyState,
     party: Publisher,
     federation: Federation,
     recorded: Recorded,
@@ -123,7 +123,7 @@ def _add_draws(
         first.setdefault(column.charge, column)
     for charge, column in first.items():
         cells = column.noise_context(secret).hex()[:16]
-        worst = books.ledger.worst(column.uuid, cells)
+        worst = state.ledger.worst(column.uuid, cells)
         most = party.policy.features[column.feature].max_changes
         inputs = column.source_domain.size
         after = worst.after_draw(most, inputs)

@@ -9,7 +9,7 @@ import polars as pl
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.stages.stage import COPY
 
 

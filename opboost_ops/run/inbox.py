@@ -9,7 +9,6 @@ from typing import cast
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
-from opboost_ops.exchange.books import agreements_of, kept_open, open_books
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import (
     Kind,
@@ -19,6 +18,7 @@ from opboost_ops.exchange.manifest import (
     reference,
 )
 from opboost_ops.exchange.order import MEMORY
+from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
@@ -64,14 +64,14 @@ def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]
     new = [(place, entry.digest) for place, entry in received if place not in before]
     if not new:
         return
-    with open_books(site) as books, books.together():
+    with open_state(site) as state, state.together():
         for place, digest in new:
             kind, about = place.split("/")
             receiver = receiver_of(cast(Kind, kind), about, run.label_holder)
             sender = about if receiver == run.label_holder else run.label_holder
             if sender != site.party:
                 full = f"{run.federation}/{run.run}/{place}"
-                books.audit.add("received", full, sender, digest)
+                state.audit.add("received", full, sender, digest)
 
 
 def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
@@ -84,9 +84,9 @@ def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
         error: The refusal.
     """
     # The log is about the rejection; whether it can be written does not change the error.
-    with contextlib.suppress(Exception), open_books(site) as books:
+    with contextlib.suppress(Exception), open_state(site) as state:
         place = f"{run.federation}/{run.run}/{stage}"
-        books.audit.add("rejected", place, site.party, detail=error.reason)
+        state.audit.add("rejected", place, site.party, detail=error.reason)
 
 
 def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
@@ -98,9 +98,9 @@ def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
         stage: Where in it.
         error: The refusal; its words are from public facts.
     """
-    with contextlib.suppress(Exception), open_books(site) as books:
+    with contextlib.suppress(Exception), open_state(site) as state:
         place = f"{run.federation}/{run.run}/{stage}"
-        books.audit.add("refused", place, site.party, detail=error.problem[:2000])
+        state.audit.add("refused", place, site.party, detail=error.problem[:2000])
 
 
 def accept_plan(
@@ -124,7 +124,7 @@ def accept_plan(
         OpBoostError: The party could not do its part, or its store is not the one that it knows.
     """
     unknown = ""
-    with kept_open():
+    with reuse_open_state():
         # Before waiting: in another store than its own nothing would ever come.
         require_known_store(party.site, party.store, run.federation)
         try:
@@ -136,7 +136,7 @@ def accept_plan(
         raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
     place = reference(run.federation, run.run, "plan", run.label_holder)
     files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
-    with kept_open():
+    with reuse_open_state():
         plan = _taken(party, run, stage, also, acceptance, files)
     return acceptance, plan
 
@@ -206,12 +206,12 @@ def _keep_checkpoint(party: Publisher, run: Run, manifest: Manifest) -> None:
 
     towards = checkpoint_towards(manifest.kind, manifest.about, holder)
     claim = manifest.seen.get(party.name)
-    with open_books(party.site) as books:
+    with open_state(party.site) as state:
         # Receipts go back in artifacts for the label holder, or from it.
         here = manifest.head if towards == holder else None
         if here is not None and genuine(sender, here):
-            books.checkpoints.receive(name, sender, holder, here)
-        unknown = claim is not None and not books.checkpoints.knows(name, holder, claim)
+            state.checkpoints.receive(name, sender, holder, here)
+        unknown = claim is not None and not state.checkpoints.knows(name, holder, claim)
     if claim is not None and unknown and manifest.kind != "plan" and genuine(party.name, claim):
         # Of the plan it is told at admission, with all else.
         raise PolicyError(
@@ -246,9 +246,9 @@ def accepting(
     gone: frozenset[str] = frozenset()
     # Where agreements cannot be read, `admit` refuses the plan, and says so.
     with contextlib.suppress(ConfigError):
-        book = agreements_of(party.site)
-        former = known_keys.replaced(book, federation, label_holder, key)
-        gone = known_keys.revoked(book, federation)
+        agreements = agreements_of(party.site)
+        former = known_keys.replaced(agreements, federation, label_holder, key)
+        gone = known_keys.revoked(agreements, federation)
     if party.name == label_holder:
         held = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
         former = tuple(k for k in (*held, *former) if k not in (key, *gone))

@@ -14,9 +14,9 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.public_keys import LONGEST_OVERLAP, FormerKey, PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.agreements import Agreed, Agreements
 
@@ -35,38 +35,38 @@ def keys_in(agreement: Agreed) -> dict[str, PublicKeys]:
     }
 
 
-def revoked(book: Agreements, federation: str) -> frozenset[str]:
+def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
     """All keys that any agreement with a federation has revoked, a withdrawn one too.
 
     Args:
-        book: What the party has agreed to.
+        agreements: What the party has agreed to.
         federation: The federation's name.
     """
-    every = (spec for made in book.of(federation) for spec in keys_in(made).values())
+    every = (spec for made in agreements.of(federation) for spec in keys_in(made).values())
     return frozenset(key for spec in every for key in spec.revoked_keys)
 
 
-def replaced(book: Agreements, federation: str, party: str, pinned: str) -> tuple[str, ...]:
+def replaced(agreements: Agreements, federation: str, party: str, pinned: str) -> tuple[str, ...]:
     """Signing keys of a party that the pinned one has replaced, and that may be good still.
 
     Args:
-        book: What the party that asks has agreed to.
+        agreements: What the party that asks has agreed to.
         federation: The federation's name.
         party: Whose keys.
         pinned: The one that the policy pins.
     """
-    made = book.of(federation)
+    made = agreements.of(federation)
     spec = keys_in(made[-1]).get(party) if made else None
     if spec is None or spec.signing_key != pinned:
         return ()
     # A party that joins later has never compared the key that was good before: it knows the new
     # one.
     earlier = {keys[party].signing_key for keys in map(keys_in, made) if party in keys}
-    believed = earlier - {pinned, *revoked(book, federation)}
+    believed = earlier - {pinned, *revoked(agreements, federation)}
     return tuple(key for key in spec.signed_ever if key in believed)
 
 
-def for_run(policy: Policy, book: Agreements, federation: Federation) -> Policy:
+def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> Policy:
     """A policy as a run is asked by it: its pins, or the keys that these have replaced.
 
     A run that was opened under the key before goes on. Which keys are still good `against_newest`
@@ -74,13 +74,13 @@ def for_run(policy: Policy, book: Agreements, federation: Federation) -> Policy:
 
     Args:
         policy: The party's own.
-        book: What it has agreed to.
+        agreements: What it has agreed to.
         federation: The plan's.
     """
     receivers = dict(policy.receivers)
     for name, receiver in policy.receivers.items():
         asked = federation.parties[name].signing_key if name in federation.parties else ""
-        if asked in replaced(book, federation.name, name, receiver.signing_key):
+        if asked in replaced(agreements, federation.name, name, receiver.signing_key):
             receivers[name] = receiver.model_copy(update={"signing_key": asked})
     return policy.model_copy(update={"receivers": receivers})
 
@@ -105,15 +105,15 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
     return tuple(dict.fromkeys(found))
 
 
-def against_newest(book: Agreements, federation: Federation, day: date) -> Iterator[str]:
+def against_newest(agreements: Agreements, federation: Federation, day: date) -> Iterator[str]:
     """Why a plan's keys are not those that the newest agreement lets a run of a day have.
 
     Args:
-        book: What the party has agreed to.
+        agreements: What the party has agreed to.
         federation: The plan's.
         day: As of when keys are judged.
     """
-    gone, newest = revoked(book, federation.name), keys_in(book.of(federation.name)[-1])
+    gone, newest = revoked(agreements, federation.name), keys_in(agreements.of(federation.name)[-1])
     for name, spec in federation.parties.items():
         signing, opening = spec.signing(day), spec.opening(day)
         for key in dict.fromkeys((*signing, *opening)):
@@ -137,7 +137,7 @@ def alike_but_for_keys(one: Agreed, other: Agreed) -> bool:
 
 
 def scored_under(
-    book: Agreements, federation: str, digest: str, version: str | None
+    agreements: Agreements, federation: str, digest: str, version: str | None
 ) -> Agreed | None:
     """The agreement under which a version may be scored; None where nothing of it is answered.
 
@@ -145,32 +145,32 @@ def scored_under(
     one after the other. Of former agreements it is the one that the party keeps for this version.
 
     Args:
-        book: What the party has agreed to.
+        agreements: What the party has agreed to.
         federation: The federation's name.
         digest: Of the agreement that the plan bears.
         version: The version that the plan scores with.
     """
-    newest, borne = book.newest(federation), book.standing(federation, digest)
+    newest, borne = agreements.newest(federation), agreements.standing(federation, digest)
     if borne is None:
         return None
     if newest is not None and alike_but_for_keys(borne, newest):
         return borne
-    kept = book.kept_under(federation, version)
+    kept = agreements.kept_under(federation, version)
     return kept if kept is not None and kept.digest == digest else None
 
 
-def require_honest(book: Agreements, federation: Federation, today: date) -> None:
+def require_honest(agreements: Agreements, federation: Federation, today: date) -> None:
     """Refuse to agree to keys as replaced that never were the party's, or are good for long.
 
     Args:
-        book: What the party has agreed to before.
+        agreements: What the party has agreed to before.
         federation: What it is asked to agree to.
         today: By its own clock.
 
     Raises:
         ConfigError: Saying which.
     """
-    gone, made = revoked(book, federation.name), book.of(federation.name)
+    gone, made = revoked(agreements, federation.name), agreements.of(federation.name)
     before = [keys_in(one) for one in made]
     for name, spec in federation.parties.items():
         where = f"parties.{name} of {federation.name}"

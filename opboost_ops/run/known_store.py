@@ -9,8 +9,8 @@ and can make no party release anything.
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.identity import identity_from
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.store import LocalStore, Store, open_store
 from opboost_ops.privacy.database import has_tables
 
@@ -25,11 +25,11 @@ REMEDY = (
 _SHOWN = 8
 
 
-def store_fault(books: Books, store: Store, party: str, federation: str) -> ConfigError | None:
+def store_fault(state: PartyState, store: Store, party: str, federation: str) -> ConfigError | None:
     """Why a store is not the one that a party has pinned; None where it is, or none is pinned.
 
     Args:
-        books: The party's.
+        state: The party's.
         store: The exchange.
         party: Whose.
         federation: Name of the federation.
@@ -38,7 +38,7 @@ def store_fault(books: Books, store: Store, party: str, federation: str) -> Conf
         ArtifactError: The store's identity is damaged, or its folder cannot be read.
         ConnectionError: The store cannot be reached.
     """
-    pins = books.stores.pins()
+    pins = state.stores.pins()
     if not pins:
         return None
     pin, found = pins.get(federation), store.identity()
@@ -54,20 +54,20 @@ def store_fault(books: Books, store: Store, party: str, federation: str) -> Conf
     )
 
 
-def folder_fault(books: Books, site: Site, federation: str) -> str:
+def folder_fault(state: PartyState, site: Site, federation: str) -> str:
     """Why the folder that a site names as its store is not the pinned one; empty where it is.
 
     For pages, which do not wait for a server: of another store than a folder it says nothing.
 
     Args:
-        books: The party's.
+        state: The party's.
         site: Its site.
         federation: Name of the federation.
     """
     try:
         store = open_store(site.store)
         known = isinstance(store, LocalStore)
-        fault = store_fault(books, store, site.party, federation) if known else None
+        fault = store_fault(state, store, site.party, federation) if known else None
     except ConnectionError as error:
         return str(error)
     except OpBoostError as error:
@@ -88,8 +88,8 @@ def require_known_store(site: Site, store: Store, federation: str) -> None:
     """
     if not has_tables(site.ledger_url()):
         return
-    with open_books(site) as books:
-        fault = store_fault(books, store, site.party, federation)
+    with open_state(site) as state:
+        fault = store_fault(state, store, site.party, federation)
     if fault is not None:
         raise fault
 
@@ -107,21 +107,21 @@ def pin_store(site: Site, store: Store, federation: str, agreement: str, run: st
     Raises:
         ConfigError: The party uses another store, and this one has no identity.
     """
-    with open_books(site) as books:
-        if federation in books.stores.pins():
+    with open_state(site) as state:
+        if federation in state.stores.pins():
             return
-        if fault := store_fault(books, store, site.party, federation):
+        if fault := store_fault(state, store, site.party, federation):
             raise fault
-        books.stores.pin(federation, _identity_of(store, identity_from(agreement, run)))
+        state.stores.pin(federation, _identity_of(store, identity_from(agreement, run)))
 
 
-def accept_store(books: Books, store: Store, party: str, federation: str) -> bool:
+def accept_store(state: PartyState, store: Store, party: str, federation: str) -> bool:
     """Use the store that is there now in a federation, by a person's decision.
 
     A store without an identity gets the one that was pinned, so that the other parties go on.
 
     Args:
-        books: The party's.
+        state: The party's.
         store: The exchange.
         party: Whose.
         federation: Name of the federation.
@@ -129,14 +129,14 @@ def accept_store(books: Books, store: Store, party: str, federation: str) -> boo
     Returns:
         Whether it was not the one that the party has pinned.
     """
-    if store_fault(books, store, party, federation) is None:
+    if store_fault(state, store, party, federation) is None:
         return False
-    pins = books.stores.pins()
+    pins = state.stores.pins()
     before = pins.get(federation) or next(iter(pins.values()))
     found = _identity_of(store, before.identity)
-    books.stores.pin(federation, found)
+    state.stores.pin(federation, found)
     detail = f"store: {found[:_SHOWN]} is used from now on, {before.identity[:_SHOWN]} before"
-    books.audit.add("noted", f"{federation}/store", party, detail=detail)
+    state.audit.add("noted", f"{federation}/store", party, detail=detail)
     return True
 
 

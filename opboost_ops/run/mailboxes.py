@@ -14,9 +14,9 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.errors import PolicyError
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.manifest import Manifest
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
@@ -62,9 +62,9 @@ def open_mailbox(
     pinned = pinned_keys(party.name, party.policy, federation, own)
     secret = party.site.noise_secret()
     experiment = experiment_of(party)
-    with open_books(party.site) as books:
-        keys = open_session(books, federation.name, run, home)
-        stands = standing(books, party, federation, run, "round_key", party.name, signer)
+    with open_state(party.site) as state:
+        keys = open_session(state, federation.name, run, home)
+        stands = standing(state, party, federation, run, "round_key", party.name, signer)
     key = keys.key
     seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
     for topic, receiver, discloses in disclosures(party.name, federation):
@@ -109,15 +109,15 @@ def close_mailbox(
     if party.name != active:
         announce(party, federation, run, f"{ROUNDS}_number", f"number of sums: {sums}", active)
     place = f"{federation.name}/{run}"
-    with open_books(party.site) as books:
+    with open_state(party.site) as state:
         receiver = "all" if party.name == active else active
         detail = f"{mailbox.traffic.sent} messages of rounds"
         kind = "decision" if party.name == active else "masked"
-        books.audit.add(
+        state.audit.add(
             "sent", f"{place}/{kind}/{party.name}/all", receiver, mailbox.traffic.digest, detail
         )
         detail = "all rounds, by the last decision"
-        books.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
+        state.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
     forget_session(party, federation, run, mailbox, home)
 
 
@@ -133,8 +133,8 @@ def forget_session(
         mailbox: Its side of the rounds.
         home: Its private folder for the run.
     """
-    with open_books(party.site) as books:
-        end_session(books, federation.name, run, home, mailbox.decision_key)
+    with open_state(party.site) as state:
+        end_session(state, federation.name, run, home, mailbox.decision_key)
 
 
 def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:

@@ -17,8 +17,8 @@ from opboost_ops.config.loading import load_federation, site_of
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.plan import Plan, asks, names_holdout
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.export import federation_in
@@ -139,12 +139,12 @@ def resolved(
         if model is None:
             # New rows may well be there before the first model is.
             return party, f"{declared.name} has no champion to score with: train a model first"
-        book = agreements_of(site)
+        agreements = agreements_of(site)
         federation = for_model(
             declared,
             model,
             registry.files(model),
-            lambda digest: scored_under(book, declared.name, digest, model) is not None,
+            lambda digest: scored_under(agreements, declared.name, digest, model) is not None,
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
     found += not_installed(declared, purpose, frozenset().union(*known))

@@ -17,7 +17,7 @@ import numpy as np
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.feature import Feature
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.budgets import Budget
@@ -94,13 +94,13 @@ def draw_edges(
         counted = _counted(lent, features)
     for name, cells in columns.items():
         _require_enough(name, cells, epsilon, counted[name].people)
-    with open_books(context.site) as books, books.together():
-        return _drawn(context, books, features, columns, losses, counted)
+    with open_state(context.site) as state, state.together():
+        return _drawn(context, state, features, columns, losses, counted)
 
 
 def _drawn(
     context: Context,
-    books: Books,
+    state: PartyState,
     features: Mapping[str, Feature],
     columns: Mapping[str, int],
     losses: Mapping[str, LossCurve],
@@ -112,7 +112,7 @@ def _drawn(
         for name, feature in features.items()
     }
     artifacts = {name: noise.keyed_by(key, "name of the draw").hex() for name, key in keys.items()}
-    known = books.ledger.known(artifacts.values())
+    known = state.ledger.known(artifacts.values())
     facts = {
         "federation": context.federation.name,
         "party": context.party,
@@ -127,7 +127,7 @@ def _drawn(
     budget = Budget(context.policy, {one.uuid: name for name, one in features.items()})
     if new:
         # Before anything is drawn; the entries themselves bear what was drawn.
-        books.ledger.require(new, budget)
+        state.ledger.require(new, budget)
     found: dict[str, PrivateEdges] = {}
     lines: list[Release] = []
     for name, key in keys.items():
@@ -141,11 +141,11 @@ def _drawn(
             for line in new
             if line.artifact == artifacts[name]
         ]
-    books.ledger.reserve(lines, budget)
+    state.ledger.reserve(lines, budget)
     if lines:
         what = ", ".join((line.feature or "").partition("=")[0] for line in lines)
         detail = f"edges of {what} drawn at epsilon {loss.epsilon:g} each"
-        books.audit.add("noted", "ledger", context.party, detail=detail)
+        state.audit.add("noted", "ledger", context.party, detail=detail)
     return found
 
 

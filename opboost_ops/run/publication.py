@@ -12,10 +12,10 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.audit import Action
-from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
@@ -102,14 +102,14 @@ def publish(
     spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
-    with open_books(party.site) as books:
+    with open_state(party.site) as state:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
             # The plan is for all, and says which keys there are.
             key = federation.parties[addressed].encryption_key if addressed else None
             receiver = addressed or draft.about
             envelope = Envelope(party.site.noise_secret(), key) if key else None
-            stands = standing(books, party, federation, run, draft.kind, draft.about, signer)
+            stands = standing(state, party, federation, run, draft.kind, draft.about, signer)
             manifest, files = draft.seal(
                 signer, federation.name, run, party.name, experiment, envelope, stands
             )
@@ -136,29 +136,29 @@ def publish(
         # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
         # released, never the other way round, and the retry completes its own reservation. Cells
         # were charged before, when they were drawn.
-        if fault := store_fault(books, party.store, party.name, federation.name):
+        if fault := store_fault(state, party.store, party.name, federation.name):
             raise fault
-        _require_charged(books.ledger, party.name, reserved)
-        with books.together():
-            _require_one_table(books.ledger, party.name, reserved)
+        _require_charged(state.ledger, party.name, reserved)
+        with state.together():
+            _require_one_table(state.ledger, party.name, reserved)
             if reserved:
-                books.ledger.reserve(reserved, Budget(party.policy, features))
+                state.ledger.reserve(reserved, Budget(party.policy, features))
         published: list[Published] = []
         for draft, manifest, files, receiver in sealed:
             new = party.store.put_once(manifest.reference, files)
             size = sum(file.size for file in manifest.files.values()) if new else 0
             published.append(Published(manifest.digest, size))
-            if not books.ledger.committed(manifest.digest):
+            if not state.ledger.committed(manifest.digest):
                 action: Action = "answered" if draft.kind == "split_values" else "sent"
                 detail = f"{draft.rows} splits" if action == "answered" else ""
-                with books.together():
-                    books.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
-                    books.ledger.commit(manifest.digest)
+                with state.together():
+                    state.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
+                    state.ledger.commit(manifest.digest)
     return published
 
 
 def standing(
-    books: Books,
+    state: PartyState,
     party: Publisher,
     federation: Federation,
     run: str,
@@ -169,7 +169,7 @@ def standing(
     """Where a party's state stands in a run, signed, towards the receiver of an artifact.
 
     Args:
-        books: The party's.
+        state: The party's.
         party: Who publishes.
         federation: The plan's.
         run: The run's id.
@@ -182,23 +182,23 @@ def standing(
     """
     name, holder = federation.name, federation.label_holder
     receiver = checkpoint_towards(kind, about, holder)
-    if books.checkpoints.of_run(name, receiver, run) is None:
-        _require_not_published(books, party, name, run, receiver)
+    if state.checkpoints.of_run(name, receiver, run) is None:
+        _require_not_published(state, party, name, run, receiver)
     others = {receiver} if receiver != party.name else set(federation.parties)
-    received = books.checkpoints.received(name, holder)
+    received = state.checkpoints.received(name, holder)
     seen = {other: received[other] for other in sorted(others & received.keys())}
     key = noise.heads_key(party.site.noise_secret(), name, receiver)
-    found = books.checkpoints.take(key, name, receiver, run, KINDS, seen)
+    found = state.checkpoints.take(key, name, receiver, run, KINDS, seen)
     message = signed_bytes(found.head, party.name, name, receiver)
     head = found.head.model_copy(update={"signature": signer.sign(message).hex()})
     return found.model_copy(update={"head": head})
 
 
 def _require_not_published(
-    books: Books, party: Publisher, federation: str, run: str, receiver: str
+    state: PartyState, party: Publisher, federation: str, run: str, receiver: str
 ) -> None:
     for one in signed_checkpoints(party.site, party.store, federation, run):
-        known = books.checkpoints.knows(federation, one.receiver, one.checkpoint)
+        known = state.checkpoints.knows(federation, one.receiver, one.checkpoint)
         if one.manifest is not None and one.receiver == receiver and not known:
             raise ContractError(
                 f"{party.name} has published in run {run} of {federation}, and its database does "

@@ -18,9 +18,9 @@ from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT
-from opboost_ops.exchange.books import Books, open_books
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, reference
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import open_store
@@ -63,47 +63,47 @@ def recover(site: Site, policy: Policy) -> Recovered:
     Raises:
         ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
     """
-    with open_books(site, fresh=True) as books:
+    with open_state(site, fresh=True) as state:
         store = open_store(site.store)
         stores = tuple(
-            name for name in sorted(site.tables) if accept_store(books, store, site.party, name)
+            name for name in sorted(site.tables) if accept_store(state, store, site.party, name)
         )
-        found = evidence(books, site)
-        with books.together():
+        found = evidence(state, site)
+        with state.together():
             releases = 0
             for federation, receiver in sorted({(e.federation, e.receiver) for e in found}):
                 of = [e for e in found if (e.federation, e.receiver) == (federation, receiver)]
-                releases += _charge(books, site, policy, of)
-            states = _begin_anew(books, policy) + _begin_routes_anew(books)
-            edges = missing_entries(books, site.party)
-            releases += books.ledger.reserve(edges)
+                releases += _charge(state, site, policy, of)
+            states = _begin_anew(state, policy) + _begin_routes_anew(state)
+            edges = missing_entries(state, site.party)
+            releases += state.ledger.reserve(edges)
             if releases or states:
                 detail = f"recovered: {releases} missing releases, {states} lost cell states"
-                books.audit.add("noted", "ledger", site.party, detail=detail)
-        books.cells.collect()
+                state.audit.add("noted", "ledger", site.party, detail=detail)
+        state.cells.collect()
     return Recovered(releases, states, stores)
 
 
-def _charge(books: Books, site: Site, policy: Policy, found: Sequence[Evidence]) -> int:
+def _charge(state: PartyState, site: Site, policy: Policy, found: Sequence[Evidence]) -> int:
     """Charge the releases up to the newest checkpoint of one federation and receiver; how many."""
     newest = max(found, key=lambda one: one.checkpoint.number)
     name, receiver = newest.federation, newest.receiver
-    last = books.checkpoints.last_number(name, receiver)
+    last = state.checkpoints.last_number(name, receiver)
     # Of another past, the numbers of which the database has given to other runs.
     oldest = min(one.checkpoint.number for one in found)
     after = min(last, oldest - 1)
     missing = newest.checkpoint.number - after
-    federation = _declared(books, site, policy, name)
+    federation = _declared(state, site, policy, name)
     for line in _lines(site, federation, receiver, newest, after, missing):
         if line.draw is not None and line.column is not None:
-            known = books.ledger.worst(line.column, line.cells or "")
+            known = state.ledger.worst(line.column, line.cells or "")
             draw = line.draw.model_copy(
                 update={"number": known.number + 1, "worst": known.values + missing}
             )
             line = line.model_copy(update={"draw": draw})
-        books.ledger.reserve([line])
-        books.ledger.commit(line.artifact)
-    books.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
+        state.ledger.reserve([line])
+        state.ledger.commit(line.artifact)
+    state.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
     return missing
 
 
@@ -184,9 +184,9 @@ def _models(
                 yield Release(**of, account="model", curve=curve if kind == "model" else None)
 
 
-def _declared(books: Books, site: Site, policy: Policy, name: str) -> Federation:
+def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
     """What a federation declares, by the newest plan in the store that the party agreed to."""
-    newest = books.agreements.read().newest(name)
+    newest = state.agreements.read().newest(name)
     store = open_store(site.store)
     for run in store.runs(name) if newest is not None else ():
         for place in store.list(f"{name}/{run}/plan"):
@@ -231,9 +231,9 @@ def _at_largest_epsilon(federation: Federation) -> Federation:
     return federation.model_copy(update={"parties": parties})
 
 
-def _begin_anew(books: Books, policy: Policy) -> int:
+def _begin_anew(state: PartyState, policy: Policy) -> int:
     """Charge what lost cell states cannot tell, once more at the cap, and begin them again."""
-    lost = books.lost_states(verify=True)
+    lost = state.lost_states(verify=True)
     for one in lost:
         column, key = one.column, one.key
         rule = policy.rule_of(column, one.charge.partition("=")[0])
@@ -265,22 +265,22 @@ def _begin_anew(books: Books, policy: Policy) -> int:
             rows=0,
             recovered=True,
         )
-        books.ledger.reserve([line])
-        books.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
+        state.ledger.reserve([line])
+        state.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
     return len(lost)
 
 
-def _begin_routes_anew(books: Books) -> int:
+def _begin_routes_anew(state: PartyState) -> int:
     """Begin lost states of routed answers again; these have no loss that could be charged."""
-    accounts = books.ledger.accounts()
+    accounts = state.ledger.accounts()
     charged = {(column, key.cells) for column in accounts for key in accounts[column].keys.values()}
     lost = [
         place
-        for place in books.cells.generations()
-        if place not in charged and not books.cells.is_whole(*place)
+        for place in state.cells.generations()
+        if place not in charged and not state.cells.is_whole(*place)
     ]
     for place in lost:
-        books.cells.remove(*place)
+        state.cells.remove(*place)
     return len(lost)
 
 

@@ -11,7 +11,6 @@ from typing import get_args
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.books import Books, LostBooks, open_books
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     ROUND_KINDS,
@@ -22,6 +21,7 @@ from opboost_ops.exchange.manifest import (
     is_run_id,
     parse_manifest,
 )
+from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
@@ -136,12 +136,12 @@ def signed_checkpoints(site: Site, store: Store, federation: str, run: str) -> I
 
 
 def unknown_checkpoints(
-    books: Books, site: Site, store: Store, federation: str, recent: int | None = None
+    state: PartyState, site: Site, store: Store, federation: str, recent: int | None = None
 ) -> Iterator[Evidence]:
     """The party's signed checkpoints in a federation that its database does not know.
 
     Args:
-        books: The party's.
+        state: The party's.
         site: Its site.
         store: The exchange.
         federation: Name of the federation.
@@ -150,49 +150,49 @@ def unknown_checkpoints(
     """
     known: set[str] = set()
     if recent is not None:
-        given = books.checkpoints.runs(federation)
-        known = (books.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
+        given = state.checkpoints.runs(federation)
+        known = (state.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
     for run in store.runs(federation):
         if run not in known:
             for one in signed_checkpoints(site, store, federation, run):
-                if _is_lost(books, one):
+                if _is_lost(state, one):
                     yield one
 
 
-def _is_lost(books: Books, one: Evidence) -> bool:
+def _is_lost(state: PartyState, one: Evidence) -> bool:
     place = (one.federation, one.receiver)
-    if not books.checkpoints.knows(*place, one.checkpoint):
+    if not state.checkpoints.knows(*place, one.checkpoint):
         return True
     # A run's later artifacts have the checkpoint of its first one, and entries of their own.
     manifest = one.manifest
     return (
         manifest is not None
         and manifest.kind in KINDS
-        and not books.ledger.known([manifest.digest])
-        and not books.checkpoints.covers(*place, one.checkpoint.number)
+        and not state.ledger.known([manifest.digest])
+        and not state.checkpoints.covers(*place, one.checkpoint.number)
     )
 
 
-def evidence(books: Books, site: Site) -> list[Evidence]:
+def evidence(state: PartyState, site: Site) -> list[Evidence]:
     """All checkpoints of a party's in its stores that its database does not know.
 
     Args:
-        books: The party's.
+        state: The party's.
         site: Its site.
     """
     store = open_store(site.store)
-    names = _federations(books, site)
-    return [one for name in names for one in unknown_checkpoints(books, site, store, name)]
+    names = _federations(state, site)
+    return [one for name in names for one in unknown_checkpoints(state, site, store, name)]
 
 
 def rolled_back(
-    books: Books, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
+    state: PartyState, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
     label_holder: str,
 ) -> list[str]:  # fmt: skip
     """Why a party's state does not let it begin a run, for its own eyes; empty if it does.
 
     Args:
-        books: The party's.
+        state: The party's.
         site: Its site.
         store: The exchange.
         federation: Name of the run's federation.
@@ -207,18 +207,18 @@ def rolled_back(
             f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} has "
             "not signed"
         )
-    elif claim is not None and not books.checkpoints.knows(federation, label_holder, claim):
-        last = books.checkpoints.last_number(federation, label_holder)
+    elif claim is not None and not state.checkpoints.knows(federation, label_holder, claim):
+        last = state.checkpoints.last_number(federation, label_holder)
         reasons.append(
             f"rolled back: {label_holder} has received checkpoint {claim.number} of {site.party} "
             f"in {federation}, and the database ends at {last}. {RECOVER}"
         )
-    for name in _federations(books, site):
-        one = next(unknown_checkpoints(books, site, store, name, _RECENT), None)
+    for name in _federations(state, site):
+        one = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
         if one is not None:
             reasons.append(f"rolled back: the database does not know {one.where}. {RECOVER}")
     try:
-        books.audit.verify()
+        state.audit.verify()
     except ArtifactError as error:
         reasons.append(f"{error.problem} {error.remedy}")
     return reasons
@@ -235,55 +235,55 @@ def check(site: Site) -> list[Gap]:
         ConnectionError: The store cannot be reached.
     """
     try:
-        with open_books(site) as books:
+        with open_state(site) as state:
             found = [
-                *_store_gaps(books, site),
-                *_ledger_gaps(books, site),
-                *_cell_gaps(books),
-                *_open_gaps(books),
+                *_store_gaps(state, site),
+                *_ledger_gaps(state, site),
+                *_cell_gaps(state),
+                *_open_gaps(state),
             ]
-            books.stores.note_check(len(found))
+            state.stores.note_check(len(found))
             return found
-    except LostBooks as error:
+    except LostDatabase as error:
         what = error.problem
     return [Gap("ledger", "all of it: the database is gone, or empty", what, RECOVER)]
 
 
-def _store_gaps(books: Books, site: Site) -> Iterator[Gap]:
+def _store_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
     for federation in sorted(site.tables):
-        fault = store_fault(books, open_store(site.store), site.party, federation)
+        fault = store_fault(state, open_store(site.store), site.party, federation)
         if fault is not None:
             what = f"the store that {site.party} has pinned for {federation}"
             yield Gap("store", what, fault.problem, fault.remedy, federation)
 
 
-def _ledger_gaps(books: Books, site: Site) -> Iterator[Gap]:
+def _ledger_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
     try:
-        books.audit.verify()
+        state.audit.verify()
     except ArtifactError as error:
         yield Gap("audit", "a whole chain", error.problem, "Restore the newest backup.")
     try:
-        books.agreements.read()
+        state.agreements.read()
     except ConfigError as error:
         yield Gap("agreement", "what was agreed", error.problem, error.remedy)
     else:
-        for line in missing_entries(books, site.party):
+        for line in missing_entries(state, site.party):
             missing = f"the draw of {line.feature}"
             yield Gap("ledger", missing, "what was agreed", RECOVER, line.federation)
-    for one in evidence(books, site):
+    for one in evidence(state, site):
         missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
         run = one.manifest.run if one.manifest is not None else ""
         yield Gap("ledger", missing, one.where, RECOVER, one.federation, run)
 
 
-def _cell_gaps(books: Books) -> Iterator[Gap]:
-    for lost in books.lost_states(verify=True):
+def _cell_gaps(state: PartyState) -> Iterator[Gap]:
+    for lost in state.lost_states(verify=True):
         what = f"the state of {lost.charge} under noise key {lost.key.cells}"
         yield Gap("cells", what, "the ledger", RECOVER, feature=lost.charge)
 
 
-def _open_gaps(books: Books) -> Iterator[Gap]:
-    for line in books.ledger.uncommitted():
+def _open_gaps(state: PartyState) -> Iterator[Gap]:
+    for line in state.ledger.uncommitted():
         yield Gap(
             "open",
             f"that {line.kind} of run {line.run} was published"
@@ -296,9 +296,9 @@ def _open_gaps(books: Books) -> Iterator[Gap]:
         )
 
 
-def _federations(books: Books, site: Site) -> list[str]:
+def _federations(state: PartyState, site: Site) -> list[str]:
     try:
-        agreed = {made.federation for made in books.agreements.read().agreements}
+        agreed = {made.federation for made in state.agreements.read().agreements}
     except ConfigError:
         agreed = set()
     return sorted(agreed | set(site.tables))

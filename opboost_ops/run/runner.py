@@ -46,8 +46,8 @@ from opboost_ops.errors import (
     OpBoostError,
 )
 from opboost_ops.exchange.acceptance import Keys
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import private_key
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run import (
@@ -161,8 +161,8 @@ def _run_stage(
 ) -> dict[str, Any]:
     acceptance, plan = accept_plan(party, run, stage)
     federation = acceptance.federation
-    book = agreements_of(party.site)
-    party = replace(party, policy=known_keys.for_run(party.policy, book, federation))
+    agreements = agreements_of(party.site)
+    party = replace(party, policy=known_keys.for_run(party.policy, agreements, federation))
     role = federation.parties[party.name].role
     purpose = acceptance.plan.purpose
     stages = stages_of(federation, purpose, party.name)
@@ -204,7 +204,7 @@ def _run_stage(
         stages=stages,
         acceptance=acceptance,
         open_mailbox=mailboxes,
-        recorded=book.columns,
+        recorded=agreements.columns,
         take_draw=drawing(party, federation, run.run),
         tell=(kept := progress.Kept(home, stage)).tell,
     )

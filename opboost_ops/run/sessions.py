@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opboost_ops.boosting.dp.noise import fresh_key
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import Books
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.sessions import name_of
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.scratch.folders import private_folder
@@ -30,14 +30,14 @@ class SessionKeys:
     decisions: bytes | None = None
 
 
-def open_session(books: Books, federation: str, run: str, home: Home) -> SessionKeys:
+def open_session(state: PartyState, federation: str, run: str, home: Home) -> SessionKeys:
     """The key of a run's session: a new one, or at a retry the same.
 
     The file comes before the ledger's line: after a crash in between nothing was sent, and the file
     counts. From then on a home without the key of a session that the ledger knows was removed.
 
     Args:
-        books: The party's.
+        state: The party's.
         federation: The federation's name.
         run: The run's id.
         home: The party's private folder for the run.
@@ -49,14 +49,14 @@ def open_session(books: Books, federation: str, run: str, home: Home) -> Session
         ContractError: The session was removed at this party. What it kept of the vectors that it
             sent is gone, so nothing more can be sent in it.
     """
-    with books.together():
-        known = books.sessions.find(federation, run)
+    with state.together():
+        known = state.sessions.find(federation, run)
         kept = _read(home.folder / _FILE)
         if known is None:
-            if kept is None and _held_before(books, federation, run):
+            if kept is None and _held_before(state, federation, run):
                 raise _removed()
             key = (kept and kept[1]) or _draw(home.folder / _FILE)
-            books.sessions.begin(federation, run, key)
+            state.sessions.begin(federation, run, key)
             return SessionKeys(key)
     name, key_or_none, _ = kept or ("", None, None)
     if name == known.name and known.ended_at is not None:
@@ -67,29 +67,29 @@ def open_session(books: Books, federation: str, run: str, home: Home) -> Session
 
 
 def end_session(
-    books: Books, federation: str, run: str, home: Home, decisions: bytes | None
+    state: PartyState, federation: str, run: str, home: Home, decisions: bytes | None
 ) -> None:
     """Note that a session has ended, and destroy its key: no later leak takes its masks off.
 
     Args:
-        books: The party's.
+        state: The party's.
         federation: The federation's name.
         run: The run's id.
         home: The party's private folder for the run.
         decisions: The key of the decisions, which tell no more than the model that lies beside.
     """
-    books.sessions.end(federation, run)
-    known = books.sessions.find(federation, run)
+    state.sessions.end(federation, run)
+    known = state.sessions.find(federation, run)
     assert known is not None
     kept = {"name": known.name, "key": None, "decisions": decisions and decisions.hex()}
     home.write(_FILE, json.dumps(kept).encode())
 
 
-def _held_before(books: Books, federation: str, run: str) -> bool:
+def _held_before(state: PartyState, federation: str, run: str) -> bool:
     # Release 0.1.0 had no record of sessions, but lines of what their sums tell.
     return any(
         line.federation == federation and line.run == run and line.kind.startswith(f"{ROUNDS}_")
-        for line in books.ledger.releases()
+        for line in state.ledger.releases()
     )
 
 

@@ -11,9 +11,9 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encryption import key_name, private_key
 from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.mechanisms import noise
@@ -108,8 +108,8 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
 def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
-    with open_books(site) as books:
-        lost = [one.charge for one in books.lost_states()]
+    with open_state(site) as state:
+        lost = [one.charge for one in state.lost_states()]
     return [
         Fault(
             f"{party}/cells",

@@ -11,7 +11,7 @@ from opboost_ops.config.federation import IdColumn, Purpose
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
-from opboost_ops.exchange.books import agreements_of
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.disclosures import enter

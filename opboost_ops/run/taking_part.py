@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import PolicyError
-from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.exchange.party_state import PartyState, open_state
 
 #: How the audit log names a person who acted through Airflow.
 THROUGH_AIRFLOW = " through Airflow"
@@ -26,14 +26,14 @@ class Stop:
     at_home: bool
 
 
-def stopped(books: Books, federation: str) -> Stop | None:
+def stopped(state: PartyState, federation: str) -> Stop | None:
     """A party's present stop in a federation, by its audit log; None if it takes part.
 
     Args:
-        books: The party's.
+        state: The party's.
         federation: Name of the federation.
     """
-    entries = books.audit.of("stopped", "resumed")
+    entries = state.audit.of("stopped", "resumed")
     found = [entry for entry in entries if entry.place.partition("/")[0] == federation]
     if not found or found[-1].action != "stopped":
         return None
@@ -53,8 +53,8 @@ def require_taking_part(site: Site, federation: str) -> None:
     Raises:
         PolicyError: The party has stopped.
     """
-    with open_books(site) as books:
-        stop = stopped(books, federation)
+    with open_state(site) as state:
+        stop = stopped(state, federation)
     if stop is not None:
         raise PolicyError(
             f"{site.party} has stopped taking part in {federation}.",

@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Iterator
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.budgets import forecast_of_all
 from opboost_ops.privacy.statement import forecasts
@@ -46,8 +46,8 @@ def retrainings_left(party: Publisher, federation: Federation) -> int | None:
         federation: The plan's.
     """
     mine = {feature.uuid for feature in federation.parties[party.name].features.values()}
-    with open_books(party.site) as books:
-        spent = books.ledger.accounts()
+    with open_state(party.site) as state:
+        spent = state.ledger.accounts()
     found = [one for column, one in forecasts(spent, party.policy).items() if column in mine]
     person = forecast_of_all(spent, found, party.policy.all_features)
     left = [one.retrainings for one in (*found, person) if one.retrainings is not None]

@@ -15,7 +15,7 @@ from opboost_ops.config.loading import POLICY, load_federation, load_policy, loa
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.agreements import Agreements
@@ -176,10 +176,10 @@ class Scorer:
     def _load(self) -> None:
         site, policy, declared = self._files()
         name = declared.name
-        with open_books(site) as books:
-            book = books.agreements.read()
-            since = stopped(books, name)
-            forgotten = books.forgotten.read()
+        with open_state(site) as state:
+            agreements = state.agreements.read()
+            since = stopped(state, name)
+            forgotten = state.forgotten.read()
             registry, runs = Registry(site.models, name), accepted_runs(site, name)
             champion = registry.champion()
             if since is not None:
@@ -191,12 +191,12 @@ class Scorer:
                 raise ContractError(
                     f"{name} has no champion to score with.", "Train or promote a model."
                 )
-            seen = (self._declared and self._declared[0], champion, book, forgotten, runs)
+            seen = (self._declared and self._declared[0], champion, agreements, forgotten, runs)
             if seen == self._seen and self._served is not None:
                 return
             files = registry.files(champion)
-            federation, left = allowed(declared, champion, files, book, policy)
-            received = books.audit.of("received")
+            federation, left = allowed(declared, champion, files, agreements, policy)
+            received = state.audit.of("received")
         self._served = Served(
             site, federation, champion, files, policy.serve, left, forgotten, received, runs
         )
@@ -227,7 +227,7 @@ def allowed(
     declared: Federation,
     version: str,
     files: Mapping[str, bytes],
-    book: Agreements,
+    agreements: Agreements,
     policy: Policy,
 ) -> tuple[Federation, frozenset[str]]:
     """The federation as a version's rows are scored, if the label holder may, and who has left it.
@@ -236,14 +236,14 @@ def allowed(
         declared: The federation file as it is now.
         version: The version.
         files: Its files.
-        book: What the label holder has agreed to.
+        agreements: What the label holder has agreed to.
         policy: The label holder's.
 
     Raises:
         PolicyError: The label holder's agreement was withdrawn, or does not cover the version.
         ContractError: The version does not fit the federation file.
     """
-    if book.newest(declared.name) is None:
+    if agreements.newest(declared.name) is None:
         raise PolicyError(
             f"{policy.party} has no agreement with {declared.name}: nothing is scored.",
             "Its own people agree again with `opboost agree`.",
@@ -254,7 +254,7 @@ def allowed(
         return for_model(trained, version, files, lambda _: True), left
 
     def stands(digest: str) -> bool:
-        return scored_under(book, declared.name, digest, version) is not None
+        return scored_under(agreements, declared.name, digest, version) is not None
 
     found = for_model(declared, version, files, stands)
     if not stands(digest_of(document(found))):

@@ -15,7 +15,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.pins import unpinned_columns
 
 
@@ -103,9 +103,9 @@ def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
     missing = unpinned_columns(policy, federation)
     if not missing:
         return {}
-    with open_books(declared) as books:
+    with open_state(declared) as state:
         charged: dict[str, list[UUID]] = defaultdict(list)
-        for release in books.ledger.releases():
+        for release in state.ledger.releases():
             if release.column is not None:
                 charged[(release.feature or "").partition("=")[0]].append(release.column)
     faults = [

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.parts import scattered
@@ -51,16 +51,16 @@ def routed_values(
         values = {name: found[asked] for name, found in values.items()}
     rising, order, wanted = rising_people(scratch, hashes, values)
     held: dict[str, np.ndarray] = {}
-    with open_books(context.site) as books:
-        with books.together():
+    with open_state(context.site) as state:
+        with state.together():
             for column in columns:
                 known = (column.uuid, _key(context, column), rising)
                 most = context.policy.features[column.feature].max_changes
                 domain = column.source_domain
-                kept = books.cells.hold(*known, wanted[column.source], domain, most, freeze=True)
-                books.cells.charge(*known, kept, domain)
+                kept = state.cells.hold(*known, wanted[column.source], domain, most, freeze=True)
+                state.cells.charge(*known, kept, domain)
                 held[column.source] = kept
-        books.cells.collect()
+        state.cells.collect()
     pieces = (
         (
             order[some] if asked is None else asked[order[some]],

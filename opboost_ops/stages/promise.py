@@ -2,7 +2,7 @@
 
 from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.private_words import Promise
 from opboost_ops.privacy.model_account import more_such
 from opboost_ops.stages.boost import private_of, settings_of
@@ -39,8 +39,8 @@ def _left(context: Context) -> str:
     budget = context.policy.model_budget
     if budget is None:
         return ""
-    with open_books(context.site) as books:
-        more = more_such(books.ledger.releases(), budget, context.run)
+    with open_state(context.site) as state:
+        more = more_such(state.ledger.releases(), budget, context.run)
     if more is None:
         count = "unlimited further models"
     else:

@@ -9,7 +9,7 @@ from opboost_ops.alignment import epochs, oprf
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.engine import BLOCK
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.spool import require_room
 from opboost_ops.privacy.asked import Counted, Question
@@ -73,7 +73,7 @@ def _counted(context: Context, query: Artifact) -> str:
     federation, receiver = context.federation, context.federation.label_holder
     month = context.epoch
     assert month is not None
-    with open_books(context.site) as books:
+    with open_state(context.site) as state:
         question = Question(federation.name, receiver, month, query.digest, context.run)
 
         def require(found: Counted) -> None:
@@ -81,11 +81,11 @@ def _counted(context: Context, query: Artifact) -> str:
                 context.policy, context.party, receiver, month, found.epoch, found.ever
             )
 
-        counted = books.asked.count(
+        counted = state.asked.count(
             question,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,
-            books.ledger.releases,
+            state.ledger.releases,
             epochs.begun_by(epochs.now()) | {month},
             require,
         )

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opboost_ops.exchange.books import forgotten_of
+from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names

@@ -10,7 +10,7 @@ import polars as pl
 
 from opboost_ops.config.feature import Feature, PlainFill, SharedFeature
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import forgotten_of
+from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.stages.column_types import require_readable, type_name
 from opboost_ops.stages.positive_class import require_positive

@@ -19,7 +19,7 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
-from opboost_ops.exchange.books import forgotten_of
+from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.aggregates import write_people
 from opboost_ops.stages.people import PEOPLE, People, people_of, write_ids

@@ -8,7 +8,7 @@ from sys import intern
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, verified
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.database import now
 
 #: How an entry begins as this software writes it, with sorted keys; its place comes last.
@@ -72,8 +72,8 @@ def log_of(site: Site) -> LogRead:
         site: The party's.
     """
     at = now()
-    with open_books(site) as books:
-        rows = books.audit.rows()
+    with open_state(site) as state:
+        rows = state.audit.rows()
     try:
         _, head = verified(rows)
     except ArtifactError as error:

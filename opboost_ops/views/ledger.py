@@ -15,7 +15,7 @@ from uuid import UUID
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.accountant import Account, accounts, add, total
 from opboost_ops.privacy.budgets import Forecast, forecast_of_all
 from opboost_ops.privacy.events import Release
@@ -259,6 +259,6 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
         site: The party's.
         policy: Its policy.
     """
-    with open_books(site) as books:
-        ledger = books.ledger
+    with open_state(site) as state:
+        ledger = state.ledger
         return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.accounts())

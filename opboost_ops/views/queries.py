@@ -4,23 +4,23 @@ from collections.abc import Collection, Iterable
 
 from opboost_ops.config.policy import AlignmentRules
 from opboost_ops.display.blocks import Block, Note
-from opboost_ops.exchange.books import Books
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.ledger import Dated
 
 
 def queries(
-    books: Books, rules: AlignmentRules, entries: Iterable[Dated], federations: Collection[str]
+    state: PartyState, rules: AlignmentRules, entries: Iterable[Dated], federations: Collection[str]
 ) -> list[Block]:
     """How many guesses have been possible so far, beside their caps; empty where nobody asked.
 
     Args:
-        books: The party's.
+        state: The party's.
         rules: Its policy's.
         entries: All of its ledger.
         federations: Names of those that are shown.
     """
     answers = [release for _, release in entries if release.kind == "psi_answer"]
-    found = books.asked.answered(answers)
+    found = state.asked.answered(answers)
     said = tuple(
         f"{one.receiver} in {one.federation}: {one.counted.epoch:,} different people in "
         f"{one.epoch} ({_cap(rules.max_new_queries)}), {one.counted.ever:,} in all months "

@@ -25,8 +25,8 @@ from opboost_ops.exchange.plan import names_holdout
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.run.inbox import MEMORY
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 #: Receiver of what is in summaries, as ledgers name it.
 EVERYBODY = "everyone who sees the run"
@@ -86,16 +86,16 @@ def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str
 
 def released(workspace: Workspace, party: str) -> Any:
     """What a party has charged, and the bytes of its cell states."""
-    with books_of(workspace, party) as books:
-        lines = books.ledger.releases()
+    with state_of(workspace, party) as state:
+        lines = state.ledger.releases()
     cells = workspace.files(party, "cells")
     return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
 
 
 def of_run(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
     """What a party's ledger says of the present run: account, kind, receiver."""
-    with books_of(workspace, party) as books:
-        found = [line for line in books.ledger.releases() if line.run == workspace.run]
+    with state_of(workspace, party) as state:
+        found = [line for line in state.ledger.releases() if line.run == workspace.run]
     return [(line.account, line.kind, line.receiver) for line in found]
 
 

@@ -9,8 +9,8 @@ from opboost_ops.cli import app
 from opboost_ops.errors import ApprovalError
 from opboost_ops.run.phases import stages_of
 from tests.adversary.kit import of_run
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def test_a_yes_for_one_federation_is_void_for_another(asking: Workspace) -> None
     """Another federation's question bears the same run id, and comes later."""
     with pytest.raises(ApprovalError):
         asking.step("bank", "check_table")
-    with books_of(asking, "bank") as books:
-        books.audit.add("asked", f"other/{asking.run}/approval", "bank", "a" * 64, "another one")
+    with state_of(asking, "bank") as state:
+        state.audit.add("asked", f"other/{asking.run}/approval", "bank", "a" * 64, "another one")
     shown = approve(asking)[1]
     assert "of credit_scoring, plan" in shown and "of other, plan aaaaaaaaaaaaaaaa" in shown
     assert "credit (" in shown and "shop (" in shown, "the counterparties are named"

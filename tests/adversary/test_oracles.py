@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from tests.adversary.kit import EVERYBODY, of_run
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 #: Stages by which a feature holder releases.
 RELEASE = (
@@ -24,8 +24,8 @@ def night(workspace: Workspace, number: int) -> Workspace:
 
 
 def draws(workspace: Workspace, party: str) -> list[str]:
-    with books_of(workspace, party) as books:
-        return [line.artifact for line in books.ledger.releases() if line.kind == "draw"]
+    with state_of(workspace, party) as state:
+        return [line.artifact for line in state.ledger.releases() if line.kind == "draw"]
 
 
 def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:

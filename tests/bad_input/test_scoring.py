@@ -12,8 +12,8 @@ import pytest
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import new_encryption_key
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.run import agreement
 from opboost_ops.stages.stage import SKIP
@@ -26,8 +26,8 @@ from tests.bad_input.faults import (
     message_is_right,
 )
 from tests.bad_input.test_tables import FEATURES, first_rows
-from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.party_state import state_of
 
 PARTIES = ("credit", "shop", "bank")
 UNKNOWN = "f" * 16
@@ -46,8 +46,8 @@ def left_behind(run: Workspace) -> dict[str, Any]:
     kept |= run.files("exchange", "credit_scoring", FIRST_RUN)
     kept["scores"] = [str(p) for p in (run.folder / "credit").glob("scores/**/*")]
     for party in PARTIES:
-        with books_of(run, party) as books:
-            charged = [r for r in books.ledger.releases() if r.account != "exact"]
+        with state_of(run, party) as state:
+            charged = [r for r in state.ledger.releases() if r.account != "exact"]
         kept[f"charged to {party}"] = charged
         assert all(line.run == FIRST_RUN for line in charged)
     return kept

@@ -206,7 +206,7 @@ MEAN = {
 def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: bool) -> None:
     """The file is found beside site.yaml, wherever the home folder is."""
     if elsewhere:
-        # With what is in it: books that miss their home are refused.
+        # With what is in it: a state without its home is refused.
         shutil.move(workspace.folder / "bank" / "home", workspace.folder / "bank" / "work")
         workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work"))
     (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps({"raw_table": [MEAN]}))

@@ -12,9 +12,9 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.orchestration import admin_runs, tasks
 from opboost_ops.orchestration.dags import build_dags
-from tests.books import books_of
 from tests.dags.test_notifications import Keeping
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 
 NAME = "credit_scoring"
 WORDS = "Alice Meyer has asked for it"
@@ -98,12 +98,12 @@ def test_a_party_does_what_is_asked_of_it_alone(
         run(monkeypatch, "shop", stop)
     done = run(monkeypatch, "bank", stop)
     assert "privacy" not in str(done)
-    with books_of(workspace, "bank") as books:
-        (entry,) = books.audit.of("stopped")
+    with state_of(workspace, "bank") as state:
+        (entry,) = state.audit.of("stopped")
     assert entry.detail == "ann through Airflow: privacy"
     assert [(t["event"], t["party"]) for t in told] == [("schedule_stopped", "bank")]
-    with books_of(workspace, "shop") as books:
-        assert books.audit.of("stopped") == []
+    with state_of(workspace, "shop") as state:
+        assert state.audit.of("stopped") == []
     promote = {"party": "credit", "act": "promote", "version": FIRST_RUN, "reason": "a trial"}
     assert run(monkeypatch, "credit", promote)["version"] == FIRST_RUN
     assert told[-1]["event"] == "champion_changed"
@@ -117,8 +117,8 @@ def test_own_words_in_an_unknown_field_are_refused_and_not_repeated(
     with pytest.raises(AirflowFailException, match="nothing was done") as caught:
         run(monkeypatch, "bank", stop, because=WORDS)
     assert "Alice" not in str(caught.value) + caplog.text
-    with books_of(workspace, "bank") as books:
-        assert books.audit.of("stopped", "act_refused") == []
+    with state_of(workspace, "bank") as state:
+        assert state.audit.of("stopped", "act_refused") == []
 
 
 class _Instance(SimpleNamespace):

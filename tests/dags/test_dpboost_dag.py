@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 from tests.unit.stages.test_dpboost_runs import allow, private
 
 ROOT = Path(__file__).parents[2]
@@ -39,12 +39,12 @@ def test_both_dags_both_ledgers_and_the_card(tmp_path: Path) -> None:
     results = json.loads((tmp_path / "result.json").read_text())
     assert list(results) == ["credit_scoring_train", "credit_scoring_score"]
     assert {result["state"] for result in results.values()} == {"success"}
-    with books_of(workspace, "credit") as books:
-        models = [r.epsilon for r in books.ledger.releases() if r.account == "model"]
+    with state_of(workspace, "credit") as state:
+        models = [r.epsilon for r in state.ledger.releases() if r.account == "model"]
     assert models == [3.0]
     for party in ("shop", "bank"):
-        with books_of(workspace, party) as books:
-            losses = [r.loss for r in books.ledger.releases() if r.loss is not None]
+        with state_of(workspace, party) as state:
+            losses = [r.loss for r in state.ledger.releases() if r.loss is not None]
         assert any(loss.mechanism.startswith("Adj-map") for loss in losses)
     (card,) = (workspace.folder / "credit" / "models").rglob("card.json")
     assert "epsilon is 3 if the row is added or removed" in " ".join(

@@ -13,8 +13,8 @@ import pytest
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import failures, tasks
 from opboost_ops.run.phases import stages_by_task
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 DAG, RUN = "credit_scoring_train", "manual__1"
 DRIVER = Path(__file__).with_name("kill_task.py")
@@ -49,12 +49,12 @@ def releases(workspace: Workspace) -> dict[str, list[str]]:
     """Everything that parties were charged, without times."""
     found = {}
     for party in ("credit", "shop", "bank"):
-        with books_of(workspace, party) as books:
+        with state_of(workspace, party) as state:
             found[party] = sorted(
-                f"{r.kind} {r.feature} {r.loss} {r.artifact}" for r in books.ledger.releases()
+                f"{r.kind} {r.feature} {r.loss} {r.artifact}" for r in state.ledger.releases()
             )
-            assert books.ledger.uncommitted() == []
-            books.audit.verify()
+            assert state.ledger.uncommitted() == []
+            state.audit.verify()
     return found
 
 

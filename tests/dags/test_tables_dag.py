@@ -17,8 +17,8 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run import table_watch
 from opboost_ops.run.agreement import withdraw
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def dags(federations: Path, **schedule: Any) -> dict[str, DAG]:
@@ -67,8 +67,8 @@ def test_a_change_is_told_once_and_a_retry_tells_it_again(workspace: Workspace) 
     workspace.edit_table("bank", lambda table: table.head(300))
     assert table_watch.changed("bank", "credit_scoring", "look 3") is True
     assert table_watch.changed("bank", "credit_scoring", "look 4") is False
-    with books_of(workspace, "bank") as books:
-        told = [r.kind for r in books.ledger.releases()].count("look_at_table")
+    with state_of(workspace, "bank") as state:
+        told = [r.kind for r in state.ledger.releases()].count("look_at_table")
     assert told == 2
 
 

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration import looks, triggers
 from opboost_ops.orchestration.looks import arrived
 from opboost_ops.orchestration.operators import PartyOperator, Waits
@@ -165,13 +165,13 @@ def test_stores_that_hang_delay_no_other_wait(
 def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
     site = load_site(opened.folder / "bank" / "site.yaml")
     place = f"{FEDERATION}/{opened.run}/approval"
-    with open_books(site) as books:
-        books.audit.add("asked", place, "bank", "0" * 64, "first release")
+    with open_state(site) as state:
+        state.audit.add("asked", place, "bank", "0" * 64, "first release")
     where = {"party": "bank", "federation": FEDERATION, "run": opened.run}
 
     def answered() -> None:
-        with open_books(site) as books:
-            books.audit.add("approved", place, "bank", "0" * 64, "by somebody")
+        with open_state(site) as state:
+            state.audit.add("approved", place, "bank", "0" * 64, "by somebody")
 
     assert wakes(StoreTrigger("answer", where, 0.0), answered)
 
@@ -180,8 +180,8 @@ def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) 
     """Until its task looks, the policy's time is not over: an answer would still count."""
     site = load_site(opened.folder / "bank" / "site.yaml")
     place = f"{FEDERATION}/{opened.run}/approval"
-    with open_books(site) as books:
-        books.audit.add("asked", place, "bank", "0" * 64, "first release")
+    with open_state(site) as state:
+        state.audit.add("asked", place, "bank", "0" * 64, "first release")
     trigger = StoreTrigger(
         "answer", {"party": "bank", "federation": FEDERATION, "run": opened.run}, 0.0
     )

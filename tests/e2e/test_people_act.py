@@ -1,4 +1,4 @@
-"""People act through Airflow: in one party's task, written into its books, with no word outside."""
+"""People act through Airflow: in one party's task, written into its state, with no word outside."""
 
 import json
 import sqlite3
@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
@@ -50,8 +50,8 @@ def ended(client: Client, form: dict[str, Any]) -> tuple[str, dict[str, str]]:
 
 
 def entries(workspace: Path, party: str) -> list[Entry]:
-    with open_books(load_site(workspace / party / "site.yaml")) as books:
-        return books.audit.of("promoted", "rolled_back", "stopped", "act_refused")
+    with open_state(load_site(workspace / party / "site.yaml")) as state:
+        return state.audit.of("promoted", "rolled_back", "stopped", "act_refused")
 
 
 def test_a_version_is_put_into_use_by_its_partys_task_alone(

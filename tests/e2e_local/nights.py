@@ -16,7 +16,7 @@ from opboost_ops.config.loading import POLICY, load_federation, load_policy, loa
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import BudgetError, ConfigError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.budgets import forecast
@@ -183,12 +183,12 @@ def night_line(
     site = load_site(folder / holder / "site.yaml")
     federation = load_federation(folder / "federation.yaml")
     rule = load_policy(folder / holder / POLICY).features[feature]
-    with open_books(site) as books:
-        releases = books.ledger.releases()
-        inside = people(releases, books.cells)
+    with open_state(site) as state:
+        releases = state.ledger.releases()
+        inside = people(releases, state.cells)
         column: uuid.UUID = federation.parties[holder].features[feature].uuid
-        places = [place for place in books.cells.generations() if place[0] == column]
-        states = [books.cells.load(*place) for place in places]
+        places = [place for place in state.cells.generations() if place[0] == column]
+        states = [state.cells.load(*place) for place in places]
         changes = [state.changes() for state in states if state is not None]
     found = accounts(releases)[column]
     mine = [c for c in inside.columns if c.feature == feature]

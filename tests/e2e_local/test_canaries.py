@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 #: Raw values that nobody else has: the smallest integer types cannot hold them by chance.
 NUMBERS = {"credit": 7919.123456789, "shop": 8117.987654321, "bank": 9973.135792468}
@@ -137,5 +137,5 @@ def test_a_later_run_releases_the_same_noise(workspace: Workspace) -> None:
 
 
 def _lines(workspace: Workspace, party: str) -> list[Any]:
-    with books_of(workspace, party) as books:
-        return books.ledger.releases()
+    with state_of(workspace, party) as state:
+        return state.ledger.releases()

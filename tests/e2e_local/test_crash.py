@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 SCRIPT = Path(__file__).with_name("crash.py")
 #: In the fast suite; the slow one has them all.
@@ -48,10 +48,10 @@ def unspent(workspace: Workspace) -> Workspace:
 
 
 def spent(workspace: Workspace) -> dict[str, float]:
-    with books_of(workspace, "bank") as books:
+    with state_of(workspace, "bank") as state:
         from opboost_ops.privacy.accountant import accounts
 
-        found = accounts(books.ledger.releases())
+        found = accounts(state.ledger.releases())
         return {account.feature: float(account.whole) for account in found.values()}
 
 
@@ -80,9 +80,9 @@ def test_what_was_killed_is_completed_by_its_retry(
     # Charged once: the changed feature by one release, the others, which are the same draws, not.
     assert {f for f in after if after[f] > before[f]} == {"income"}
     assert after["income"] == pytest.approx(2 * before["income"])
-    with books_of(unspent, "bank") as books:
-        assert books.ledger.uncommitted() == []
-        books.audit.verify()
+    with state_of(unspent, "bank") as state:
+        assert state.ledger.uncommitted() == []
+        state.audit.verify()
     unspent.store.collect(0)
     assert unspent.store.garbage(0) == []
     # The run goes on to its end.

@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 import yaml
 
-from tests.books import books_of
 from tests.commands import printed
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def run(folder: Path, *words: str, fails: bool = False) -> str:
@@ -120,11 +120,11 @@ def test_rotation_is_explicit_and_in_the_ledger(
     assert secret.stat().st_mode & 0o077 == 0
     (kept,) = secret.parent.glob("noise.secret.until-*")
     assert kept.read_bytes() == old
-    with books_of(workspace, "bank") as books:
-        (line,) = books.ledger.releases()
+    with state_of(workspace, "bank") as state:
+        (line,) = state.ledger.releases()
     assert line.kind == "rotation"
     workspace.all()
-    with books_of(workspace, "bank") as books:
-        names = {e.noise for e in books.ledger.releases() if e.account == "local_dp"}
+    with state_of(workspace, "bank") as state:
+        names = {e.noise for e in state.ledger.releases() if e.account == "local_dp"}
     assert names == {line.noise}
     assert names != {kept.name.split("-")[-1]}

@@ -11,13 +11,13 @@ import pytest
 
 from opboost_ops.config.loading import load_offer, load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
-from tests.books import books_of, forget
 from tests.commands import opboost, printed
 from tests.federation import Workspace
+from tests.party_state import forget, state_of
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def draw(workspace: Workspace, *words: str) -> dict[str, Any]:
 def spent(workspace: Workspace) -> tuple[float, int]:
     """What the column's account says, and how many entries of edges there are."""
     uuid = workspace.declared.parties["bank"].features["income"].uuid
-    with books_of(workspace, "bank") as books:
-        account = books.ledger.accounts().get(uuid)
-        lines = [line for line in books.ledger.releases() if line.kind == "edges"]
+    with state_of(workspace, "bank") as state:
+        account = state.ledger.accounts().get(uuid)
+        lines = [line for line in state.ledger.releases() if line.kind == "edges"]
     return (0.0 if account is None else float(account.step)), len(lines)
 
 
@@ -131,8 +131,8 @@ def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
     )  # fmt: skip
     assert code
     assert "features.income.uuid" in err
-    with books_of(workspace, "bank") as books:
-        assert not books.ledger.releases()
+    with state_of(workspace, "bank") as state:
+        assert not state.ledger.releases()
 
 
 def test_edges_that_the_ledger_does_not_know_are_refused(workspace: Workspace) -> None:
@@ -151,7 +151,7 @@ def test_a_rolled_back_draw_is_found_and_charged_again(workspace: Workspace) -> 
     draw(workspace)
     workspace.agree()
     site = load_site(workspace.folder / "bank" / "site.yaml")
-    with books_of(workspace, "bank") as books, books.database.writing() as connection:
+    with state_of(workspace, "bank") as state, state.database.writing() as connection:
         for table in ("releases", "totals"):
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert any("income=edges" in gap.missing for gap in check(site))
@@ -218,8 +218,8 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     }  # fmt: skip
     site = load_site(tmp_path / "bank" / "site.yaml")
     policy = load_policy(tmp_path / "bank" / "policy.yaml")
-    with open_books(site) as books:
-        accounts = books.ledger.accounts().values()
+    with open_state(site) as state:
+        accounts = state.ledger.accounts().values()
     assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
     # The policy that init wrote has room for them beside two values of a person.
     rule = policy.features["income"]

@@ -14,7 +14,7 @@ import yaml
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from tests.archives import unpack
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
@@ -118,8 +118,8 @@ def test_an_upgrade_changes_no_account(
     parties.night("a" * 16)
     again = json.loads(opboost("ledger", "show", bank, "--json").output)
     assert losses(again) == losses(after)
-    with open_books(load_site(bank / "site.yaml")) as books:
-        assert len({release.run for release in books.ledger.releases()}) > nights
+    with open_state(load_site(bank / "site.yaml")) as state:
+        assert len({release.run for release in state.ledger.releases()}) > nights
     # One value that is new is another draw.
     path = bank / "tables" / "train.parquet"
     other = pl.when(pl.int_range(pl.len()) == 0).then(29_000.0).otherwise(pl.col("income"))

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.accountant import accounts
@@ -113,11 +113,11 @@ def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None
         (c["feature"], c["people"], c["most_changes"]) for c in before["people"]["columns"]
     }
     assert "audit entries, head" in site.opboost("ledger", "check", party)
-    with open_books(load_site(site.folder / party / "site.yaml")) as books:
-        assert books.ledger.uncommitted() == []
-        entries, _ = books.audit.verify()
+    with open_state(load_site(site.folder / party / "site.yaml")) as state:
+        assert state.ledger.uncommitted() == []
+        entries, _ = state.audit.verify()
         assert entries > 10
-        assert books.ledger.accounts() == accounts(books.ledger.releases())
+        assert state.ledger.accounts() == accounts(state.ledger.releases())
 
 
 @pytest.mark.parametrize("nights", [4, 365])
@@ -218,15 +218,15 @@ def test_a_private_model_is_trained_again_and_charged_again(site: Site) -> None:
     retrain.all()
     registry = site.registry("loans_private")
     assert set(registry.versions()) == {PRIVATE, retrain.run}
-    with open_books(load_site(site.folder / "credit" / "site.yaml")) as books:
-        assert account_of(books.ledger.releases()).epsilon == 10
+    with open_state(load_site(site.folder / "credit" / "site.yaml")) as state:
+        assert account_of(state.ledger.releases()).epsilon == 10
     assert site.shown("ledger", "show", "credit")["models"]["epsilon"] == 10
 
 
 def trained_on(site: Site, run: str, party: str) -> int:
     """How many rows of a party were in a run's training."""
-    with open_books(load_site(site.folder / party / "site.yaml")) as books:
-        lines = [line for line in books.ledger.releases() if line.run == run]
+    with open_state(load_site(site.folder / party / "site.yaml")) as state:
+        lines = [line for line in state.ledger.releases() if line.run == run]
     # What says how many people a table has: keyed digests then, shares of everybody now.
     return next(line.rows for line in lines if line.kind in ("digests", "shares"))
 

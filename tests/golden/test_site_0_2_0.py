@@ -12,7 +12,7 @@ from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange import migrations
-from opboost_ops.exchange.books import agreements_of, open_books
+from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.run.taking_part import stopped
 from tests.archives import unpack
@@ -42,10 +42,10 @@ def test_accounts_say_what_they_said(site: Path, party: str) -> None:
         assert {name: new[name] for name in old if name in new} == old
     assert after["people"]["columns"] == before["people"]["columns"]  # type: ignore[index]
     declared = load_site(site / party / "site.yaml")
-    with open_books(declared) as books:
-        assert books.audit.verify()[0] > 10
-        assert books.ledger.accounts() == accounts(books.ledger.releases())
-        assert books.lost_states() == []
+    with open_state(declared) as state:
+        assert state.audit.verify()[0] > 10
+        assert state.ledger.accounts() == accounts(state.ledger.releases())
+        assert state.lost_states() == []
     agreed = json.loads((site / "said" / f"agreed_{party}.json").read_text())["agreements"]
     found = [a.model_dump(exclude={"content"}) for a in agreements_of(declared).agreements]
     assert found == agreed
@@ -55,11 +55,11 @@ def test_accounts_say_what_they_said(site: Path, party: str) -> None:
 
 
 def test_a_stop_and_the_forgotten_are_taken_over(site: Path) -> None:
-    with open_books(load_site(site / "shop" / "site.yaml")) as books:
-        assert stopped(books, "loans") is not None
-    with open_books(load_site(site / "bank" / "site.yaml")) as books:
-        assert len(books.forgotten.read()) == 1
-        assert len(books.forgotten.read().hashes()) > 1
+    with open_state(load_site(site / "shop" / "site.yaml")) as state:
+        assert stopped(state, "loans") is not None
+    with open_state(load_site(site / "bank" / "site.yaml")) as state:
+        assert len(state.forgotten.read()) == 1
+        assert len(state.forgotten.read().hashes()) > 1
 
 
 def test_a_migration_that_fails_changes_nothing(
@@ -74,14 +74,14 @@ def test_a_migration_that_fails_changes_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "_adopt_stops", killed)
-        with pytest.raises(OSError, match="killed"), open_books(declared):
+        with pytest.raises(OSError, match="killed"), open_state(declared):
             pass
     connection = sqlite3.connect(site / "bank" / "ledger.sqlite")
     assert connection.execute("SELECT * FROM draws").fetchall() == rows
     assert connection.execute("SELECT max(version) FROM schema").fetchone() == (2,)
     assert declared.agreement.is_file()
-    with open_books(declared) as books:
-        assert books.lost_states() == []
+    with open_state(declared) as state:
+        assert state.lost_states() == []
 
 
 def test_an_agreement_edited_by_hand_is_not_migrated(site: Path) -> None:
@@ -89,23 +89,23 @@ def test_an_agreement_edited_by_hand_is_not_migrated(site: Path) -> None:
     data = json.loads(declared.agreement.read_bytes())
     data["agreements"][0]["digest"] = "0" * 64
     declared.agreement.write_text(json.dumps(data))
-    with pytest.raises(ConfigError, match="changed outside"), open_books(declared):
+    with pytest.raises(ConfigError, match="changed outside"), open_state(declared):
         pass
 
 
 def test_a_second_database_for_one_party_is_refused(site: Path) -> None:
     declared = load_site(site / "bank" / "site.yaml")
-    with open_books(declared):
+    with open_state(declared):
         pass
     other = declared.model_copy(update={"ledger": f"sqlite:///{site}/shop/ledger.sqlite"})
-    with open_books(load_site(site / "shop" / "site.yaml")):
+    with open_state(load_site(site / "shop" / "site.yaml")):
         pass
-    with pytest.raises(ConfigError, match="belongs to shop"), open_books(other):
+    with pytest.raises(ConfigError, match="belongs to shop"), open_state(other):
         pass
     shutil.copy(site / "bank" / "ledger.sqlite", site / "copy.sqlite")
     connection = sqlite3.connect(site / "copy.sqlite")
     connection.execute("UPDATE state SET id = 'another'")
     connection.commit()
     copied = declared.model_copy(update={"ledger": f"sqlite:///{site}/copy.sqlite"})
-    with pytest.raises(ConfigError, match="two databases"), open_books(copied):
+    with pytest.raises(ConfigError, match="two databases"), open_state(copied):
         pass

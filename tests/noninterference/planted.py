@@ -17,7 +17,7 @@ import pytest
 from opboost_ops.alignment import oprf, sealing
 from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import forgotten_of, open_books
+from opboost_ops.exchange.party_state import forgotten_of, open_state
 from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
@@ -117,8 +117,8 @@ def _weighted_sum(context: Context) -> float:
 
 
 def _ledger_lines(context: Context) -> int:
-    with open_books(context.site) as books:
-        return len(books.ledger.releases())
+    with open_state(context.site) as state:
+        return len(state.ledger.releases())
 
 
 def _other_ranks(change: Callable[[Context, np.ndarray], np.ndarray]) -> Leak:

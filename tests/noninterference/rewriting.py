@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.events import Release
-from tests.books import forget
 from tests.federation import Workspace
+from tests.party_state import forget
 
 #: A column of every table that no file declares.
 UNDECLARED = "remark"
@@ -203,17 +203,17 @@ def _other_federations(workspace: Workspace, party: str) -> None:
         federation="elsewhere", run="f" * 16, party=party, receiver="other", kind="ranks",
         artifact="ab" * 32, account="exact", rows=12345, discloses="something of another matter",
     )  # fmt: skip
-    with open_books(site) as books:
-        books.ledger.reserve([line])
-        books.ledger.commit(line.artifact)
-        books.audit.add("sent", "elsewhere/run/ranks/x", "other", "ab" * 32)
+    with open_state(site) as state:
+        state.ledger.reserve([line])
+        state.ledger.commit(line.artifact)
+        state.audit.add("sent", "elsewhere/run/ranks/x", "other", "ab" * 32)
         key = noise.heads_key(site.noise_secret(), "elsewhere", "a")
         for number in range(7):
             # Towards the same receiver, too: numbers and heads are of one federation alone.
             run = f"{number:016x}"
-            books.checkpoints.take(key, "elsewhere", "a", run, ("ranks",), {})
+            state.checkpoints.take(key, "elsewhere", "a", run, ("ranks",), {})
             other = Checkpoint(number=number + 1, head="0" * 64)
-            books.checkpoints.receive("elsewhere", "a", party, other)
+            state.checkpoints.receive("elsewhere", "a", party, other)
     folder = site.home / "elsewhere" / ("f" * 16)
     folder.mkdir(parents=True)
     (folder / "table.json").write_text(json.dumps({"sha256": "00", "rows": 12345}))

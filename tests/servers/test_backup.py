@@ -11,8 +11,8 @@ import yaml
 from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
-from tests.books import books_of, cell_files
 from tests.federation import SECOND_RUN, Workspace
+from tests.party_state import cell_files, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -20,9 +20,9 @@ LOCK, KEY = Lock("correct horse battery"), Key("correct horse battery")
 
 
 def told(workspace: Workspace) -> Any:
-    with books_of(workspace, "bank") as books:
-        states = cell_files(books)
-        return books.ledger.dated(), books.audit.verify(), states
+    with state_of(workspace, "bank") as state:
+        states = cell_files(state)
+        return state.ledger.dated(), state.audit.verify(), states
 
 
 def with_ledger(workspace: Workspace, url: str) -> None:

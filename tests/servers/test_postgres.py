@@ -18,8 +18,8 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.rollback import check
-from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.party_state import state_of
 from tests.servers.conftest import created
 from tests.unit.privacy.test_race import FITS, PROCESSES, race
 from tests.unit.run.test_rollback import PARTY, PUT_BACK, drill, put_back
@@ -86,14 +86,14 @@ def now(
 
 
 def test_whole_runs_with_their_state_there(now: Workspace) -> None:
-    with books_of(now, PARTY) as books:
+    with state_of(now, PARTY) as state:
         for run in (FIRST_RUN, SECOND_RUN):
-            mine = [r for r in books.ledger.releases() if r.run == run]
-            assert [line for _, line in books.ledger.of_run(run)] == mine
+            mine = [r for r in state.ledger.releases() if r.run == run]
+            assert [line for _, line in state.ledger.of_run(run)] == mine
             kinds = {r.kind for r in mine}
             assert {"psi_answer", "shares", "ranks", "split_values"} <= kinds
-        assert books.ledger.uncommitted() == []
-        entries, _ = books.audit.verify()
+        assert state.ledger.uncommitted() == []
+        entries, _ = state.audit.verify()
         assert entries >= 12
     assert check(load_site(now.folder / PARTY / "site.yaml")) == []
 

@@ -58,10 +58,10 @@ def test_several_runs_at_once_each_know_their_own_parties(tmp_path: Path) -> Non
         booster = lightgbm.Booster(model_str=trained.model)
         assert booster.num_trees() == (3 if task == "binary" else 4)
         assert api.card(tmp_path / task, trained.version) == trained.card
-        books = api.ledger(tmp_path / task / "b0")
-        assert books.party == "b0" and books.columns.height == 2
-        assert (books.columns["releases"] == 1).all() and (books.columns["loss_whole"] > 0).all()
-        assert "split_values" in books.exact["kind"].to_list()
+        state = api.ledger(tmp_path / task / "b0")
+        assert state.party == "b0" and state.columns.height == 2
+        assert (state.columns["releases"] == 1).all() and (state.columns["loss_whole"] > 0).all()
+        assert "split_values" in state.exact["kind"].to_list()
         assert (tmp_path / task / "a" / "models" / NAME / trained.version).is_dir()
     # As a run of processes says it: the same rows under the same seed give the same model.
     again = api.run(tmp_path / "binary", trees=3)

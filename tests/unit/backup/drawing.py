@@ -11,7 +11,7 @@ import numpy as np
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.domain import Domain
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.draws import Asked
 from opboost_ops.privacy.events import Release
@@ -35,12 +35,12 @@ def main() -> None:
         ]
         artifact = f"{value:064x}"
         exact = Release(**FACTS, kind="digests", account="exact", artifact=artifact, rows=1)
-        with open_books(site) as books:
-            books.draws.take(asked, FACTS, None, lambda _: None)
-            books.ledger.reserve([exact])
-            with books.together():
-                books.audit.add("sent", f"credit/{'0' * 16}/digests/bank", "lender", artifact)
-                books.ledger.commit(artifact)
+        with open_state(site) as state:
+            state.draws.take(asked, FACTS, None, lambda _: None)
+            state.ledger.reserve([exact])
+            with state.together():
+                state.audit.add("sent", f"credit/{'0' * 16}/digests/bank", "lender", artifact)
+                state.ledger.commit(artifact)
         sys.stdout.write(f"{value}\n")
         sys.stdout.flush()
 

@@ -20,24 +20,24 @@ from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.books import Books, agreements_of
+from opboost_ops.exchange.party_state import PartyState, agreements_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.agreement import withdraw
-from tests.books import books_of, cell_files
 from tests.federation import SECOND_RUN, Workspace
+from tests.party_state import cell_files, state_of
 from tests.unit.backup.conftest import PASSPHRASE, Officer, untouched
 from tests.unit.cli.conftest import Opboost
 
 
 def told(workspace: Workspace, party: str = "bank") -> Any:
-    """All that the books say."""
-    with books_of(workspace, party) as books:
-        lines = books.ledger.dated()
-        states = cell_files(books)
-        return lines, books.audit.verify(), states, books.ledger.uncommitted()
+    """All that the state says."""
+    with state_of(workspace, party) as state:
+        lines = state.ledger.dated()
+        states = cell_files(state)
+        return lines, state.audit.verify(), states, state.ledger.uncommitted()
 
 
-def test_an_empty_place_has_all_of_the_books_again(
+def test_an_empty_place_has_the_whole_state_again(
     emptied: Workspace, backup: Path, officer: Officer
 ) -> None:
     done = restore(emptied.folder / "bank", backup, officer.key)
@@ -116,7 +116,7 @@ def test_without_its_key_a_backup_gives_no_cell_value(
     assert backup.stat().st_mode & 0o077 == 0
 
 
-def test_newer_books_are_set_aside_only_if_that_is_said(
+def test_a_newer_state_is_set_aside_only_if_that_is_said(
     workspace: Workspace, backup: Path, opboost: Opboost, officer: Officer
 ) -> None:
     workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.7))
@@ -179,9 +179,9 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     assert "env:NAME" in str(left_out)
 
 
-def people_of(books: Books) -> dict[tuple[UUID, str], int]:
+def people_of(state: PartyState) -> dict[tuple[UUID, str], int]:
     """How many people each cell state has."""
-    states = {place: books.cells.load(*place) for place in books.cells.generations()}
+    states = {place: state.cells.load(*place) for place in state.cells.generations()}
     return {place: len(state.people) for place, state in states.items() if state is not None}
 
 
@@ -192,12 +192,12 @@ def test_who_was_forgotten_since_stays_forgotten(
     person = str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
     back_up(bank, tmp_path / "b", officer.lock)
     opboost("forget", bank, person)
-    with books_of(workspace, "bank") as books:
-        listed, people = books.forgotten.read(), people_of(books)
+    with state_of(workspace, "bank") as state:
+        listed, people = state.forgotten.read(), people_of(state)
     restore(bank, tmp_path / "b", officer.key, over=True)
-    with books_of(workspace, "bank") as books:
-        assert books.forgotten.read() == listed
-        assert people_of(books) == people
+    with state_of(workspace, "bank") as state:
+        assert state.forgotten.read() == listed
+        assert people_of(state) == people
 
 
 def test_what_was_withdrawn_since_stays_withdrawn(

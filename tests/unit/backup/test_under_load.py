@@ -17,10 +17,10 @@ from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.workspace import site_data, write_keys
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.rollback import check
-from tests.books import cell_files
 from tests.federation import Workspace
+from tests.party_state import cell_files
 from tests.unit.backup import drawing
 from tests.unit.backup.conftest import PASSPHRASE
 
@@ -45,7 +45,7 @@ def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
     write_keys(bank / "keys")
     (bank / "site.yaml").write_text(yaml.safe_dump(site_data("bank", "credit", Path("t"))))
     (bank / "policy.yaml").write_text("version: 1\nparty: bank\n")
-    with open_books(load_site(bank / "site.yaml")):
+    with open_state(load_site(bank / "site.yaml")):
         pass
     processes = [
         started("tests.unit.backup.drawing", bank, number, TURNS) for number in range(PROCESSES)
@@ -72,20 +72,20 @@ def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
         place = tmp_path / f"restored-{number}"
         restore(place, tmp_path / f"backup-{number}", KEY)
         site = load_site(place / "site.yaml")
-        with open_books(site) as books:
-            lines = books.ledger.releases()
+        with open_state(site) as state:
+            lines = state.ledger.releases()
             published = {int(line.artifact, 16) for line in lines if line.draw is None}
             assert charged <= published
-            for (column, cells), found in books.cells.generations().items():
+            for (column, cells), found in state.cells.generations().items():
                 draws = [line.draw for line in lines if line.column == column]
-                state = books.cells.load(column, cells)
+                state = state.cells.load(column, cells)
                 # Neither behind its entries nor ahead of them, although others were drawing.
                 assert state is not None
                 assert found.number == len(draws) == max(draw.number for draw in draws if draw)
                 bits = np.unpackbits(state.seen[0], bitorder="little").nonzero()[0]
                 assert charged <= set(bits.tolist())
                 assert len(bits) == len(draws)
-            assert {column for column, _ in books.cells.generations()} == set(drawing.COLUMNS)
+            assert {column for column, _ in state.cells.generations()} == set(drawing.COLUMNS)
         assert {gap.lacks for gap in check(site)} <= {"open"}
 
 
@@ -107,8 +107,8 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     backups: list[tuple[Path, set[str]]] = []
     site = load_site(bank / "site.yaml")
     while any(run.poll() is None for run in runs):
-        with open_books(site) as books:
-            charged = {line.artifact for line in books.ledger.releases()}
+        with open_state(site) as state:
+            charged = {line.artifact for line in state.ledger.releases()}
         if not backups or charged != backups[-1][1]:
             backups.append((tmp_path / f"backup-{len(backups)}", charged))
             back_up(bank, backups[-1][0], LOCK)
@@ -116,21 +116,21 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     assert [run.wait() for run in runs] == [0] * 8
     assert len(backups) > 4
     back_up(bank, tmp_path / "last", LOCK)
-    with open_books(site) as books:
-        everything = {line.artifact for line in books.ledger.releases()}
-        states = cell_files(books)
+    with open_state(site) as state:
+        everything = {line.artifact for line in state.ledger.releases()}
+        states = cell_files(state)
     backups.append((tmp_path / "last", everything))
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
         shutil.rmtree(bank, ignore_errors=True)
         restore(bank, backup, KEY)
-        with open_books(site) as books:
-            assert charged <= {line.artifact for line in books.ledger.releases()}
-            assert books.lost_states() == []
+        with open_state(site) as state:
+            assert charged <= {line.artifact for line in state.ledger.releases()}
+            assert state.lost_states() == []
         found = check(site)
         assert not [gap for gap in found if gap.lacks in ("cells", "audit")], number
     # The last one was taken when all had ended: nothing at all is missing.
     assert found == []
-    with open_books(site) as books:
-        assert {line.artifact for line in books.ledger.releases()} == everything
-        assert cell_files(books) == states
+    with open_state(site) as state:
+        assert {line.artifact for line in state.ledger.releases()} == everything
+        assert cell_files(state) == states

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.exchange.books import agreements_of as load
+from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.run.agreement import MADE_UP
 from tests.federation import Workspace, small_credit
 
@@ -38,8 +38,8 @@ def agree(workspace: Workspace, *arguments: str, answer: str | None = None) -> R
 
 
 def standing(workspace: Workspace) -> list[int]:
-    book = load(load_site(workspace.folder / "bank" / "site.yaml"))
-    return [made.number for made in book.agreements if made.withdrawn is None]
+    agreements = load(load_site(workspace.folder / "bank" / "site.yaml"))
+    return [made.number for made in agreements.agreements if made.withdrawn is None]
 
 
 def asked(workspace: Workspace) -> Any:

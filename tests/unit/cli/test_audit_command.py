@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import GENESIS
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from tests.unit.cli.conftest import Opboost
 
 PLACE = "toy/0000000000000001/ranks/bank"
@@ -21,8 +21,8 @@ def site(tmp_path: Path) -> Path:
 
 
 def add(site: Path, *details: str) -> str:
-    with open_books(load_site(site / "site.yaml")) as books:
-        return [books.audit.add("sent", PLACE, "shop", "a" * 64, text) for text in details][-1]
+    with open_state(load_site(site / "site.yaml")) as state:
+        return [state.audit.add("sent", PLACE, "shop", "a" * 64, text) for text in details][-1]
 
 
 def tamper(site: Path, statement: str) -> None:

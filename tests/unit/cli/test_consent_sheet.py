@@ -15,7 +15,7 @@ import yaml
 
 from opboost_ops import api
 from opboost_ops.config.loading import load_federation, load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages import ledger, statement
 from opboost_ops.pages.deployment import Query
 from opboost_ops.views import consent_words
@@ -181,7 +181,7 @@ def test_name_and_reason_stand_in_the_audit_log(opboost: Opboost, bank: tuple[Pa
     digest = sheet(opboost, bank)["digest"]
     why = ["--by", "Ada Example", "--because", "the board has decided on 2 May"]
     assert opboost("agree", *bank, "--yes", digest, *why).code == 0
-    with open_books(load_site(bank[0] / "site.yaml")) as books:
-        entries = [entry for _, entry, _ in books.audit.entries() if entry.action == "agreed"]
+    with open_state(load_site(bank[0] / "site.yaml")) as state:
+        entries = [entry for _, entry, _ in state.audit.entries() if entry.action == "agreed"]
     detail = entries[-1].detail
     assert "by Ada Example, because the board has decided on 2 May" in detail

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.cli.ledger_words import COLUMN_FIELDS
 from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.cli.conftest import Opboost
 
@@ -74,7 +74,7 @@ def test_a_ledgers_columns_are_those_of_its_json(trained_once: Workspace, opboos
 
 def test_what_strangers_wrote_is_no_formula(workspace: Workspace, opboost: Opboost) -> None:
     site = workspace.folder / "bank"
-    with open_books(load_site(site / "site.yaml")) as books:
-        books.audit.add("refused", "credit_scoring/x/plan", "credit", "0" * 64, "=1+1")
+    with open_state(load_site(site / "site.yaml")) as state:
+        state.audit.add("refused", "credit_scoring/x/plan", "credit", "0" * 64, "=1+1")
     last = table(opboost("audit", "show", site, "--csv").output)[-1]
     assert last["detail"] == "'=1+1"

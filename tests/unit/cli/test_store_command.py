@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.store import LocalStore
 from tests.unit.cli.conftest import Opboost
 
@@ -41,15 +41,15 @@ def write_site(folder: Path, more: str = "", store: str = "exchange") -> None:
 def used(site: Path, monkeypatch: pytest.MonkeyPatch, run: str, days: float) -> None:
     """A run whose last entry in the audit log is so old."""
     at = (datetime.now(UTC) - timedelta(days)).isoformat(timespec="seconds")
-    with monkeypatch.context() as patch, open_books(load_site(site / "site.yaml")) as books:
+    with monkeypatch.context() as patch, open_state(load_site(site / "site.yaml")) as state:
         patch.setattr("opboost_ops.exchange.audit.now", lambda: at)
-        books.audit.add("sent", f"toy/{run}/ranks/bank", "shop")
+        state.audit.add("sent", f"toy/{run}/ranks/bank", "shop")
 
 
 def last_entry(site: Path) -> tuple[str, str, str]:
-    with open_books(load_site(site / "site.yaml")) as books:
-        books.audit.verify()
-        *_, (_, entry, _) = books.audit.entries()
+    with open_state(load_site(site / "site.yaml")) as state:
+        state.audit.verify()
+        *_, (_, entry, _) = state.audit.entries()
     return entry.action, entry.place, entry.detail
 
 

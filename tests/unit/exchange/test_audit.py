@@ -229,7 +229,7 @@ def test_actions_and_keys_are_a_closed_list() -> None:
 
 
 def test_entries_below_a_place_are_found_and_no_others(tmp_path: Path) -> None:
-    audit = Audit(Database(f"sqlite:///{tmp_path / 'books.sqlite'}"))
+    audit = Audit(Database(f"sqlite:///{tmp_path / 'state.sqlite'}"))
     audit.add("sent", "credit/0001/plan/a", "a")
     audit.add("sent", "credit_2/0001/plan/a", "a", detail='"place":"credit/0001/')
     audit.add("received", "credit/0001/ranks/b", "b")

@@ -58,7 +58,7 @@ def test_every_attack_is_refused_for_its_reason_and_changes_nothing(attack: Atta
 
 def test_there_is_an_attack_for_every_reason() -> None:
     tried = {attack.reason for attack in ATTACKS}
-    # Whose books went back is told by the books of the reader.
+    # The state of the reader tells whose state was rolled back.
     assert tried | {"superseded"} == set(get_args(Reason))
 
 

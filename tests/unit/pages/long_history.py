@@ -17,7 +17,7 @@ from sqlalchemy import insert
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy import ledger, ledger_totals
 from tests.federation import FIRST_RUN, Workspace
@@ -41,7 +41,7 @@ def run_of(night: int) -> str:
 
 
 def lengthen(workspace: Workspace, nights: int, lines: int | None = None) -> None:
-    """Give every party's books, home and models as many runs as that.
+    """Give every party's state, home and models as many runs as that.
 
     Ledger lines, log entries, reports and versions of the first run are written again under later
     runs and dates; the log is chained as the software chains it.
@@ -53,7 +53,7 @@ def lengthen(workspace: Workspace, nights: int, lines: int | None = None) -> Non
     """
     for party in workspace.declared.parties:
         folder = workspace.folder / party
-        _books(folder, nights, lines)
+        _ledger(folder, nights, lines)
         home = folder / "home" / "credit_scoring"
         for night in range(2, nights + 1):
             if night > nights - _WHOLE:
@@ -67,12 +67,12 @@ def lengthen(workspace: Workspace, nights: int, lines: int | None = None) -> Non
     _versions(workspace.folder / holder / "models", nights)
 
 
-def _books(folder: Path, nights: int, lines: int | None) -> None:
-    with open_books(load_site(folder / "site.yaml")) as books:
-        with books.database.reading() as connection:
+def _ledger(folder: Path, nights: int, lines: int | None) -> None:
+    with open_state(load_site(folder / "site.yaml")) as state:
+        with state.database.reading() as connection:
             entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
-        releases = [r.model_dump(mode="json") for r in books.ledger.releases()]
-        with books.database.writing() as connection:
+        releases = [r.model_dump(mode="json") for r in state.ledger.releases()]
+        with state.database.writing() as connection:
             tables = (ledger._RELEASES, ledger._COMMITS, ledger_totals._TOTALS)
             for table in (audit._AUDIT, *tables, ledger_totals._STRUCTURES):
                 connection.execute(sa.delete(table))

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
@@ -91,9 +91,9 @@ def in_airflow(state: str) -> None:
         tasks = {**good, "bank_release.desensitize": "up_for_reschedule"}
         write_run("waiting", "running", tasks, ago=timedelta(hours=7))
         run = run_id(TRAIN, "waiting")
-        with open_books(site_of("bank")[0]) as books:
+        with open_state(site_of("bank")[0]) as state:
             reason = "it is the first release of credit_scoring to credit"
-            books.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
+            state.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
     elif state == "refused":
         run = Run("credit_scoring", SECOND_RUN, "credit")
         note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))

@@ -10,7 +10,7 @@ import pytest
 
 from opboost_ops.config.loading import load_site, site_of
 from opboost_ops.errors import BudgetError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.accountant import accounts, total
 from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
@@ -72,8 +72,8 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
 
 def charged(folder: Path, first: str, last: str) -> float:
     """loss(R - L) of the lines whose day is among some, by the ledger itself."""
-    with open_books(load_site(folder / "site.yaml")) as books:
-        lines = [r for at, r in books.ledger.dated() if first <= at[:10] <= last]
+    with open_state(load_site(folder / "site.yaml")) as state:
+        lines = [r for at, r in state.ledger.dated() if first <= at[:10] <= last]
     return float(total(account.whole for account in accounts(lines).values()))
 
 
@@ -81,8 +81,8 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     reply = reader.get(f"/opboost/statement?party=bank&{DAYS}&csv=bank.statement")
     lines = list(csv.reader(io.StringIO(reply.text)))
     preamble = {line[0]: line[1] for line in lines[:6]}
-    with open_books(load_site(nights.folder / "bank" / "site.yaml")) as books:
-        entries, head = books.audit.verify()
+    with open_state(load_site(nights.folder / "bank" / "site.yaml")) as state:
+        entries, head = state.audit.verify()
     assert preamble["audit log, head"] == head
     assert preamble["audit log, entries"] == str(entries)
     assert (preamble["first day (UTC)"], preamble["party"]) == ("2026-01-08", "bank")

@@ -37,7 +37,7 @@ def line(run: str, rows: int, receiver: str = "lender") -> Release:
                    kind="psi_answer", artifact=run * 4, account="exact", rows=rows)  # fmt: skip
 
 
-class Books:
+class PartyState:
     def __init__(self, database: Database, lines: tuple[Release, ...] = ()) -> None:
         self.asked = Asked(database)
         self.lines = lines
@@ -65,32 +65,32 @@ class Books:
 
 @pytest.mark.parametrize(("first", "then"), [(1, 1), (1, 8), (8, 1), (4, 16), (16, 16)])
 def test_only_new_people_count_in_an_epoch(database: Database, first: int, then: int) -> None:
-    books = Books(database)
-    assert books.count(points(*range(1, 501)), 1, first) == Counted(500, 500)
-    assert books.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
+    state = PartyState(database)
+    assert state.count(points(*range(1, 501)), 1, first) == Counted(500, 500)
+    assert state.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
     # A retry is the same query.
-    assert books.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
-    assert books.count(points(*range(1, 501)), 3, first) == Counted(550, 550)
+    assert state.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
+    assert state.count(points(*range(1, 501)), 3, first) == Counted(550, 550)
     # In another epoch everybody is new, and so are a label holder's in another federation.
-    assert books.count(points(*range(1, 501)), 4, then, "2026-12") == Counted(500, 1050)
-    assert books.count(points(1, 2), 5, federation="other") == Counted(2, 1052)
+    assert state.count(points(*range(1, 501)), 4, then, "2026-12") == Counted(500, 1050)
+    assert state.count(points(1, 2), 5, federation="other") == Counted(2, 1052)
 
 
 def test_what_is_refused_was_not_counted(database: Database) -> None:
-    books = Books(database)
-    books.count(points(1, 2, 3), 1, most=3)
+    state = PartyState(database)
+    state.count(points(1, 2, 3), 1, most=3)
     with pytest.raises(PolicyError):
-        books.count(points(1, 2, 3, 4), 2, most=3)
-    assert books.count(points(2, 3), 3, most=3) == Counted(3, 3)
+        state.count(points(1, 2, 3, 4), 2, most=3)
+    assert state.count(points(2, 3), 3, most=3) == Counted(3, 3)
 
 
 def test_runs_with_exponents_of_their_own_count_with_repeats(database: Database) -> None:
     lines = (line("a" * 16, 40), line("b" * 16, 40), line("c" * 16, 7, "other"))
-    books = Books(database, lines)
-    assert books.count(points(1, 2, 3), 1) == Counted(3, 83)
+    state = PartyState(database, lines)
+    assert state.count(points(1, 2, 3), 1) == Counted(3, 83)
     # The ledger's own line of a run that was counted here counts no more.
-    books.lines += (line(f"{1:016}", 3),)
-    assert books.count(points(1, 2, 3, 4), 2) == Counted(4, 84)
+    state.lines += (line(f"{1:016}", 3),)
+    assert state.count(points(1, 2, 3, 4), 2) == Counted(4, 84)
 
 
 def kept(database: Database) -> dict[str, int]:
@@ -103,16 +103,16 @@ def kept(database: Database) -> dict[str, int]:
 
 
 def test_points_are_kept_until_their_epoch_is_over_and_counts_for_ever(database: Database) -> None:
-    books = Books(database)
-    books.count(points(*range(1, 101)), 1, 4)
-    books.count(points(*range(1, 101)), 2, 4)
+    state = PartyState(database)
+    state.count(points(*range(1, 101)), 1, 4)
+    state.count(points(*range(1, 101)), 2, 4)
     assert kept(database) == {"2026-11": 101 * 16}
-    books.kept = {"2026-12"}
-    assert books.count(points(1, 2), 3, epoch="2026-12") == Counted(2, 102)
+    state.kept = {"2026-12"}
+    assert state.count(points(1, 2), 3, epoch="2026-12") == Counted(2, 102)
     assert kept(database) == {"2026-12": 3 * 16}
     # Without them everybody is new again: it errs to the safe side.
-    books.kept = {"2026-11", "2026-12"}
-    assert books.count(points(1, 2), 4) == Counted(103, 105)
+    state.kept = {"2026-11", "2026-12"}
+    assert state.count(points(1, 2), 4) == Counted(103, 105)
 
 
 def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
@@ -125,17 +125,17 @@ def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
     # Another process opens it.
     databases._COMPLETE.discard(url)
     opened = Database(url)
-    assert Books(opened).count(points(1), 1) == Counted(1, 1)
+    assert PartyState(opened).count(points(1), 1) == Counted(1, 1)
     opened.close()
 
 
 def test_a_backup_takes_them_along(database: Database, tmp_path: Path) -> None:
-    Books(database).count(points(*range(1, 101)), 1)
+    PartyState(database).count(points(*range(1, 101)), 1)
     with database.reading() as connection:
         lines = {name: list(lines_of(connection, name)) for name in ("asked", "asked_points")}
     other = Database(f"sqlite:///{tmp_path / 'other.sqlite'}")
     with other.writing() as connection:
         for name, rows in lines.items():
             assert replace_rows(connection, name, rows) == 1
-    assert Books(other).count(points(*range(51, 151)), 2) == Counted(150, 150)
+    assert PartyState(other).count(points(*range(51, 151)), 2) == Counted(150, 150)
     other.close()

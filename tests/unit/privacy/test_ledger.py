@@ -15,8 +15,8 @@ from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release, release_of
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def release(feature: str | None, artifact: str = "a" * 64) -> Release:
@@ -111,9 +111,9 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
     """What lies in the exchange and what the ledgers say are the same."""
     federation = trained_once.declared
     for party in federation.parties:
-        with books_of(trained_once, party) as books:
-            events = books.ledger.releases()
-            assert books.ledger.uncommitted() == []
+        with state_of(trained_once, party) as state:
+            events = state.ledger.releases()
+            assert state.ledger.uncommitted() == []
         assert {event.party for event in events} == {party}
         told = {event.kind for event in events if event.receiver.startswith("everyone")}
         own = {"check_table", "check_frame", "check_model", "register"}

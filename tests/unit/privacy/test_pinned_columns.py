@@ -11,7 +11,7 @@ import yaml
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.pins import unpinned_columns
 from tests.federation import Workspace
@@ -176,8 +176,8 @@ def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Work
         ),
     )
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    with open_books(load_site(workspace.folder / "bank" / "site.yaml")) as books:
-        found = forecasts(books.ledger.accounts(), policy)
+    with open_state(load_site(workspace.folder / "bank" / "site.yaml")) as state:
+        found = forecasts(state.ledger.accounts(), policy)
     pinned = policy.features["wage"].uuid
     assert pinned is not None
     assert found[pinned].rule.budget_1 == 7.5
@@ -210,5 +210,5 @@ def _policy(workspace: Workspace, change: Callable[[Any], None]) -> Policy:
 
 
 def _charged(workspace: Workspace) -> list[Any]:
-    with open_books(load_site(workspace.folder / "bank" / "site.yaml")) as books:
-        return [r for r in books.ledger.releases() if r.account != "exact"]
+    with open_state(load_site(workspace.folder / "bank" / "site.yaml")) as state:
+        return [r for r in state.ledger.releases() if r.account != "exact"]

@@ -14,8 +14,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.quality.drift import Profile, compare, profile
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 DOMAIN = Domain(1, 10)
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -90,8 +90,8 @@ def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> 
     report = json.loads((home / "quality" / "drift.json").read_text())
     failed = [r["column"] for r in report["results"] if not r["success"]]
     assert failed == ["balance"]
-    with books_of(workspace, "bank") as books:
-        told = [r for r in books.ledger.releases() if r.kind == "check_drift"]
+    with state_of(workspace, "bank") as state:
+        told = [r for r in state.ledger.releases() if r.kind == "check_drift"]
     noticed: list[str] = []
     run = Run("credit_scoring", workspace.run, "credit")
     summary = run_stage("bank", "check_drift", run, notice=noticed.append)

@@ -15,8 +15,8 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.run import acts, table_watch
 from opboost_ops.run.acts import Asked
 from opboost_ops.run.taking_part import require_taking_part, stopped
-from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 
 NAME = "credit_scoring"
 ASKING = "a" * 16
@@ -51,14 +51,14 @@ def ask(workspace: Workspace, party: str = "credit", run: str = ASKING, **given:
 
 def entries(workspace: Workspace, party: str) -> list[Entry]:
     known = ("promoted", "rolled_back", "stopped", "resumed", "act_refused")
-    with books_of(workspace, party) as books:
-        books.audit.verify()
-        return books.audit.of(*known)  # type: ignore[arg-type]
+    with state_of(workspace, party) as state:
+        state.audit.verify()
+        return state.audit.of(*known)  # type: ignore[arg-type]
 
 
 def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
-    with books_of(workspace, party) as books:
-        lines = [r for r in books.ledger.releases() if r.kind in acts._TELLS]
+    with state_of(workspace, party) as state:
+        lines = [r for r in state.ledger.releases() if r.kind in acts._TELLS]
     return [(r.account, r.kind, r.federation) for r in lines]
 
 
@@ -203,9 +203,9 @@ def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
 
 
 def test_a_stop_is_of_one_federation_and_of_one_party(workspace: Workspace, tmp_path: Path) -> None:
-    with books_of(workspace, "bank") as books:
-        books.audit.add("stopped", "credit_scoring_2/home/act", "bank", detail="another one")
-        assert stopped(books, NAME) is None
+    with state_of(workspace, "bank") as state:
+        state.audit.add("stopped", "credit_scoring_2/home/act", "bank", detail="another one")
+        assert stopped(state, NAME) is None
     workspace.until("desensitize", "bank")
     workspace.step("bank", "desensitize")
 
@@ -214,8 +214,8 @@ def test_who_has_stopped_takes_part_again_once_resumed(workspace: Workspace) -> 
     command(workspace, "bank", "stop", NAME, "--because", "the contract has ended")
     with pytest.raises(PolicyError, match="has stopped taking part"):
         require_taking_part(site(workspace, "bank"), NAME)
-    with books_of(workspace, "bank") as books:
-        assert stopped(books, "another") is None
+    with state_of(workspace, "bank") as state:
+        assert stopped(state, "another") is None
     words = ("--because", "a new contract")
     assert "takes part in runs" in command(workspace, "bank", "resume", NAME, *words)
     require_taking_part(site(workspace, "bank"), NAME)
@@ -223,14 +223,14 @@ def test_who_has_stopped_takes_part_again_once_resumed(workspace: Workspace) -> 
 
 def test_what_was_stopped_at_home_resumes_at_home(workspace: Workspace) -> None:
     ask(workspace, "bank", act="stop", version=None)
-    with books_of(workspace, "bank") as books:
-        stop = stopped(books, NAME)
+    with state_of(workspace, "bank") as state:
+        stop = stopped(state, NAME)
     assert stop is not None and (stop.by, stop.at_home) == ("ann", False)
     done = ask(workspace, "bank", run="b" * 16, act="resume", version=None)
     assert done == {"act": "resume", "party": "bank", "run": "b" * 16}
     command(workspace, "bank", "stop", NAME, "--because", "Alice asked")
-    with books_of(workspace, "bank") as books:
-        stop = stopped(books, NAME)
+    with state_of(workspace, "bank") as state:
+        stop = stopped(state, NAME)
     assert stop is not None and (stop.by, stop.at_home) == ("", True)
     with pytest.raises(PolicyError, match="stopped taking part in credit_scoring at home"):
         ask(workspace, "bank", run="c" * 16, act="resume", version=None)
@@ -251,8 +251,8 @@ def test_own_words_are_noted_at_home(two: Workspace) -> None:
     words = ("audit", "note", ASKING, "--because", "the board has seen it")
     assert "promoted at" in command(two, "credit", *words)
     assert "has asked nothing" in command(two, "bank", *words)
-    with books_of(two, "credit") as books:
-        (noted,) = books.audit.of("noted")
+    with state_of(two, "credit") as state:
+        (noted,) = state.audit.of("noted")
     assert noted.place == f"{NAME}/{ASKING}/act"
     assert noted.detail.endswith(": the board has seen it")
 

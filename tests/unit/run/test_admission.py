@@ -16,8 +16,8 @@ from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.exchange.books import agreements_of
 from opboost_ops.exchange.encryption import new_encryption_key
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.agreement import withdraw
@@ -25,8 +25,8 @@ from opboost_ops.run.phases import stages_of
 from tests.adversary.kit import forge_plan as forged
 from tests.adversary.kit import refusal as told
 from tests.adversary.kit import released
-from tests.books import books_of, edit_agreement
 from tests.federation import SECOND_RUN, Workspace, small_credit
+from tests.party_state import edit_agreement, state_of
 
 HOLDERS = ("bank", "shop")
 
@@ -120,8 +120,8 @@ def test_every_stage_of_every_party_asks_first(honest: Workspace) -> None:
             told(honest, party, stage)
     assert "parties.bank.features.income.uuid" in honest.reason("bank")
     assert "parties.bank.features.income.uuid" in honest.reason("shop")
-    with books_of(honest, "bank") as books:
-        lines = [entry for _, entry, _ in books.audit.entries() if entry.action == "rejected"]
+    with state_of(honest, "bank") as state:
+        lines = [entry for _, entry, _ in state.audit.entries() if entry.action == "rejected"]
     # However often it is asked: its own people are told once.
     assert [line.place for line in lines] == [f"credit_scoring/{honest.run}/plan"]
     assert "parties.bank.features.income.uuid" in lines[0].detail
@@ -133,8 +133,8 @@ def test_a_thousand_epsilons_just_below_are_no_release(honest: Workspace) -> Non
     place = f"credit_scoring/{honest.run}/plan/credit"
     plan = json.loads((honest.store.get(place) or {})["document.json"])
     party = honest.folder / "bank"
-    book = agreements_of(load_site(party / "site.yaml"))
-    pinned = book.agreements[0]
+    agreements = agreements_of(load_site(party / "site.yaml"))
+    pinned = agreements.agreements[0]
     epsilon = bank(plan["federation"])["income"]["mechanism"]["epsilon"]
     for step in range(1, 1001):
         bank(plan["federation"])["income"]["mechanism"]["epsilon"] = epsilon * (1 - step * 1e-9)

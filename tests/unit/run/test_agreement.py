@@ -9,11 +9,11 @@ from opboost_ops.config.declared_map import first_declared
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import agreements_of as load
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import agreements_of as load
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.agreement import agree, lacking, withdraw
 from opboost_ops.run.changes import changes, leaving
-from tests.books import edit_agreement
+from tests.party_state import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
 
 RUN = "0" * 15 + "1"
@@ -30,9 +30,9 @@ def bank(tmp_path: Path) -> Site:
 
 
 def lines(site: Site) -> list[tuple[str, str]]:
-    with open_books(site) as books:
-        books.audit.verify()
-        return [(entry.action, entry.place) for _, entry, _ in books.audit.entries()]
+    with open_state(site) as state:
+        state.audit.verify()
+        return [(entry.action, entry.place) for _, entry, _ in state.audit.entries()]
 
 
 def test_agreements_are_numbered_across_federations_and_kept(bank: Site) -> None:
@@ -41,9 +41,9 @@ def test_agreements_are_numbered_across_federations_and_kept(bank: Site) -> None
     other = agree(bank, federation(name="other"))
     third = agree(bank, federation(domain__upper=12))
     assert [first.number, other.number, third.number] == [1, 2, 3]
-    book = load(bank)
-    assert book.newest("toy") == third and book.newest("other") == other
-    assert book.standing("toy", first.digest) == first
+    agreements = load(bank)
+    assert agreements.newest("toy") == third and agreements.newest("other") == other
+    assert agreements.standing("toy", first.digest) == first
     assert lines(bank) == [
         ("agreed", "toy/agreement/1"),
         ("agreed", "other/agreement/2"),
@@ -61,8 +61,8 @@ def test_going_back_is_another_agreement_of_the_same_digest(bank: Site) -> None:
 
 def test_a_version_is_kept_under_its_own_agreement_however_soon_the_next_came(bank: Site) -> None:
     first = agree(bank, federation())
-    with open_books(bank) as books:
-        books.audit.add("sent", f"toy/{RUN}/ranks/bank", "bank", "0" * 64)
+    with open_state(bank) as state:
+        state.audit.add("sent", f"toy/{RUN}/ranks/bank", "bank", "0" * 64)
     agree(bank, federation(domain__upper=12), keep=[RUN])
     assert load(bank).kept_under("toy", RUN) == first
 
@@ -71,10 +71,10 @@ def test_what_is_withdrawn_is_answered_no_more_and_brings_no_older_one_back(bank
     first = agree(bank, federation())
     second = agree(bank, federation(domain__upper=12))
     assert [gone.number for gone in withdraw(bank, second.number)] == [2]
-    book = load(bank)
-    assert book.newest("toy") is None
-    assert book.standing("toy", second.digest) is None
-    assert book.standing("toy", first.digest) == first
+    agreements = load(bank)
+    assert agreements.newest("toy") is None
+    assert agreements.standing("toy", second.digest) is None
+    assert agreements.standing("toy", first.digest) == first
     with pytest.raises(ConfigError, match="no agreement 2 that stands"):
         withdraw(bank, 2)
     assert lines(bank)[-1] == ("withdrawn", "toy/agreement/2")

@@ -10,14 +10,14 @@ from opboost_ops.cli import app
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
-from opboost_ops.exchange.books import open_books
 from opboost_ops.exchange.manifest import parse_manifest
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.approval import answer, reasons_for, waiting
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.runner import run_stage
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 FIRST = {"first_release": True}
 
@@ -37,8 +37,8 @@ def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
 
 
 def events(workspace: Workspace) -> list[tuple[str, str]]:
-    with books_of(workspace, "bank") as books:
-        found = [r for r in books.ledger.releases() if r.run == workspace.run]
+    with state_of(workspace, "bank") as state:
+        found = [r for r in state.ledger.releases() if r.run == workspace.run]
     return [(release.account, release.kind) for release in found]
 
 
@@ -102,9 +102,9 @@ def test_without_an_answer_in_time_it_is_declined(fresh: Workspace) -> None:
 def test_an_approval_is_of_one_plan(fresh: Workspace) -> None:
     approving(fresh, FIRST)
     fresh.until("check_table", "bank")
-    with books_of(fresh, "bank") as books:
+    with state_of(fresh, "bank") as state:
         place = f"credit_scoring/{fresh.run}/approval"
-        books.audit.add("approved", place, "bank", "0" * 64, "of another plan")
+        state.audit.add("approved", place, "bank", "0" * 64, "of another plan")
     with pytest.raises(ApprovalError):
         fresh.step("bank", "check_table")
 
@@ -124,8 +124,8 @@ def test_what_needs_a_person_is_decided_by_public_facts(
 ) -> None:
     approving(workspace, rules)
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    with books_of(workspace, "bank") as books:
-        releases = books.ledger.releases()
+    with state_of(workspace, "bank") as state:
+        releases = state.ledger.releases()
     known = (policy, workspace.declared, "bank", workspace.run, releases)
     reasons = reasons_for(*known, ["desensitize"])
     assert bool(reasons) is asks
@@ -193,8 +193,8 @@ def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
     assert asked.detail.startswith(f"it is the first training of {NAME} together with others. ")
     answer(site, run.run, asked.artifact, True, "ann", "looked at it")
     run_stage(other, "check_table", run)
-    with open_books(site) as books:
-        releases = books.ledger.releases()
+    with open_state(site) as state:
+        releases = state.ledger.releases()
     stages = ["check_table", "check_drift", "boost"]
     known = (load_policy(policy), federation, other)
     assert reasons_for(*known, "1" * 16, releases, stages)

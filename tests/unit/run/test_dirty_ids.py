@@ -13,7 +13,7 @@ from opboost_ops import api
 from opboost_ops.cli import check, forget
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context
@@ -234,7 +234,7 @@ def spent(workspace: Workspace) -> dict[str, Any]:
     """The sums of loss(1), values and missing bits, by party and column."""
     found = {}
     for party in workspace.declared.feature_holders:
-        with open_books(site_of(party)[0]) as books:
-            accounts = books.ledger.accounts().values()
+        with open_state(site_of(party)[0]) as state:
+            accounts = state.ledger.accounts().values()
             found |= {f"{party}.{account.feature}": account.step for account in accounts}
     return found

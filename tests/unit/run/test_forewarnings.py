@@ -6,8 +6,8 @@ import pytest
 
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def heard(workspace: Workspace, party: str) -> list[str]:
@@ -25,8 +25,8 @@ def test_nothing_is_heard_while_all_is_well(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(("times", "low"), [(3.5, True), (9.5, False)])
 def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) -> None:
-    with books_of(workspace, "bank") as books:
-        lines = [r for r in books.ledger.releases() if r.feature == "income" and r.loss]
+    with state_of(workspace, "bank") as state:
+        lines = [r for r in state.ledger.releases() if r.feature == "income" and r.loss]
     whole = float(lines[0].loss.loss[-1])  # type: ignore[union-attr]
     workspace.edit_yaml(
         "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=times * whole)

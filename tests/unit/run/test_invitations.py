@@ -16,8 +16,8 @@ from opboost_ops.run import invitations
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.recovery import recover
-from tests.books import books_of
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
+from tests.party_state import state_of
 
 NAME = "credit_scoring"
 HOUR = 3600.0
@@ -91,8 +91,8 @@ def test_a_plan_of_another_key_is_refused_and_does_not_hide_a_good_one(
     assert offered() == [good.run]
     with pytest.raises(Rejected):
         join(THIRD_RUN)
-    with books_of(workspace, "bank") as books:
-        entries: list[Entry] = [entry for _, entry, _ in books.audit.entries()]
+    with state_of(workspace, "bank") as state:
+        entries: list[Entry] = [entry for _, entry, _ in state.audit.entries()]
     assert any(e.action == "rejected" and THIRD_RUN in e.place for e in entries)
     join(good.run)
     with pytest.raises(Rejected):
@@ -108,8 +108,8 @@ def test_a_run_that_nobody_opened_is_not_joined(workspace: Workspace) -> None:
 def test_joining_again_changes_nothing_and_is_in_the_audit_log_once(workspace: Workspace) -> None:
     opened(workspace, SECOND_RUN, 0)
     assert join(SECOND_RUN) == join(SECOND_RUN)
-    with books_of(workspace, "bank") as books:
-        places = [entry.place for _, entry, _ in books.audit.entries()]
+    with state_of(workspace, "bank") as state:
+        places = [entry.place for _, entry, _ in state.audit.entries()]
     assert places.count(f"{NAME}/{SECOND_RUN}/plan/credit") == 1
 
 
@@ -145,7 +145,7 @@ def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> N
 
     workspace.edit_yaml("bank/site.yaml", change)
     folder = workspace.folder / "bank"
-    # That the former home is gone is a gap, until the books say so themselves.
+    # That the former home is gone is a gap, until the state says so itself.
     recover(load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml"))
     opened(workspace, SECOND_RUN, 0)
     assert offered() == [SECOND_RUN]
@@ -161,7 +161,7 @@ def test_a_run_to_which_the_party_has_not_agreed_is_not_joined(workspace: Worksp
             act()
     assert "the newest one was withdrawn" in second.reason("bank")
     assert offered("shop") == [SECOND_RUN]
-    with books_of(workspace, "bank") as books:
-        lines = [e for _, e, _ in books.audit.entries() if e.action == "rejected"]
+    with state_of(workspace, "bank") as state:
+        lines = [e for _, e, _ in state.audit.entries() if e.action == "rejected"]
     # It is looked for again and again, and told once.
     assert [line.place for line in lines] == [f"{NAME}/{SECOND_RUN}/plan"]

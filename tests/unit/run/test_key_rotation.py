@@ -15,10 +15,10 @@ from opboost_ops.config.agreement import document
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.exchange.books import agreements_of as load
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_manifest
+from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.privacy.agreements import Agreed, Agreements

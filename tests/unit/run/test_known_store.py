@@ -15,8 +15,8 @@ from opboost_ops.cli import app
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.identity import IDENTITY, identity_from
 from opboost_ops.exchange.store import LocalStore
-from tests.books import books_of
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def opboost(*words: object) -> Result:
@@ -32,13 +32,13 @@ def recover(workspace: Workspace, party: str, *more: str) -> Result:
 
 
 def lines(workspace: Workspace, party: str) -> int:
-    with books_of(workspace, party) as books:
-        return len(books.ledger.releases())
+    with state_of(workspace, party) as state:
+        return len(state.ledger.releases())
 
 
 def pins(workspace: Workspace, party: str) -> dict[str, str]:
-    with books_of(workspace, party) as books:
-        return {name: pin.identity for name, pin in books.stores.pins().items()}
+    with state_of(workspace, party) as state:
+        return {name: pin.identity for name, pin in state.stores.pins().items()}
 
 
 def unmount(workspace: Workspace) -> Path:
@@ -148,8 +148,8 @@ def test_who_changes_the_identity_stops_runs_and_a_person_of_each_party_goes_on(
         workspace.step("bank", "check_table")
     assert recover(workspace, "bank", "--yes").exit_code == 0
     workspace.step("bank", "check_table")
-    with books_of(workspace, "bank") as books:
-        assert any(e.place == "credit_scoring/store" for e in books.audit.of("noted"))
+    with state_of(workspace, "bank") as state:
+        assert any(e.place == "credit_scoring/store" for e in state.audit.of("noted"))
 
 
 def a_link(place: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_state_without_a_pin_gets_one_at_its_next_run(workspace: Workspace) ->
     """As release 0.2.0 left it: no store had an identity, and nobody had pinned one."""
     shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
     for party in workspace.declared.parties:
-        with books_of(workspace, party) as books, books.database.writing() as connection:
+        with state_of(workspace, party) as state, state.database.writing() as connection:
             connection.exec_driver_sql("DELETE FROM stores")
     workspace.open()
     workspace.step("bank", "check_table")
@@ -193,7 +193,7 @@ def test_a_party_that_uses_a_store_begins_no_second_one_for_another_federation(
     workspace: Workspace,
 ) -> None:
     """It would be its first run there, and nothing is pinned for it yet."""
-    with books_of(workspace, "credit") as books, books.database.writing() as connection:
+    with state_of(workspace, "credit") as state, state.database.writing() as connection:
         connection.exec_driver_sql("UPDATE stores SET federation = 'another'")
     unmount(workspace)
     with pytest.raises(ConfigError, match="is not the one"):

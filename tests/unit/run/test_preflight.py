@@ -16,24 +16,24 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.room import ROOM, waiting
-from tests.books import books_of
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.party_state import state_of
 
 
 def lines(workspace: Workspace, party: str) -> int:
-    with books_of(workspace, party) as books:
-        return len(books.ledger.releases())
+    with state_of(workspace, party) as state:
+        return len(state.ledger.releases())
 
 
 def refused(workspace: Workspace, party: str) -> list[str]:
-    with books_of(workspace, party) as books:
-        return [e.detail for e in books.audit.of("refused") if f"/{workspace.run}/" in e.place]
+    with state_of(workspace, party) as state:
+        return [e.detail for e in state.audit.of("refused") if f"/{workspace.run}/" in e.place]
 
 
 def least_budget(workspace: Workspace, party: str, feature: str, times: float) -> None:
     """A budget of so many values of a feature."""
-    with books_of(workspace, party) as books:
-        loss = next(r.loss for r in books.ledger.releases() if r.feature == feature and r.loss)
+    with state_of(workspace, party) as state:
+        loss = next(r.loss for r in state.ledger.releases() if r.feature == feature and r.loss)
     cap = times * float(loss.loss[-1])
     workspace.edit_yaml(
         f"{party}/policy.yaml", lambda p: p["features"][feature].update(budget_whole=cap)
@@ -243,8 +243,8 @@ def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> N
     ):
         local.run_federation(workspace.file, {})
     assert sorted(workspace.store.list("credit_scoring")) == published
-    with books_of(workspace, "bank") as books:
-        assert len(books.audit.of("refused")) == 1
+    with state_of(workspace, "bank") as state:
+        assert len(state.audit.of("refused")) == 1
 
 
 def test_nothing_is_in_the_way_of_a_good_run(workspace: Workspace) -> None:

@@ -16,8 +16,8 @@ from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
-from tests.books import books_of
 from tests.federation import SECOND_RUN, Step, Workspace
+from tests.party_state import state_of
 
 PARTY = "bank"
 
@@ -41,8 +41,8 @@ def put_back(now: Workspace, before: Path, names: tuple[str, ...]) -> None:
 
 
 def charged(workspace: Workspace) -> dict[str, float]:
-    with books_of(workspace, PARTY) as books:
-        found = books.ledger.accounts().values()
+    with state_of(workspace, PARTY) as state:
+        found = state.ledger.accounts().values()
     return {account.feature: float(account.whole) for account in found}
 
 

@@ -17,8 +17,8 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.rank import dense_ranks, present_values
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Home
-from tests.books import forget
 from tests.federation import Workspace, small_credit
+from tests.party_state import forget
 
 PARTY = "bank"
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from opboost_ops.boosting.lightgbm_text import TextModel
-from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset
 
 DECLARED = "element-level local DP, per cell, by declared edges"
@@ -31,8 +31,8 @@ def words(workspace: Workspace, feature: str, party: str) -> list[str]:
     """Under which words the artifact, the ledger and the card have a feature's loss."""
     place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party / "manifest.json"
     manifest = json.loads(place.read_bytes())
-    with books_of(workspace, party) as books:
-        lines = [r for r in books.ledger.releases() if r.feature == feature and r.loss]
+    with state_of(workspace, party) as state:
+        lines = [r for r in state.ledger.releases() if r.feature == feature and r.loss]
     version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
     card = json.loads((version / "card.json").read_bytes())
     told = [line["mechanism"] for line in card["features"] if line["name"] == feature]

@@ -15,7 +15,7 @@ from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
@@ -62,9 +62,9 @@ def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def ledger(workspace: Workspace, party: str) -> list[Release]:
-    with open_books(load_site(workspace.folder / party / "site.yaml")) as books:
-        assert not books.ledger.uncommitted()
-        return books.ledger.releases()
+    with open_state(load_site(workspace.folder / party / "site.yaml")) as state:
+        assert not state.ledger.uncommitted()
+        return state.ledger.releases()
 
 
 def test_a_federation_with_both_protections(federation: Workspace) -> None:

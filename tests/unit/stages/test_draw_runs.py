@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.books import Books
 from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.stages.stage import Home
-from tests.books import books_of
 from tests.federation import Workspace, small_credit
+from tests.party_state import state_of
 
 PARTY, OVERLAPPING = "bank", 8
 
@@ -25,9 +25,9 @@ def opboost(*words: str | Path) -> str:
     return done.output
 
 
-def people_of(books: Books) -> set[int]:
+def people_of(state: PartyState) -> set[int]:
     """How many people each cell state has."""
-    states = [books.cells.load(*place) for place in books.cells.generations()]
+    states = [state.cells.load(*place) for place in state.cells.generations()]
     return {len(state.people) for state in states if state is not None}
 
 
@@ -76,9 +76,9 @@ def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None
         released.append(narrow_integers(home.table("held"), "income"))
     assert all((wanted[0] != other).mean() > 0.5 for other in wanted[1:])
     assert all((released[0] == other).all() for other in released)
-    with books_of(small, PARTY) as books:
-        lines = books.ledger.releases()
-        assert books.ledger.uncommitted() == []
+    with state_of(small, PARTY) as state:
+        lines = state.ledger.releases()
+        assert state.ledger.uncommitted() == []
     assert [line.draw.worst for line in lines if line.draw and line.feature == "income"] == [1]
     shown = json.loads(opboost("ledger", "show", small.folder / PARTY, "--people", "--json"))
     (income,) = (c for c in shown["columns"] if c["feature"] == "income")
@@ -101,8 +101,8 @@ def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> N
     said = opboost("forget", small.folder / PARTY, str(person))
     assert f"{PARTY} forgot the person" in said
     assert "Nobody of this ID" not in said
-    with books_of(small, PARTY) as books:
-        assert people_of(books) == {len(people) - 1}
+    with state_of(small, PARTY) as state:
+        assert people_of(state) == {len(people) - 1}
     unknown = opboost("forget", small.folder / PARTY, "123456789012")
     assert "Nobody of this ID is known" in unknown
     assert "forgot the person" not in unknown
@@ -180,9 +180,9 @@ def test_a_secret_replaced_in_the_middle_of_a_run_draws_nothing(
         small.step(PARTY, stage)
     again = Workspace(small.folder, "0" * 15 + "2")
     again.until("rank", PARTY)
-    with books_of(small, PARTY) as books:
-        people = people_of(books)
-        drawn = {line.run for line in books.ledger.releases() if line.draw is not None}
+    with state_of(small, PARTY) as state:
+        people = people_of(state)
+        drawn = {line.run for line in state.ledger.releases() if line.draw is not None}
     assert people == {again.home_json(PARTY, "table")["rows"]}
     # What was drawn before under the old secret stays charged; under the new one, this run alone.
     assert drawn == ({again.run} if stage == "desensitize" else {small.run, again.run})

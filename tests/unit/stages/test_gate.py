@@ -9,9 +9,9 @@ import pytest
 from opboost_ops.errors import ContractError
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
-from tests.books import books_of
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
+from tests.party_state import state_of
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +55,8 @@ def charges(workspace: Workspace) -> list[Release]:
     """What feature holders have charged people for."""
     found: list[Release] = []
     for party in workspace.declared.feature_holders:
-        with books_of(workspace, party) as books:
-            found += [line for line in books.ledger.releases() if line.draw is not None]
+        with state_of(workspace, party) as state:
+            found += [line for line in state.ledger.releases() if line.draw is not None]
     return found
 
 

@@ -1,4 +1,4 @@
-"""Whole runs of horizontal learning with noise in all sums: books, retries, what is told."""
+"""Whole runs of horizontal learning with noise in all sums: state, retries, what is told."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError, ConfigError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.run.inbox import Run
@@ -37,8 +37,8 @@ def lenders(tmp_path, monkeypatch):
 
 def models(lenders, party):
     """The party's ledger lines of models."""
-    with open_books(site_of(party)[0]) as books:
-        return [line for line in books.ledger.releases() if line.account == "model"]
+    with open_state(site_of(party)[0]) as state:
+        return [line for line in state.ledger.releases() if line.account == "model"]
 
 
 def together(lenders, names, run=TRAIN):
@@ -71,8 +71,8 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
         (line,) = models(lenders, name)
         assert line.curve == added.curve and line.epsilon == added.curve.epsilon
         assert line.receiver.endswith("is given the model")
-        with open_books(site_of(name)[0]) as books:
-            kinds = {r.kind: r for r in books.ledger.releases()}
+        with open_state(site_of(name)[0]) as state:
+            kinds = {r.kind: r for r in state.ledger.releases()}
         # What the sums tell has its line; nothing else says rows or sums exactly.
         assert not {"boost_facts", "boost_lookup", "boost_histograms", "boost_model"} & set(kinds)
         assert "encode_rows" not in kinds

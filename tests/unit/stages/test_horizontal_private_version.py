@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.boosting.dp.metrics import noisy_metric
 from opboost_ops.config.loading import load_site, site_of
 from opboost_ops.datasets.lenders import NAME
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.card import Card
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.version_page import card_page
@@ -69,8 +69,8 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
         # No picture is of held-out rows: the model itself shows the importance of features.
         assert page.count("<figcaption>") == page.count("Importance of features")
 
-        with open_books(site_of(name)[0]) as books:
-            exact = {r.kind: r.discloses for r in books.ledger.releases() if r.account == "exact"}
+        with open_state(site_of(name)[0]) as state:
+            exact = {r.kind: r.discloses for r in state.ledger.releases() if r.account == "exact"}
         charged = {line.kind: line.epsilon for line in models(lenders, name)}
         words = " ".join([*card["private"], *card["disclosed"]])
         if epsilon is None:

@@ -1,4 +1,4 @@
-"""Whole runs of horizontal learning, in process: training, books, policy, scoring at home."""
+"""Whole runs of horizontal learning, in process: training, state, policy, scoring at home."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.books import open_books
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.store import open_store
 from opboost_ops.models.export import model_columns
 from opboost_ops.models.registry import Registry
@@ -171,9 +171,9 @@ def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
     active, passive = lenders.names[:2]
     for name in (active, passive):
         site, _ = site_of(name)
-        with open_books(site) as books:
-            lines = {line.kind: line for line in books.ledger.releases()}
-            entries = [entry for _, entry, _ in books.audit.entries()]
+        with open_state(site) as state:
+            lines = {line.kind: line for line in state.ledger.releases()}
+            entries = [entry for _, entry, _ in state.audit.entries()]
         assert all(line.account == "exact" for line in lines.values())
         assert {"boost_model"} <= set(lines)
         summed = {"boost_facts", "boost_lookup", "boost_histograms", "boost_number"} & set(lines)

@@ -17,8 +17,8 @@ from opboost_ops.models import scores
 from opboost_ops.stages import catalogue
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome, Stage
-from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 from tests.unit.stages.scoring_data import dataset, score_files, scoring
 
 CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
@@ -50,8 +50,8 @@ def trained(
 
 
 def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:
-    with books_of(workspace, party) as books:
-        return [r for r in books.ledger.releases() if (r.run, r.kind) == (run, kind)]
+    with state_of(workspace, party) as state:
+        return [r for r in state.ledger.releases() if (r.run, r.kind) == (run, kind)]
 
 
 def test_the_same_inputs_add_one_file_however_often(trained: Workspace) -> None:

@@ -14,8 +14,8 @@ from opboost_ops.alignment import curve, epochs, oprf, parts
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
-from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 from tests.unit.stages.test_whole_runs import NAME, dataset
 
 NOVEMBER = datetime(2026, 11, 15, tzinfo=UTC)
@@ -247,8 +247,8 @@ def test_a_run_about_too_few_common_people_trains_nothing(made: Made) -> None:
     assert isinstance(error, ContractError)
     assert "requires 501 common people" in str(error)
     assert "split_request/b0" not in workspace.published()
-    with books_of(workspace, "a") as books:
-        told = [release.discloses for release in books.ledger.releases()]
+    with state_of(workspace, "a") as state:
+        told = [release.discloses for release in state.ledger.releases()]
     assert "that fewer than 501 people are common to all parties" in told
 
 
@@ -258,8 +258,8 @@ def test_the_ledgers_say_exactly_who_learns_what(made: Made) -> None:
 
     def lines(party: str) -> dict[str, list[tuple[int, str]]]:
         found: dict[str, list[tuple[int, str]]] = {}
-        with books_of(workspace, party) as books:
-            for line in books.ledger.releases():
+        with state_of(workspace, party) as state:
+            for line in state.ledger.releases():
                 if not line.receiver.startswith("everyone") and line.account == "exact":
                     found.setdefault(line.kind, []).append((line.rows, line.discloses))
         return found

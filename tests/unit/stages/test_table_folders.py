@@ -13,9 +13,9 @@ from opboost_ops.run import table_watch
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
-from tests.books import books_of
-from tests.books import forget as forget_person
 from tests.federation import Workspace, small_credit
+from tests.party_state import forget as forget_person
+from tests.party_state import state_of
 
 PARTY = "bank"
 NAME = "credit_scoring"
@@ -117,9 +117,9 @@ def opened(workspace: Workspace) -> dict[str, bytes]:
     }
 
 
-def books(workspace: Workspace) -> list[dict[str, Any]]:
+def state(workspace: Workspace) -> list[dict[str, Any]]:
     """The bank's ledger but for the digests."""
-    with books_of(workspace, PARTY) as kept:
+    with state_of(workspace, PARTY) as kept:
         lines = [release.model_dump(mode="json") for release in kept.ledger.releases()]
     return [{k: v for k, v in line.items() if k != "artifact"} for line in lines]
 
@@ -139,7 +139,7 @@ def test_training_and_scoring_are_the_same_to_the_byte(
         told.append(sent(workspace))
         rows.append(opened(workspace))
         cells.append(workspace.files(PARTY, "cells"))
-        kept.append(books(workspace))
+        kept.append(state(workspace))
         homes.append(workspace.files(PARTY, "home", NAME))
     assert told[0] >= {"ranks/bank", "psi_answer/bank", "routes/bank", "values/bank"}
     assert told[0] == told[1]

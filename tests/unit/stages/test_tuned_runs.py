@@ -15,8 +15,8 @@ from opboost_ops.boosting.trainer import model_of
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.train import parameters_of
-from tests.books import books_of
 from tests.federation import FIRST_RUN, Workspace
+from tests.party_state import state_of
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 
 PARTIES = ("a", *HOLDERS)
@@ -43,8 +43,8 @@ def card(workspace: Workspace) -> dict[str, Any]:
 def lines(workspace: Workspace) -> dict[str, list[tuple[str, str, int]]]:
     found = {}
     for party in PARTIES:
-        with books_of(workspace, party) as books:
-            found[party] = [(e.kind, e.account, e.rows) for e in books.ledger.releases()]
+        with state_of(workspace, party) as state:
+            found[party] = [(e.kind, e.account, e.rows) for e in state.ledger.releases()]
     return found
 
 
@@ -80,8 +80,8 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(
     shown = card(tuned)
     assert shown["training"]["trees"] == winner["trees"]
     assert "4 trials, by auc in 3 folds" in " ".join(shown["training_words"])
-    with books_of(tuned, "a") as books:
-        asked = [e.discloses for e in books.ledger.releases() if e.kind == "split_request"]
+    with state_of(tuned, "a") as state:
+        asked = [e.discloses for e in state.ledger.releases() if e.kind == "split_request"]
     assert asked and all("tuning's winner" in line for line in asked)
 
 

@@ -28,11 +28,11 @@ from opboost_ops.scratch.arrays import Scratch
 #: In the folder of cell states: which database they belong to.
 _MARK = "database"
 
-#: What is open in this thread within `kept_open`: by the party's folders and database.
-_KEPT: ContextVar["dict[object, Books] | None"] = ContextVar("kept", default=None)
+#: What is open in this thread within `reuse_open_state`: by the party's folders and database.
+_KEPT: ContextVar["dict[object, PartyState] | None"] = ContextVar("kept", default=None)
 
 
-class LostBooks(ConfigError):  # noqa: N818
+class LostDatabase(ConfigError):  # noqa: N818
     """The database is gone, or empty, and there was one before."""
 
 
@@ -52,7 +52,7 @@ class LostState:
 
 
 @dataclass(frozen=True)
-class Books:
+class PartyState:
     """What a party keeps of all that it released and received.
 
     Attributes:
@@ -82,7 +82,7 @@ class Books:
     stores: PinnedStores
 
     @classmethod
-    def of(cls, site: Site, database: Database) -> "Books":
+    def of(cls, site: Site, database: Database) -> "PartyState":
         """A party's state in an open database, whose version is not looked at.
 
         Args:
@@ -128,7 +128,7 @@ class Books:
 
 
 @contextmanager
-def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
+def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
     """A party's state; that of a former release is migrated, with a backup beside it.
 
     Args:
@@ -138,7 +138,7 @@ def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
     Raises:
         ConfigError: The database cannot be opened, is another party's, or another one than the
             cell states belong to; or no backup of a former one can be written.
-        LostBooks: It is gone, or empty, and there was one before.
+        LostDatabase: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
     kept = None if fresh else _KEPT.get()
@@ -153,19 +153,19 @@ def open_books(site: Site, *, fresh: bool = False) -> Iterator[Books]:
     try:
         if not fresh and database.is_empty():
             require_never_begun(site)
-        books = Books.of(site, database)
-        upgrade(database, books.cells, site)
+        state = PartyState.of(site, database)
+        upgrade(database, state.cells, site)
         _require_one_database(site, database.identity(site.party), fresh)
         if kept is not None:
-            kept[key], stays = books, True
-        yield books
+            kept[key], stays = state, True
+        yield state
     finally:
         if not stays:
             database.close()
 
 
 @contextmanager
-def kept_open() -> Iterator[None]:
+def reuse_open_state() -> Iterator[None]:
     """Within it a party's state, once opened, stays open for this thread.
 
     Opening and closing take longer than most questions. Nothing within it waits for another
@@ -174,14 +174,14 @@ def kept_open() -> Iterator[None]:
     if _KEPT.get() is not None:
         yield
         return
-    kept: dict[object, Books] = {}
+    kept: dict[object, PartyState] = {}
     token = _KEPT.set(kept)
     try:
         yield
     finally:
         _KEPT.reset(token)
-        for books in kept.values():
-            books.database.close()
+        for state in kept.values():
+            state.database.close()
 
 
 def agreements_of(site: Site) -> Agreements:
@@ -195,8 +195,8 @@ def agreements_of(site: Site) -> Agreements:
     """
     if not has_tables(site.ledger_url()) and not site.agreement.is_file():
         return Agreements(party=site.party)
-    with open_books(site) as books:
-        return books.agreements.read()
+    with open_state(site) as state:
+        return state.agreements.read()
 
 
 def forgotten_of(site: Site) -> ForgottenPeople:
@@ -207,8 +207,8 @@ def forgotten_of(site: Site) -> ForgottenPeople:
     """
     if not has_tables(site.ledger_url()) and not site.cells.is_dir():
         return ForgottenPeople()
-    with open_books(site) as books:
-        return books.forgotten.read()
+    with open_state(site) as state:
+        return state.forgotten.read()
 
 
 def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
@@ -233,11 +233,11 @@ def require_never_begun(site: Site) -> None:
         site: The party's.
 
     Raises:
-        LostBooks: So it is; nothing was made.
+        LostDatabase: So it is; nothing was made.
     """
     if next(site.cells.glob("*.parquet"), None) is None and not site.agreement.is_file():
         return
-    raise LostBooks(
+    raise LostDatabase(
         f"The database of {site.party} is gone, or empty, and there was one: what it has released "
         "is not known.",
         "Nothing was created. Restore the newest backup (`opboost restore`); without one, "

@@ -1,4 +1,4 @@
-"""`opboost ledger` and `forget`: what the books say, and a person who leaves them."""
+"""`opboost ledger` and `forget`: what the state says, and a person who is removed from it."""
 
 import csv
 import json
@@ -11,9 +11,9 @@ import yaml
 
 from opboost_ops.errors import BudgetError, PolicyError
 from tests.bad_input.faults import untouched
-from tests.books import books_of
 from tests.commands import printed
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def shown(workspace: Workspace, party: str = "bank", *more: str) -> Any:
@@ -46,8 +46,8 @@ def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Worksp
 def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"ledger.{suffix}"
     printed("ledger", "export", trained_once.folder / "bank", "--out", out)
-    with books_of(trained_once, "bank") as books:
-        lines = books.ledger.releases()
+    with state_of(trained_once, "bank") as state:
+        lines = state.ledger.releases()
     found = json.loads(out.read_text()) if suffix == "json" else list(csv.DictReader(out.open()))
     assert [line["artifact"] for line in found] == [line.artifact for line in lines]
     assert [line["feature"] or None for line in found] == [line.feature for line in lines]
@@ -55,9 +55,9 @@ def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, s
 
 def test_check_finds_what_was_reserved_and_not_completed(workspace: Workspace) -> None:
     assert "head" in printed("ledger", "check", workspace.folder / "bank")
-    with books_of(workspace, "bank") as books:
-        line = books.ledger.releases()[0]
-        books.ledger.reserve([line.model_copy(update={"artifact": "f" * 64})])
+    with state_of(workspace, "bank") as state:
+        line = state.ledger.releases()[0]
+        state.ledger.reserve([line.model_copy(update={"artifact": "f" * 64})])
     told = printed("ledger", "check", workspace.folder / "bank", fails=True)
     assert "1 entries are charged" in told
 
@@ -88,8 +88,8 @@ def test_a_budget_refuses_before_any_value_is_published(
     # Shares are of IDs alone: they are out before, and nothing else of the bank is.
     sent = {place for place in workspace.published() if place.endswith("/bank")}
     assert sent - {"psi_query/bank"} == {"shares/bank"}
-    with books_of(workspace, "bank") as books:
-        lines = [line for line in books.ledger.releases() if line.run == workspace.run]
+    with state_of(workspace, "bank") as state:
+        lines = [line for line in state.ledger.releases() if line.run == workspace.run]
     assert "shares" in {line.kind for line in lines}
     assert {line.account for line in lines} == {"exact"}
     assert all(line.loss is None and line.feature is None for line in lines)
@@ -119,8 +119,8 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
     assert kept["cell_states_removed"] > 0 and kept["artifacts_that_cannot_be_recalled"]["credit"]
     assert kept["still_in_the_tables_of"] == ["credit_scoring"]
     assert person not in receipt.read_text()
-    with books_of(workspace, "bank") as books:
-        assert (kept["audit_entry"], kept["audit_head"]) == books.audit.verify()
+    with state_of(workspace, "bank") as state:
+        assert (kept["audit_entry"], kept["audit_head"]) == state.audit.verify()
     again = printed("forget", workspace.folder / "bank", person, "--receipt", receipt, fails=True)
     assert "Nobody was forgotten yet" in again
     assert "Cannot be recalled" in told

@@ -1,27 +1,27 @@
-"""A party's books in a test's workspace."""
+"""A party's state in a test's workspace."""
 
 from contextlib import AbstractContextManager
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.books import Books, open_books
+from opboost_ops.exchange.party_state import PartyState, open_state
 from tests.federation import Workspace
 
 
-def books_of(workspace: Workspace, party: str) -> AbstractContextManager[Books]:
+def state_of(workspace: Workspace, party: str) -> AbstractContextManager[PartyState]:
     """Ledger, cells and audit log of a party."""
-    return open_books(load_site(workspace.folder / party / "site.yaml"))
+    return open_state(load_site(workspace.folder / party / "site.yaml"))
 
 
 def forget(site: Site, person: str | int) -> None:
     """Put a person on a party's list of the forgotten."""
-    with open_books(site) as books:
-        books.forgotten.add(site.noise_secret(), person)
+    with open_state(site) as state:
+        state.forgotten.add(site.noise_secret(), person)
 
 
 def edit_agreement(site: Site, old: str, new: str) -> None:
     """Change the text of all agreements in a party's database, as somebody with its file can."""
-    with open_books(site) as books, books.database.writing() as connection:
+    with open_state(site) as state, state.database.writing() as connection:
         rows = connection.exec_driver_sql("SELECT number, content FROM agreements").all()
         for number, content in rows:
             assert old in content
@@ -31,8 +31,8 @@ def edit_agreement(site: Site, old: str, new: str) -> None:
             )
 
 
-def cell_files(books: Books) -> dict[str, bytes]:
+def cell_files(state: PartyState) -> dict[str, bytes]:
     """The files to which a party's database points, those of people among them, by name."""
-    found = books.cells.generations().values()
+    found = state.cells.generations().values()
     names = {one.name for one in found} | {f"{one.people}.people" for one in found if one.people}
-    return {name: (books.cells.folder / name).read_bytes() for name in sorted(names)}
+    return {name: (state.cells.folder / name).read_bytes() for name in sorted(names)}
