@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
@@ -186,7 +187,7 @@ def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
     def listen(party: str, event: dict[str, Any]) -> None:
         if (event["event"], event.get("stage")) != ("finished", "train"):
             return
-        for process in Path("/proc").glob("[0-9]*"):
+        for process in processes_below(os.getpid()):
             with suppress(OSError):
                 if b"opboost_ops.run.fork_server" in (process / "cmdline").read_bytes():
                     raw = (process / "environ").read_bytes().decode().split("\0")
@@ -217,6 +218,15 @@ def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
             os.kill(parent, signal.SIGINT)
     os.close(read)
     os.close(write)
+
+
+def processes_below(pid: int) -> Iterator[Path]:
+    """The children of a process and theirs: others on the machine may be at a run of their own."""
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in children.read_text().split():
+                yield Path("/proc", child)
+                yield from processes_below(int(child))
 
 
 def found_in(process: Path, needles: set[str]) -> set[str]:
