@@ -18,7 +18,7 @@ from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.models.figures import held_out_figures, importance_figures
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.versions import Version
-from opboost_ops.run.acts import Asked, do
+from opboost_ops.run.admin_actions import ActionRequest, do
 from opboost_ops.run.party_sites import federation_file, site_files
 
 
@@ -183,7 +183,9 @@ class Models:
         return self._act("roll_back", version, because)
 
     def _act(self, act: Literal["promote", "roll_back"], version: str | None, because: str) -> str:
-        return do(self._site, self._federation, Asked(act, because, getpass.getuser(), version))
+        return do(
+            self._site, self._federation, ActionRequest(act, because, getpass.getuser(), version)
+        )
 
 
 def models(federation: str | Path) -> Models:

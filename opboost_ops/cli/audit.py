@@ -81,11 +81,13 @@ def note(
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.errors import ConfigError
-    from opboost_ops.run import acts
+    from opboost_ops.run import admin_actions
 
     if not because.strip():
         raise ConfigError("It needs a reason.", "Give it with --because.")
-    asked = acts.note(load_site(site / "site.yaml"), run, getpass.getuser(), because.strip())
+    asked = admin_actions.note(
+        load_site(site / "site.yaml"), run, getpass.getuser(), because.strip()
+    )
     print(f"Noted beside: {asked.action} at {asked.at}, {asked.detail}.")
 
 

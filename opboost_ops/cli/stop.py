@@ -33,10 +33,10 @@ def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: st
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.errors import ConfigError
-    from opboost_ops.run.acts import Asked, do
+    from opboost_ops.run.admin_actions import ActionRequest, do
 
     if not because.strip():
         raise ConfigError("It needs a reason.", "Give it with --because.")
     mine = load_site(site / "site.yaml")
-    do(mine, federation, Asked(act, because.strip(), getpass.getuser()))
+    do(mine, federation, ActionRequest(act, because.strip(), getpass.getuser()))
     return mine.party

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
-from opboost_ops.config.acts import Act
+from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 from opboost_ops.config.serving import Serve
@@ -232,7 +232,7 @@ class Policy(Record):
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
     approve: Approve = Approve()
-    acts: tuple[Act, ...] = ()
+    acts: tuple[AdminAction, ...] = ()
 
     def noise_group(self, receiver: str) -> str:
         """Under which name the secret of a receiver's noise is derived."""

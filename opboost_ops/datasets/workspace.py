@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from opboost_ops.config.acts import ACTS
+from opboost_ops.config.admin_actions import ADMIN_ACTIONS
 from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
@@ -86,7 +86,7 @@ def write_workspace(
         dump(site / "site.yaml", data_of)
         # The person who tries it is all parties at once.
         policy = policy_data(party, data, capped, _queries(dataset))
-        dump(site / "policy.yaml", {**policy, "acts": list(ACTS)})
+        dump(site / "policy.yaml", {**policy, "acts": list(ADMIN_ACTIONS)})
         make_private(site)
     (folder / "exchange").mkdir()
     if seed is not None:

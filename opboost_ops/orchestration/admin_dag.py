@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, ParamsDict  # type: ignore[attr-defined]
 
-from opboost_ops.config.acts import ACTS, REASONS
+from opboost_ops.config.admin_actions import ADMIN_ACTIONS, REASONS
 from opboost_ops.config.federation import Federation
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.groups import common_of
@@ -78,7 +78,7 @@ def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
             title="What",
             description=f"Models are kept by {keeps}.",
             type="string",
-            enum=list(ACTS),
+            enum=list(ADMIN_ACTIONS),
             values_display=_WORDS,
         ),
         "version": Param(

@@ -151,7 +151,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
     dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.run import acts
+        from opboost_ops.run import admin_actions
 
         # Airflow drops what its form does not know, such as a misspelt field.
         form = form_of({**context["params"], **(dag_run.conf or {})})
@@ -159,7 +159,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
             return {"skip": "nothing is asked of this party"}
         this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
         who = getattr(dag_run, "triggering_user_name", None)
-        done = acts.from_airflow(party, federation, this, who, form)
+        done = admin_actions.from_airflow(party, federation, this, who, form)
         notifications.acted(context, done)
         return done
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from opboost_ops.config.acts import Act
+from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, Links, Note, State, moment
 from opboost_ops.errors import ContractError
@@ -212,7 +212,7 @@ def on_version(
     *,
     champion: bool,
     former: bool,
-    allowed: Collection[Act],
+    allowed: Collection[AdminAction],
 ) -> Note:
     """How to put a version into use, and how to score with it, by Airflow's own trigger forms.
 
@@ -226,7 +226,7 @@ def on_version(
         former: Whether it was before.
         allowed: What the party allows through Airflow.
     """
-    act: Act = "roll_back" if former else "promote"
+    act: AdminAction = "roll_back" if former else "promote"
     lines = []
     links = [("Score with this version", f"/dags/{federation}_score")]
     if champion:

@@ -19,7 +19,7 @@ The life of a run, in order, and the file of each step:
    each column fills its domain.
 7. `approval`: a person of the party is asked before a release, where its policy says so;
    `runner`: the one way to execute a stage: inputs, stage, what it publishes, ledger entries.
-   `acts`: what a person does to a federation at one party;
+   `admin_actions`: what a person does to a federation at one party;
    `taking_part`: whether the party takes part in it at all.
 8. `drawing`: a run's draw is numbered, held back and charged in one transaction.
 9. `publication`: reserve in the ledger, put into the store, commit.

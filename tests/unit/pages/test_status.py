@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert, update
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
-from opboost_ops.run.acts import Asked, do, from_airflow
+from opboost_ops.run.admin_actions import ActionRequest, do, from_airflow
 from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
@@ -198,7 +198,7 @@ def test_a_party_that_has_stopped_is_said_with_what_ends_it(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
     site = load_site(shown.folder / "bank" / "site.yaml")
-    do(site, "credit_scoring", Asked("stop", "Alice Meyer left", "ann"))
+    do(site, "credit_scoring", ActionRequest("stop", "Alice Meyer left", "ann"))
     reply = reader.get("/opboost/status.json")
     found = reply.json()
     jsonschema.validate(found, reader.get("/opboost/status.schema.json").json())

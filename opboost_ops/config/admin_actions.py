@@ -2,8 +2,8 @@
 
 from typing import Literal, get_args
 
-Act = Literal["promote", "roll_back", "stop", "resume"]
-ACTS: tuple[Act, ...] = get_args(Act)
+AdminAction = Literal["promote", "roll_back", "stop", "resume"]
+ADMIN_ACTIONS: tuple[AdminAction, ...] = get_args(AdminAction)
 
 #: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where
 #: anyone who sees the DAG reads it. In words of one's own it is said at home.

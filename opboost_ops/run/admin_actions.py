@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opboost_ops.config.acts import ACTS, REASONS, Act, Reason
+from opboost_ops.config.admin_actions import ADMIN_ACTIONS, REASONS, AdminAction, Reason
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
@@ -24,7 +24,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
 
-_ACTIONS: dict[Act, Action] = {
+_ACTIONS: dict[AdminAction, Action] = {
     "promote": "promoted",
     "roll_back": "rolled_back",
     "stop": "stopped",
@@ -52,13 +52,13 @@ class Form(Record):
         reason: Why.
     """
 
-    act: Act
+    act: AdminAction
     version: str | None = None
     reason: Reason
 
 
 @dataclass(frozen=True)
-class Asked:
+class ActionRequest:
     """What is asked of a party.
 
     Attributes:
@@ -69,7 +69,7 @@ class Asked:
         run: OpBoost's id of the run of Airflow's by which it is asked; empty at home.
     """
 
-    act: Act
+    act: AdminAction
     why: str
     who: str
     version: str | None = None
@@ -99,7 +99,9 @@ def from_airflow(
     site, policy = site_of(party)
     form = _form(party, given)
     named = "".join(c for c in who or "" if c.isprintable())[:_LONGEST] or "somebody"
-    asked = Asked(form.act, form.reason, f"{named}{THROUGH_AIRFLOW}", form.version or None, run)
+    asked = ActionRequest(
+        form.act, form.reason, f"{named}{THROUGH_AIRFLOW}", form.version or None, run
+    )
     with open_state(site) as state:
         before = _before(state, federation, asked)
     # A task that is cleared does nothing a second time.
@@ -109,7 +111,9 @@ def from_airflow(
     return {"act": form.act, "party": party, "run": run, **version}
 
 
-def do(site: Site, federation: str, asked: Asked, allowed: Collection[str] | None = None) -> str:
+def do(
+    site: Site, federation: str, asked: ActionRequest, allowed: Collection[str] | None = None
+) -> str:
     """Do what was requested, and log it, or that it was refused, in the party's state.
 
     Args:
@@ -186,15 +190,15 @@ def _form(party: str, given: Mapping[str, Any]) -> Form:
     # What was typed may be a reason in somebody's own words: it is not repeated.
     raise ConfigError(
         f"What is asked of {party} cannot be read; nothing was done.",
-        f"An act is one of {', '.join(ACTS)}; a reason one of: {', '.join(REASONS)}.",
+        f"An act is one of {', '.join(ADMIN_ACTIONS)}; a reason one of: {', '.join(REASONS)}.",
     )
 
 
-def _place(federation: str, asked: Asked) -> str:
+def _place(federation: str, asked: ActionRequest) -> str:
     return f"{federation}/{asked.run or 'home'}/act"
 
 
-def _before(state: PartyState, federation: str, asked: Asked) -> Entry | None:
+def _before(state: PartyState, federation: str, asked: ActionRequest) -> Entry | None:
     place = _place(federation, asked)
     return next((e for e in state.audit.of(*_ACTIONS.values()) if e.place == place), None)
 
@@ -213,7 +217,7 @@ def _line(site: Site, federation: str, action: Action, name: str) -> Release:
     )
 
 
-def _done(state: PartyState, site: Site, federation: str, asked: Asked) -> str:
+def _done(state: PartyState, site: Site, federation: str, asked: ActionRequest) -> str:
     if asked.act in ("promote", "roll_back"):
         return _put_into_use(site, federation, asked)
     if federation not in site.tables:
@@ -238,7 +242,7 @@ def _done(state: PartyState, site: Site, federation: str, asked: Asked) -> str:
     return ""
 
 
-def _put_into_use(site: Site, federation: str, asked: Asked) -> str:
+def _put_into_use(site: Site, federation: str, asked: ActionRequest) -> str:
     if not (site.models / federation).is_dir():
         raise ContractError(
             f"{site.party} keeps no models of {federation}.",

@@ -12,8 +12,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.models.registry import Registry
-from opboost_ops.run import acts, table_watch
-from opboost_ops.run.acts import Asked
+from opboost_ops.run import admin_actions, table_watch
+from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
@@ -46,7 +46,7 @@ def form(**given: Any) -> dict[str, Any]:
 
 
 def ask(workspace: Workspace, party: str = "credit", run: str = ASKING, **given: Any) -> Any:
-    return acts.from_airflow(party, NAME, run, "ann", form(**given))
+    return admin_actions.from_airflow(party, NAME, run, "ann", form(**given))
 
 
 def entries(workspace: Workspace, party: str) -> list[Entry]:
@@ -58,7 +58,7 @@ def entries(workspace: Workspace, party: str) -> list[Entry]:
 
 def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
     with state_of(workspace, party) as state:
-        lines = [r for r in state.ledger.releases() if r.kind in acts._TELLS]
+        lines = [r for r in state.ledger.releases() if r.kind in admin_actions._TELLS]
     return [(r.account, r.kind, r.federation) for r in lines]
 
 
@@ -144,7 +144,7 @@ def test_a_form_that_cannot_be_read_is_not_repeated(two: Workspace, given: dict[
     assert entries(two, "credit") == []
 
 
-@pytest.mark.parametrize("act", acts.ACTS)
+@pytest.mark.parametrize("act", admin_actions.ADMIN_ACTIONS)
 def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
     two: Workspace, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +152,7 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
     two.known_to(monkeypatch)
     form = {"act": act, "version": OTHER, "reason": "drift"}
     with pytest.raises(PolicyError, match=f"does not let {act} be asked for"):
-        acts.from_airflow("credit", NAME, "0" * 16, "ann", form)
+        admin_actions.from_airflow("credit", NAME, "0" * 16, "ann", form)
     assert registry_of(two).champion() == FIRST_RUN
     assert [e.action for e in entries(two, "credit")] == ["act_refused"]
 
@@ -162,7 +162,9 @@ def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
     with pytest.raises(PolicyError, match="does not let promote be asked for"):
         ask(two)
     assert registry_of(two).champion() == FIRST_RUN
-    acts.do(site(two, "credit"), NAME, Asked("promote", "looked at it", "ann", OTHER))
+    admin_actions.do(
+        site(two, "credit"), NAME, ActionRequest("promote", "looked at it", "ann", OTHER)
+    )
     assert registry_of(two).champion() == OTHER
     assert [e.action for e in entries(two, "credit")] == ["act_refused", "promoted"]
     assert told(two, "credit") == [], "at home nobody is told"
