@@ -14,13 +14,13 @@ from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.accountant import Key
 from opboost_ops.privacy.agreements import AgreementRecords, Agreements
-from opboost_ops.privacy.asked import Asked
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.checkpoints import Checkpoints
 from opboost_ops.privacy.database import Database, has_tables
 from opboost_ops.privacy.draws import Draws
 from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
 from opboost_ops.privacy.ledger import Ledger, has_no_cells
+from opboost_ops.privacy.query_counts import QueryCounts
 from opboost_ops.privacy.sessions import Sessions
 from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import Scratch
@@ -63,7 +63,7 @@ class PartyState:
         database: Where ledger and audit log lie.
         draws: How its cells are held back and charged.
         checkpoints: Where the state stood in each run, and the latest of other parties.
-        asked: What label holders asked it about in epochs of private alignment.
+        query_counts: What label holders asked it about in epochs of private alignment.
         agreements: What it has agreed to.
         forgotten: Whom it was asked to forget.
         stores: Which store each of its federations uses.
@@ -76,7 +76,7 @@ class PartyState:
     database: Database
     draws: Draws
     checkpoints: Checkpoints
-    asked: Asked
+    query_counts: QueryCounts
     agreements: AgreementRecords
     forgotten: Forgotten
     stores: PinnedStores
@@ -99,7 +99,7 @@ class PartyState:
             database,
             Draws(database, cells),
             Checkpoints(database),
-            Asked(database),
+            QueryCounts(database),
             AgreementRecords(database, site.party),
             Forgotten(database),
             PinnedStores(database),

@@ -12,8 +12,8 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.spool import require_room
-from opboost_ops.privacy.asked import Counted, Question
 from opboost_ops.privacy.consent import require_consent, require_queries_allowed
+from opboost_ops.privacy.query_counts import QueryCount, Question
 from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages.disclosures import answered
 from opboost_ops.stages.psi_parts import Sent
@@ -76,12 +76,12 @@ def _counted(context: Context, query: Artifact) -> str:
     with open_state(context.site) as state:
         question = Question(federation.name, receiver, month, query.digest, context.run)
 
-        def require(found: Counted) -> None:
+        def require(found: QueryCount) -> None:
             require_queries_allowed(
                 context.policy, context.party, receiver, month, found.epoch, found.ever
             )
 
-        counted = state.asked.count(
+        counted = state.query_counts.count(
             question,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,

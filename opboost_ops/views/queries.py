@@ -20,7 +20,7 @@ def queries(
         federations: Names of those that are shown.
     """
     answers = [release for _, release in entries if release.kind == "psi_answer"]
-    found = state.asked.answered(answers)
+    found = state.query_counts.answered(answers)
     said = tuple(
         f"{one.receiver} in {one.federation}: {one.counted.epoch:,} different people in "
         f"{one.epoch} ({_cap(rules.max_new_queries)}), {one.counted.ever:,} in all months "

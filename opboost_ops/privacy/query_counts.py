@@ -62,7 +62,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Counted:
+class QueryCount:
     """What was asked.
 
     Attributes:
@@ -75,7 +75,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQueries:
     """What a label holder was answered so far.
 
     Attributes:
@@ -88,10 +88,10 @@ class Answered:
     federation: str
     receiver: str
     epoch: str
-    counted: Counted
+    counted: QueryCount
 
 
-class Asked:
+class QueryCounts:
     """A party's account of what label holders asked it.
 
     Args:
@@ -108,8 +108,8 @@ class Asked:
         of: int,
         releases: Callable[[], Iterable[Release]],
         kept: Collection[str],
-        require: Callable[[Counted], None],
-    ) -> Counted:
+        require: Callable[[QueryCount], None],
+    ) -> QueryCount:
         """Count a query in its epoch, before it is answered; no other writer comes between.
 
         It is counted once: a retry finds it there.
@@ -148,7 +148,7 @@ class Asked:
                 people = new - 1 if first else new
                 connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
             total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*here)
-            counted = Counted(
+            counted = QueryCount(
                 int(connection.execute(total).scalar() or 0),
                 self._ever(connection, releases(), question.receiver),
             )
@@ -156,7 +156,7 @@ class Asked:
             connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(kept)))
         return counted
 
-    def answered(self, releases: Collection[Release]) -> list[Answered]:
+    def answered(self, releases: Collection[Release]) -> list[AnsweredQueries]:
         """How many people each label holder has asked about, in its last month and in all.
 
         Args:
@@ -167,7 +167,7 @@ class Asked:
         with self._database.reading() as connection:
             last = {(name, who): found for name, who, *found in connection.execute(sums)}
             return [
-                Answered(name, who, month, Counted(int(people), ever))
+                AnsweredQueries(name, who, month, QueryCount(int(people), ever))
                 for (name, who), (month, people) in last.items()
                 for ever in [self._ever(connection, releases, who)]
             ]

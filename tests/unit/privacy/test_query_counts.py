@@ -12,9 +12,9 @@ from opboost_ops.alignment.parts import part_of
 from opboost_ops.alignment.tags import sorting
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy import database as databases
-from opboost_ops.privacy.asked import Asked, Counted, Question
 from opboost_ops.privacy.database import METADATA, Database
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.query_counts import QueryCount, QueryCounts, Question
 from opboost_ops.privacy.rows import lines_of, replace_rows
 
 
@@ -39,7 +39,7 @@ def line(run: str, rows: int, receiver: str = "lender") -> Release:
 
 class PartyState:
     def __init__(self, database: Database, lines: tuple[Release, ...] = ()) -> None:
-        self.asked = Asked(database)
+        self.asked = QueryCounts(database)
         self.lines = lines
         self.kept = {"2026-11", "2026-12"}
 
@@ -51,10 +51,10 @@ class PartyState:
         epoch: str = "2026-11",
         most: int = 10**9,
         federation: str = "credit",
-    ) -> Counted:
+    ) -> QueryCount:
         question = Question(federation, "lender", epoch, f"{number:064}", f"{number:016}")
 
-        def require(found: Counted) -> None:
+        def require(found: QueryCount) -> None:
             if found.epoch > most:
                 raise PolicyError("too many")
 
@@ -66,14 +66,14 @@ class PartyState:
 @pytest.mark.parametrize(("first", "then"), [(1, 1), (1, 8), (8, 1), (4, 16), (16, 16)])
 def test_only_new_people_count_in_an_epoch(database: Database, first: int, then: int) -> None:
     state = PartyState(database)
-    assert state.count(points(*range(1, 501)), 1, first) == Counted(500, 500)
-    assert state.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
+    assert state.count(points(*range(1, 501)), 1, first) == QueryCount(500, 500)
+    assert state.count(points(*range(301, 551)), 2, then) == QueryCount(550, 550)
     # A retry is the same query.
-    assert state.count(points(*range(301, 551)), 2, then) == Counted(550, 550)
-    assert state.count(points(*range(1, 501)), 3, first) == Counted(550, 550)
+    assert state.count(points(*range(301, 551)), 2, then) == QueryCount(550, 550)
+    assert state.count(points(*range(1, 501)), 3, first) == QueryCount(550, 550)
     # In another epoch everybody is new, and so are a label holder's in another federation.
-    assert state.count(points(*range(1, 501)), 4, then, "2026-12") == Counted(500, 1050)
-    assert state.count(points(1, 2), 5, federation="other") == Counted(2, 1052)
+    assert state.count(points(*range(1, 501)), 4, then, "2026-12") == QueryCount(500, 1050)
+    assert state.count(points(1, 2), 5, federation="other") == QueryCount(2, 1052)
 
 
 def test_what_is_refused_was_not_counted(database: Database) -> None:
@@ -81,16 +81,16 @@ def test_what_is_refused_was_not_counted(database: Database) -> None:
     state.count(points(1, 2, 3), 1, most=3)
     with pytest.raises(PolicyError):
         state.count(points(1, 2, 3, 4), 2, most=3)
-    assert state.count(points(2, 3), 3, most=3) == Counted(3, 3)
+    assert state.count(points(2, 3), 3, most=3) == QueryCount(3, 3)
 
 
 def test_runs_with_exponents_of_their_own_count_with_repeats(database: Database) -> None:
     lines = (line("a" * 16, 40), line("b" * 16, 40), line("c" * 16, 7, "other"))
     state = PartyState(database, lines)
-    assert state.count(points(1, 2, 3), 1) == Counted(3, 83)
+    assert state.count(points(1, 2, 3), 1) == QueryCount(3, 83)
     # The ledger's own line of a run that was counted here counts no more.
     state.lines += (line(f"{1:016}", 3),)
-    assert state.count(points(1, 2, 3, 4), 2) == Counted(4, 84)
+    assert state.count(points(1, 2, 3, 4), 2) == QueryCount(4, 84)
 
 
 def kept(database: Database) -> dict[str, int]:
@@ -108,11 +108,11 @@ def test_points_are_kept_until_their_epoch_is_over_and_counts_for_ever(database:
     state.count(points(*range(1, 101)), 2, 4)
     assert kept(database) == {"2026-11": 101 * 16}
     state.kept = {"2026-12"}
-    assert state.count(points(1, 2), 3, epoch="2026-12") == Counted(2, 102)
+    assert state.count(points(1, 2), 3, epoch="2026-12") == QueryCount(2, 102)
     assert kept(database) == {"2026-12": 3 * 16}
     # Without them everybody is new again: it errs to the safe side.
     state.kept = {"2026-11", "2026-12"}
-    assert state.count(points(1, 2), 4) == Counted(103, 105)
+    assert state.count(points(1, 2), 4) == QueryCount(103, 105)
 
 
 def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_ledger_without_these_tables_gets_them(tmp_path: Path) -> None:
     # Another process opens it.
     databases._COMPLETE.discard(url)
     opened = Database(url)
-    assert PartyState(opened).count(points(1), 1) == Counted(1, 1)
+    assert PartyState(opened).count(points(1), 1) == QueryCount(1, 1)
     opened.close()
 
 
@@ -137,5 +137,5 @@ def test_a_backup_takes_them_along(database: Database, tmp_path: Path) -> None:
     with other.writing() as connection:
         for name, rows in lines.items():
             assert replace_rows(connection, name, rows) == 1
-    assert PartyState(other).count(points(*range(51, 151)), 2) == Counted(150, 150)
+    assert PartyState(other).count(points(*range(51, 151)), 2) == QueryCount(150, 150)
     other.close()
