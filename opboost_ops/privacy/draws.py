@@ -26,7 +26,7 @@ from opboost_ops.scratch.arrays import let_go, slices
 
 
 @dataclass(frozen=True)
-class Asked:
+class DrawRequest:
     """Cells of one column that a run would release.
 
     Attributes:
@@ -101,7 +101,7 @@ class Draws:
 
     def take(
         self,
-        asked: Sequence[Asked],
+        asked: Sequence[DrawRequest],
         facts: dict[str, Any],
         rule: Rule | None,
         keep: Callable[[Sequence[np.ndarray]], None],
@@ -113,7 +113,7 @@ class Draws:
             facts: What the ledger's lines say besides; see `Release`.
             rule: Whether they may be charged to what was released before.
             keep: Called with the values that may go, before anything is charged for them. A retry
-                gives them back as `Asked.kept`, and draws the same again.
+                gives them back as `DrawRequest.kept`, and draws the same again.
 
         Returns:
             The values that may go, by column, integers, shape (n,) each.
@@ -128,7 +128,7 @@ class Draws:
             self._require_states(asked, worst)
             self._require_nobody_forgotten(asked)
             held: list[np.ndarray] = []
-            new: list[tuple[Asked, np.ndarray]] = []
+            new: list[tuple[DrawRequest, np.ndarray]] = []
             lines: list[Release] = []
             repeated: list[Release] = []
             for one, before in zip(asked, worst, strict=True):
@@ -151,7 +151,7 @@ class Draws:
             self._cells.collect()
         return held
 
-    def _repeats_former(self, one: Asked, values: np.ndarray, before: Worst) -> bool:
+    def _repeats_former(self, one: DrawRequest, values: np.ndarray, before: Worst) -> bool:
         """Whether a draw is what 0.1.0 has drawn, which the migration could not name.
 
         Nobody in the cell state gets a value that they have not released; who is not in it gets a
@@ -166,7 +166,7 @@ class Draws:
             for rows in slices(len(values))
         )
 
-    def _require_states(self, asked: Sequence[Asked], worst: Sequence[Worst]) -> None:
+    def _require_states(self, asked: Sequence[DrawRequest], worst: Sequence[Worst]) -> None:
         """Refuse to draw where what a noise key has released is not known any more."""
         lost = [
             one.charge
@@ -181,7 +181,7 @@ class Draws:
                 "ledger recover SITE`), or rotate the noise secret.",
             )
 
-    def _require_nobody_forgotten(self, asked: Sequence[Asked]) -> None:
+    def _require_nobody_forgotten(self, asked: Sequence[DrawRequest]) -> None:
         """Refuse people whose cells are gone: what they have released before is not known."""
         gone = Forgotten(self._database).read().hashes()
         if len(gone) and any(_are_among(gone, one.people) for one in asked[:1]):
@@ -190,7 +190,7 @@ class Draws:
                 "Trigger a new run.",
             )
 
-    def _held(self, one: Asked) -> tuple[np.ndarray, str]:
+    def _held(self, one: DrawRequest) -> tuple[np.ndarray, str]:
         if one.kept is not None:
             name = draw_name(one.column, one.context, one.people, one.kept)
             if self._ledger.known([name]):
@@ -208,7 +208,9 @@ def _are_among(some: np.ndarray, people: np.ndarray) -> bool:
     return bool((people[at[inside]] == some[inside]).any())
 
 
-def _line(one: Asked, name: str, before: Worst, after: Worst, facts: dict[str, Any]) -> Release:
+def _line(
+    one: DrawRequest, name: str, before: Worst, after: Worst, facts: dict[str, Any]
+) -> Release:
     return Release(
         **facts,
         kind="draw",

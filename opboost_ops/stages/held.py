@@ -14,7 +14,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.draws import Asked, draw_name
+from opboost_ops.privacy.draws import DrawRequest, draw_name
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
 from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
@@ -73,7 +73,7 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
     before = _before(context, meant, order)
     secret = context.noise_secret()
     asked = [
-        Asked(
+        DrawRequest(
             column=c.uuid,
             charge=c.charge,
             context=c.noise_context(secret),

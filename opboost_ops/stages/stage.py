@@ -30,12 +30,14 @@ from opboost_ops.exchange.manifest import Kind, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges, ModelCharge
-from opboost_ops.privacy.draws import Asked
+from opboost_ops.privacy.draws import DrawRequest
 from opboost_ops.stages.home import Home as Home
 from opboost_ops.stages.home import Rows
 
 #: Gives the values that may go, by column; the second argument keeps them, before they are charged.
-TakeDraw = Callable[[Sequence[Asked], Callable[[Sequence[np.ndarray]], None]], Sequence[np.ndarray]]
+TakeDraw = Callable[
+    [Sequence[DrawRequest], Callable[[Sequence[np.ndarray]], None]], Sequence[np.ndarray]
+]
 
 
 @dataclass(frozen=True)

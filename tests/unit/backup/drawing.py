@@ -13,7 +13,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.draws import Asked
+from opboost_ops.privacy.draws import DrawRequest
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import loss_curve
 
@@ -30,7 +30,7 @@ def main() -> None:
     for turn in range(count):
         value = number * count + turn
         asked = [
-            Asked(c, "age", CONTEXT, people, np.full(len(people), value), DOMAIN, None, CURVE)
+            DrawRequest(c, "age", CONTEXT, people, np.full(len(people), value), DOMAIN, None, CURVE)
             for c in COLUMNS
         ]
         artifact = f"{value:064x}"

@@ -20,7 +20,7 @@ from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.draws import Asked, Draws
+from opboost_ops.privacy.draws import DrawRequest, Draws
 from opboost_ops.privacy.loss import loss_curve
 
 COLUMN, CONTEXT, DOMAIN = uuid.UUID(int=1), bytes(32), Domain(0, 31)
@@ -31,7 +31,7 @@ FACTS = {"federation": "credit", "run": "0" * 16, "party": "bank", "receiver": "
 def one(url: str, cells: str, number: int, budget: float, most: int, start: Any) -> str:
     rule = {"mechanisms": ["global_map"], "budget_whole": budget}
     policy = Policy.model_validate({"version": 1, "party": "bank", "features": {"age": rule}})
-    asked = Asked(
+    asked = DrawRequest(
         column=COLUMN,
         charge="age",
         context=CONTEXT,

@@ -16,7 +16,7 @@ from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.draws import Asked, Draws
+from opboost_ops.privacy.draws import DrawRequest, Draws
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.forgotten import Forgotten, cell_hashes
 from opboost_ops.privacy.ledger import Ledger
@@ -49,7 +49,7 @@ class Party:
         kept: list[list[int]] | None = None,
     ) -> list[list[int]]:
         asked = [
-            Asked(
+            DrawRequest(
                 column=column,
                 charge=f"f{column.int}",
                 context=CONTEXT,
@@ -154,7 +154,9 @@ def test_a_budget_refuses_before_a_cell_is_charged(party: Party) -> None:
         raise BudgetError("enough")
 
     draws = Draws(party.database, party.cells)
-    asked = Asked(COLUMN, "f7", CONTEXT, np.array([1], np.uint64), np.array([9]), TEN, None, CURVE)
+    asked = DrawRequest(
+        COLUMN, "f7", CONTEXT, np.array([1], np.uint64), np.array([9]), TEN, None, CURVE
+    )
     with pytest.raises(BudgetError, match="enough"):
         draws.take([asked], FACTS, refuse, lambda _: None)
     assert party.state().read_bytes() == before
