@@ -46,14 +46,14 @@ def show(
     from opboost_ops.privacy.left_open import left_open, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.privacy.people import people as of_people
-    from opboost_ops.stages.held import last_held
+    from opboost_ops.stages.capped_values import last_capped_values
 
     one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     with open_state(declared) as state:
         releases, accounts = state.ledger.releases(), state.ledger.accounts()
         inside = of_people(releases, state.cells) if people else None
-    held = last_held(declared) if people else []
+    held = last_capped_values(declared) if people else []
     forecasts = statement.forecasts(accounts, policy)
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]

@@ -14,7 +14,7 @@ from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.stages.held_routes import routed_values
+from opboost_ops.stages.capped_routes import routed_values
 from opboost_ops.stages.id_digests import keyed_ids, tails
 from opboost_ops.stages.open_rows import below
 from opboost_ops.stages.psi_session import session_of

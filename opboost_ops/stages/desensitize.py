@@ -11,7 +11,7 @@ from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.stages.held import HELD, held_values, person_keys
+from opboost_ops.stages.capped_values import HELD, capped_values, person_keys
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -27,7 +27,7 @@ def desensitize(context: Context) -> Outcome:
     require_consent(context.policy, context.federation, context.party)
     table = context.home.table("preprocessed")
     keys = person_keys(context)
-    held = held_values(context, table, keys)
+    held = capped_values(context, table, keys)
     released = randomised(context, held.values, keys)
     return Outcome(
         tables={"randomised": as_table(released, context.home.scratch)},

@@ -7,8 +7,8 @@ from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
+from opboost_ops.stages.capped_values import keyed_people
 from opboost_ops.stages.disclosures import SHARES
-from opboost_ops.stages.held import keyed_people
 from opboost_ops.stages.id_digests import (
     DIGESTS,
     ORDER,

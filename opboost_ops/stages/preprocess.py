@@ -15,7 +15,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.scratch.arrays import let_go
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.held import sources
+from opboost_ops.stages.capped_values import sources
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome

@@ -20,8 +20,8 @@ from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import slices
+from opboost_ops.stages.capped_values import charged_draws
 from opboost_ops.stages.disclosures import sealed
-from opboost_ops.stages.held import charged_draws
 from opboost_ops.stages.own_points import own_points, pair_keys
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of

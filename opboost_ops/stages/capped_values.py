@@ -29,7 +29,7 @@ _MADE_UNDER = "noise_secret"
 
 
 @dataclass(frozen=True)
-class Held:
+class CappedValues:
     """What may go.
 
     Attributes:
@@ -49,7 +49,7 @@ class Held:
         return {"draws": self.draws, "columns": self.shares}
 
 
-def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
+def capped_values(context: Context, table: pa.Table, keys: np.ndarray) -> CappedValues:
     """Take the run's draw: where a cell is at its cap, the value that was charged last.
 
     A retry on the same values takes the same draw again, whatever other runs have drawn since.
@@ -109,7 +109,7 @@ def held_values(context: Context, table: pa.Table, keys: np.ndarray) -> Held:
         one.charge: draw_name(one.column, one.context, one.people, values)
         for one, values in zip(asked, held, strict=True)
     }
-    return Held(in_rows(held), draws, shares)
+    return CappedValues(in_rows(held), draws, shares)
 
 
 def charged_draws(context: Context) -> dict[str, str]:
@@ -138,7 +138,7 @@ def charged_draws(context: Context) -> dict[str, str]:
     return found
 
 
-def last_held(site: Site) -> list[dict[str, Any]]:
+def last_capped_values(site: Site) -> list[dict[str, Any]]:
     """Of each federation's last draw, by feature: what was held back, and how far that moves it.
 
     Args:

@@ -16,7 +16,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.parts import scattered
-from opboost_ops.stages.held import hashes_of, person_keys, rising_people, sources
+from opboost_ops.stages.capped_values import hashes_of, person_keys, rising_people, sources
 from opboost_ops.stages.stage import Context
 
 
