@@ -11,7 +11,7 @@ from opboost_ops.boosting.dp.metrics import loss_sum, noisy_metric, noisy_sums
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context
 
 #: Of two classes, whose losses have no bounds of their own.
@@ -49,7 +49,7 @@ def noisy_metrics(
     for name in sorted(predictions):
         digest.update(np.ascontiguousarray(predictions[name]).tobytes())
     digest.update(truth.tobytes())
-    memory = Drawn(context.home, "drawn_metrics.jsonl")
+    memory = ResumeLog(context.home, "drawn_metrics.jsonl")
     if not memory.lines():
         sums = [loss_sum(task, truth, predictions[name], bounds) for name in sorted(predictions)]
         drawn = noisy_sums(task, sums, budget.exactly(epsilon))

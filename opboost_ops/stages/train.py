@@ -23,7 +23,7 @@ from opboost_ops.config.training import (
 from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
-from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuned import TUNED, search, tuned_as
 from opboost_ops.stages.weights import WEIGHT
@@ -50,7 +50,7 @@ def train(context: Context) -> Outcome:
     if training.engine == "dask":
         text = _on_dask(context, parameters)
     else:
-        memory = Drawn(context.home)
+        memory = ResumeLog(context.home)
         text, found = _here(context, parameters, memory)
         documents |= {TUNED: found} if found else {}
         if training.private is not None:
@@ -73,7 +73,9 @@ def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
     return gradients.outside(np.asarray(label), bounds)
 
 
-def _here(context: Context, parameters: Parameters, memory: Drawn) -> tuple[str, dict[str, Any]]:
+def _here(
+    context: Context, parameters: Parameters, memory: ResumeLog
+) -> tuple[str, dict[str, Any]]:
     """The partial model, and what tuning has found."""
     table, facts = context.home.table("frame"), context.home.json("frame")
     if _in_blocks(context, table.num_rows * len(facts["names"]), parameters):
@@ -122,7 +124,7 @@ def _on_dask(context: Context, parameters: Parameters) -> str:
     file = context.home.folder / "frame.arrow"
     with file.open("rb") as frame:
         of = hashlib.file_digest(frame, "sha256").hexdigest() + repr(parameters)
-    kept = Drawn(context.home, "trained_on_dask.jsonl")
+    kept = ResumeLog(context.home, "trained_on_dask.jsonl")
     for line in map(json.loads, kept.lines()):
         if line["of"] == of:
             return str(line["text"])

@@ -13,7 +13,7 @@ from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.boosting.tuning import FOLDS, metric_of, tune
 from opboost_ops.config.training import Tuning
-from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
 
 _LOG = logging.getLogger(LOGGER)
@@ -48,7 +48,7 @@ def search(
     Returns:
         A document for the home: what `with_tuned` reads, and facts for the card.
     """
-    kept = Drawn(home, _TRIALS)
+    kept = ResumeLog(home, _TRIALS)
     of = _name(frame, label, parameters)
     scores = [line["score"] for line in map(json.loads, kept.lines()) if line["of"] == of]
 

@@ -28,7 +28,7 @@ TREES, DEPTH, RATE = 400, 6, 0.15
 
 
 @dataclass(frozen=True)
-class Drawn:
+class NoisyTrees:
     """What a training has drawn.
 
     Attributes:
@@ -61,7 +61,7 @@ def fit(
     parameters: Parameters,
     memory: Memory | None = None,
     tell: Tell = unheard,
-) -> Drawn:
+) -> NoisyTrees:
     """Train, or go on where a crashed training was.
 
     Args:
@@ -106,7 +106,7 @@ def fit(
             tell("trees", len(trees), parameters.trees)
         step = np.array(trees[number].leaves) * (parameters.learning_rate / LEAF_UNITS)
         score += step[place]
-    return Drawn(tuple(trees), initial, candidates)
+    return NoisyTrees(tuple(trees), initial, candidates)
 
 
 def _facts(target: np.ndarray, task: Task, sums: Sums) -> list[int]:

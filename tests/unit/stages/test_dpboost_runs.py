@@ -19,7 +19,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.drawn import Drawn
+from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
 
@@ -111,7 +111,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
         assert any(curve is not None and curve.mechanism.startswith("Adj") for curve in curves)
     events = [
         Spent.model_validate(event)
-        for line in Drawn(home).lines()[1:]
+        for line in ResumeLog(home).lines()[1:]
         for event in json.loads(line)["spent"]
     ]
     assert budget.total(events) == 3
@@ -233,7 +233,7 @@ def test_a_federation_with_random_splits(federation: Workspace) -> None:
     federation.all()
     own = [r for r in ledger(federation, "credit") if r.account == "model"]
     assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
-    lines = [json.loads(line) for line in Drawn(Home(federation.home("credit"))).lines()[1:]]
+    lines = [json.loads(line) for line in ResumeLog(Home(federation.home("credit"))).lines()[1:]]
     events = [Spent.model_validate(event) for line in lines for event in line["spent"]]
     assert budget.total(events) == 3
     assert len(events) == 6

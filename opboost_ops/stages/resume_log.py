@@ -6,7 +6,7 @@ import os
 from opboost_ops.stages.stage import Home
 
 
-class Drawn:
+class ResumeLog:
     """What was drawn of a run so far, in the party's home: a retry goes on from there.
 
     Args:
