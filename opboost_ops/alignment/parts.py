@@ -15,7 +15,7 @@ import numpy as np
 
 from opboost_ops.alignment.tags import TAG, sorting
 from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.parts import dealt_by_hash
+from opboost_ops.scratch.parts import partition_by_hash
 
 #: At most so many entries, on average, are in a part.
 PART = 1 << 20
@@ -64,7 +64,7 @@ def rising_records(
         records: Made by `record`, in pieces.
         count: How many they are.
     """
-    for found in dealt_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
+    for found in partition_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
         # What came in another order is let go of first.
         found = found[sorting(found["key"])]
         if len(found):

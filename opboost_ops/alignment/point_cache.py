@@ -19,7 +19,7 @@ from opboost_ops.alignment.parts import rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
 from opboost_ops.scratch.arrays import Scratch, let_go, watch
 from opboost_ops.scratch.folders import private_folder
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 
 _ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
 
@@ -77,7 +77,7 @@ class PointCache:
                 yield piece["row"][hit], {"known": known, "point": there["point"][at[hit]]}
                 let_go()
 
-        made = scattered(self._scratch, found(), count, kinds)
+        made = scatter(self._scratch, found(), count, kinds)
         return made["known"], made["point"]
 
     def add(self, people: Iterable[tuple[Sequence[bytes], np.ndarray]], count: int) -> None:

@@ -19,7 +19,7 @@ from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch, let_go
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 
 #: Bytes of the tag in front of a sealed row, and of a nonce.
 ROW_TAG, NONCE = 10, 32
@@ -216,5 +216,5 @@ def opened(
                 },
             )
 
-    made = scattered(scratch, found(), count, {"found": bool, "row": ("u1", (width,))})
+    made = scatter(scratch, found(), count, {"found": bool, "row": ("u1", (width,))})
     return made["found"], made["row"]

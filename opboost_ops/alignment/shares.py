@@ -15,7 +15,7 @@ from opboost_ops.alignment.sealing import derived
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 
 #: Messages and their points, uint8, shape (k, 32), in pieces.
 People = Iterable[tuple[Sequence[bytes], np.ndarray]]
@@ -136,7 +136,7 @@ class Sharings:
                 yield piece["row"], {"": said ^ piece["mask"]}
 
         kinds = {"": ("u1", (width,))}
-        made = scattered(self._scratch, found(), self._count, kinds)[""]
+        made = scatter(self._scratch, found(), self._count, kinds)[""]
         others = [target for target in range(self._holders) if target != holder]
         for rows in slices(self._count):
             for place, target in enumerate(others):

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.datasets import simulation
-from opboost_ops.datasets.dealt import deal
+from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import simulation_report
@@ -214,7 +214,9 @@ def simulate(
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
     frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
-    dealt = deal(frame, label, {party: list(names) for party, names in split.items()}, domain)
+    dealt = split_table(
+        frame, label, {party: list(names) for party, names in split.items()}, domain
+    )
     found = simulation.simulate(dealt, domain, seed=seed, progress=progress)
     if out is not None:
         title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem

@@ -18,7 +18,7 @@ from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.intervals import Comparison, Interval
 from opboost_ops.boosting.metrics import Task, constant_prediction, main_metric
 from opboost_ops.boosting.parts import held_back
-from opboost_ops.datasets.dealt import Column, Dealt
+from opboost_ops.datasets.split_table import Column, SplitTable
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
@@ -119,7 +119,7 @@ class Simulation:
 
 
 def simulate(
-    dealt: Dealt,
+    dealt: SplitTable,
     domain: Domain,
     epsilons: Sequence[float] = EPSILONS,
     parameters: Parameters | None = None,
@@ -177,7 +177,7 @@ def simulate(
 class _Whole:
     """The table with its split into training and held-out rows."""
 
-    def __init__(self, dealt: Dealt, domain: Domain, held: np.ndarray, seed: int) -> None:
+    def __init__(self, dealt: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
         self._dealt, self._domain, self._held = dealt, domain, held
         self._secret = hashlib.sha256(f"simulation {seed}".encode()).digest()
         rows = np.arange(len(held), dtype=np.uint64)

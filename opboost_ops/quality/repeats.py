@@ -7,7 +7,7 @@ import polars as pl
 
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.scratch.blocks import Blocks
-from opboost_ops.scratch.parts import Dealt
+from opboost_ops.scratch.parts import SpillPartitions
 
 #: Partitions of hashes where they are more than memory holds, a power of two.
 _PARTITIONS = 256
@@ -25,16 +25,18 @@ class Repeats:
     def __init__(self, column: str, read: Blocks, spill: Scratch | None = None) -> None:
         self._column, self._read, self._spill = column, read, spill
         self._hashes: list[np.ndarray] = []
-        self._spilled: Dealt | None = None
+        self._spilled: SpillPartitions | None = None
 
     def add(self, values: pl.Series) -> None:
         """Take a block's values."""
         self._hashes.append(_present(values).hash().to_numpy())
         if self._spill and not self._spill.holds(sum(map(len, self._hashes))):
-            self._spilled = self._spilled or Dealt(self._spill, np.dtype(np.uint64), _PARTITIONS)
+            self._spilled = self._spilled or SpillPartitions(
+                self._spill, np.dtype(np.uint64), _PARTITIONS
+            )
             self._partition(self._spilled)
 
-    def _partition(self, spilled: Dealt) -> None:
+    def _partition(self, spilled: SpillPartitions) -> None:
         for hashes in self._hashes:
             spilled.add(hashes // np.uint64(2**64 // _PARTITIONS), hashes)
         self._hashes = []

@@ -14,7 +14,7 @@ _MOST = 4096
 _Pieces = Iterable[tuple[np.ndarray, Mapping[str, np.ndarray]]]
 
 
-class Dealt:
+class SpillPartitions:
     """Records that wait on disk for their part to be looked at.
 
     Args:
@@ -59,7 +59,7 @@ class Dealt:
             yield found
 
 
-def dealt_by_hash(
+def partition_by_hash(
     scratch: Scratch,
     pieces: Iterable[np.ndarray],
     rows: int,
@@ -81,14 +81,14 @@ def dealt_by_hash(
         return
     wanted = -(-rows // scratch.part_rows())
     bits = min(max(wanted - 1, 1).bit_length(), _MOST.bit_length() - 1)
-    waiting: Dealt | None = None
+    waiting: SpillPartitions | None = None
     for piece in pieces:
-        waiting = waiting or Dealt(scratch, piece.dtype, 1 << bits)
+        waiting = waiting or SpillPartitions(scratch, piece.dtype, 1 << bits)
         waiting.add(hash_of(piece).astype(np.int64) >> (16 - bits), piece)
     yield from waiting or ()
 
 
-def scattered(
+def scatter(
     scratch: Scratch, pieces: _Pieces, rows: int, kinds: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """Columns whose values are each put to its place.
@@ -113,7 +113,7 @@ def scattered(
     fields = [(names[name], kind) for name, kind in kinds.items()]
     records = np.dtype([("at", np.min_scalar_type(rows)), *fields])
     size = max(scratch.part_rows(), -(-rows // _MOST))
-    waiting = Dealt(scratch, records, -(-rows // size))
+    waiting = SpillPartitions(scratch, records, -(-rows // size))
     for places, values in pieces:
         for part in slices(len(places)):
             found = np.empty(len(places[part]), dtype=records)
@@ -129,7 +129,7 @@ def scattered(
     return whole
 
 
-def gathered(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def gather(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """What a column has in some rows, in the order in which they are named.
 
     Args:
@@ -146,7 +146,7 @@ def gathered(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarr
     records = np.dtype(
         [("to", np.min_scalar_type(len(rows))), ("of", np.min_scalar_type(len(column)))]
     )
-    waiting = Dealt(scratch, records, max(-(-len(column) // size), 1))
+    waiting = SpillPartitions(scratch, records, max(-(-len(column) // size), 1))
     for part in slices(len(rows)):
         found = np.empty(part.stop - part.start, dtype=records)
         found["of"] = rows[part]
@@ -155,4 +155,4 @@ def gathered(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarr
         let_go()
     kind = np.dtype((column.dtype, column.shape[1:]))
     pieces = ((part["to"], {"": column[part["of"]]}) for part in waiting)
-    return scattered(scratch, pieces, len(rows), {"": kind})[""]
+    return scatter(scratch, pieces, len(rows), {"": kind})[""]

@@ -15,7 +15,7 @@ from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.capped_values import hashes_of, person_keys, rising_people, sources
 from opboost_ops.stages.stage import Context
 
@@ -68,7 +68,7 @@ def routed_values(
         )
         for some in slices(len(order))
     )
-    return scattered(scratch, pieces, count, {name: found.dtype for name, found in held.items()})
+    return scatter(scratch, pieces, count, {name: found.dtype for name, found in held.items()})
 
 
 def _key(context: Context, column: Column) -> bytes:

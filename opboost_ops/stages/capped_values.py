@@ -17,7 +17,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.draws import DrawRequest, draw_name
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
+from opboost_ops.scratch.parts import gather, partition_by_hash, scatter
 from opboost_ops.stages.id_digests import keys_of
 from opboost_ops.stages.stage import Context
 
@@ -94,7 +94,7 @@ def capped_values(context: Context, table: pa.Table, keys: np.ndarray) -> Capped
             for rows in slices(len(order))
         )
         kinds = {name: values.dtype for name, values in found.items()}
-        return scattered(scratch, pieces, len(order), kinds)
+        return scatter(scratch, pieces, len(order), kinds)
 
     def keep(held: Sequence[np.ndarray]) -> None:
         arrays = {n: smallest_integers(values, scratch) for n, values in in_rows(held).items()}
@@ -198,7 +198,7 @@ def rising_people(
 
     people, order = scratch.zeros(count, np.uint64), scratch.zeros(count, row)
     found, end = {name: scratch.zeros(count, v.dtype) for name, v in columns.items()}, 0
-    for part in dealt_by_hash(scratch, pieces(), count, lambda p: p["hash"] >> np.uint64(48)):
+    for part in partition_by_hash(scratch, pieces(), count, lambda p: p["hash"] >> np.uint64(48)):
         rising = np.argsort(part["hash"])
         begin, end = end, end + len(part)
         people[begin:end], order[begin:end] = part["hash"][rising], part["row"][rising]
@@ -257,7 +257,7 @@ def _before(context: Context, meant: dict[str, str], order: np.ndarray) -> dict[
     table, scratch = context.home.table(HELD), context.home.scratch
     metadata = table.schema.metadata or {}
     return {
-        source: gathered(scratch, narrow_integers(table, source), order)
+        source: gather(scratch, narrow_integers(table, source), order)
         for source, digest in meant.items()
         if metadata.get(source.encode()) == digest.encode() and source in table.column_names
     }

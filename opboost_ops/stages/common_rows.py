@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
@@ -29,7 +29,7 @@ def places_of(scratch: Scratch, positions: np.ndarray, height: int) -> np.ndarra
         for some in slices(len(positions))
     )
     kind = np.min_scalar_type(len(positions))
-    return scattered(scratch, numbered, height, {"": kind})[""]
+    return scatter(scratch, numbered, height, {"": kind})[""]
 
 
 class CommonRows:
@@ -85,4 +85,4 @@ class CommonRows:
             Shape (n,) each, in memory or on disk.
         """
         pieces = ((places, made(frame)) for places, frame in self.blocks(names))
-        return scattered(self._context.home.scratch, pieces, self._rows, kinds)
+        return scatter(self._context.home.scratch, pieces, self._rows, kinds)

@@ -12,7 +12,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.plan import names_holdout
 from opboost_ops.scratch.arrays import Scratch, let_go, slices
-from opboost_ops.scratch.parts import gathered
+from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.id_digests import DIGESTS, ORDER, keys_of, tails
 from opboost_ops.stages.least_rows import too_few_common
@@ -95,8 +95,8 @@ def open_rows(context: Context) -> Outcome:
     found = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     outside: dict[str, int] = {}
     for holder, (present, packed) in opened.items():
-        there = gathered(scratch, present, positions)
-        codes = gathered(scratch, packed, positions)
+        there = gather(scratch, present, positions)
+        codes = gather(scratch, packed, positions)
         columns, outside[holder] = tables[holder].unpack(codes, there)
         found[opened_table(holder)] = pa.table(
             {
@@ -163,7 +163,7 @@ def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
 def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
     """The common rows in the order of the own digests, which no other party can make."""
     scratch, listed = context.home.scratch, narrow_integers(context.home.table(ORDER), "row")
-    wanted = gathered(scratch, common, listed)
+    wanted = gather(scratch, common, listed)
     count = sum(int(wanted[some].sum()) for some in slices(len(wanted)))
     rows, end = scratch.zeros(count, listed.dtype), 0
     for some in slices(len(wanted)):
@@ -196,12 +196,12 @@ def _held_out(context: Context, common: np.ndarray, rows: np.ndarray) -> np.ndar
         )
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
-        return gathered(scratch, _declared(context, rule.column), rows)
+        return gather(scratch, _declared(context, rule.column), rows)
 
     def numbers() -> Iterator[np.ndarray]:
         digests = keys_of(context.home.table(DIGESTS).column("digest"))
         listed = narrow_integers(context.home.table(ORDER), "row")
-        wanted = gathered(scratch, common, listed)
+        wanted = gather(scratch, common, listed)
         for some in slices(len(wanted)):
             yield tails(digests[some][wanted[some]])
             let_go()

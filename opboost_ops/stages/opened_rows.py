@@ -14,7 +14,7 @@ from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.points import layout_of
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.scratch.arrays import let_go, slices
-from opboost_ops.scratch.parts import scattered
+from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.psi_query import queried
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.row_formats import Rows
@@ -113,7 +113,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     wanted = new.copy()
     wanted[-1] = True
     pieces = _unblinded(context, session, rows, wanted, holder)
-    fresh = scattered(scratch, pieces, count, {"": ("u1", (POINT,))})[""]
+    fresh = scatter(scratch, pieces, count, {"": ("u1", (POINT,))})[""]
     if known[-1] and (fresh[-1] != points[-1]).any():
         cache.drop()
         raise ContractError(

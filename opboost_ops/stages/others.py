@@ -10,7 +10,7 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.scratch.parts import gathered
+from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows
 from opboost_ops.stages.opened_rows import open_tables
@@ -92,8 +92,8 @@ def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarr
     forms = {holder: routed_rows(context, holder) for holder in holders}
     found: dict[str, np.ndarray] = {}
     for holder, (present, packed) in open_tables(context, forms).items():
-        there = gathered(context.home.scratch, present, positions)
-        columns, _ = forms[holder].unpack(gathered(context.home.scratch, packed, positions), there)
+        there = gather(context.home.scratch, present, positions)
+        columns, _ = forms[holder].unpack(gather(context.home.scratch, packed, positions), there)
         found |= _stand_ins(context, holder, columns, there)
     return found
 

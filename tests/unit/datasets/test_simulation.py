@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.cli import app
-from opboost_ops.datasets.dealt import deal
 from opboost_ops.datasets.simulation import ALONE, Simulation, simulate
+from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import answer, simulation_report
@@ -44,7 +44,7 @@ def table(rows: int = 3000, gain: float = 2.0) -> pl.DataFrame:
 
 
 def made(gain: float = 2.0) -> Simulation:
-    dealt = deal(table(gain=gain), "y", {"bank": ["z", "kind"], "shop": ["flag"]}, DOMAIN)
+    dealt = split_table(table(gain=gain), "y", {"bank": ["z", "kind"], "shop": ["flag"]}, DOMAIN)
     return simulate(dealt, DOMAIN, (0.02, 0.64, 5.12), FEW)
 
 
@@ -80,7 +80,7 @@ def test_columns_of_no_use_are_left_out_and_named() -> None:
 
 def test_it_is_what_a_federation_gives_without_noise() -> None:
     """At an epsilon without any noise the release is the domain values: modes are one."""
-    dealt = deal(table(), "y", {"bank": ["z"]}, DOMAIN)
+    dealt = split_table(table(), "y", {"bank": ["z"]}, DOMAIN)
     found = simulate(dealt, DOMAIN, (200.0,), FEW)
     one, other = found.points
     assert one.metric == other.metric and one.gain == other.gain
@@ -89,11 +89,11 @@ def test_it_is_what_a_federation_gives_without_noise() -> None:
 def test_regression_classes_and_no_own_columns() -> None:
     rows = table(800).with_columns(number=pl.col("x") * 2 + pl.col("z").fill_null(0) / 50)
     parts = {"bank": ["z"], "shop": ["x"]}
-    number = deal(rows.select("x", "z", "number"), "number", parts, DOMAIN)
+    number = split_table(rows.select("x", "z", "number"), "number", parts, DOMAIN)
     found = simulate(number, DOMAIN, (5.12,), replace(FEW, task="regression", classes=0))
     assert found.metric == "r2" and found.alone.value == pytest.approx(0.0, abs=0.02)
     assert found.points[0].metric.value > 0.5
-    several = deal(rows.drop("y"), "kind", parts, DOMAIN)
+    several = split_table(rows.drop("y"), "kind", parts, DOMAIN)
     assert several.task == "binary" and len(several.label) < rows.height
 
 
@@ -109,7 +109,7 @@ def test_regression_classes_and_no_own_columns() -> None:
 )
 def test_faults(label: str, split: dict[str, list[str]], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        deal(table(200), label, split, DOMAIN)
+        split_table(table(200), label, split, DOMAIN)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch.arrays import ROWS, Scratch, slices
-from opboost_ops.scratch.parts import dealt_by_hash, gathered, scattered
+from opboost_ops.scratch.parts import gather, partition_by_hash, scatter
 
 
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(0, 80), st.integers(0, 2**32))
@@ -23,7 +23,7 @@ def test_look_ups_are_those_in_memory(held: int, height: int, wanted: int, seed:
         patch.setattr(arrays, "BLOCK", 1 + seed % 20)
         scratch = Scratch(Path(folder), held)
         for column in columns:
-            found = gathered(scratch, column, rows)
+            found = gather(scratch, column, rows)
             assert found.dtype == column.dtype
             assert np.array_equal(found, column[rows])
         # Back to where they came from, in blocks of any size, and with places that nobody names.
@@ -34,7 +34,7 @@ def test_look_ups_are_those_in_memory(held: int, height: int, wanted: int, seed:
             for at in slices(len(order), size)
         )
         kinds = {"a": np.int64, "b": ("u1", (16,))}
-        back = scattered(scratch, pieces, height, kinds)
+        back = scatter(scratch, pieces, height, kinds)
         named = np.isin(np.arange(height), order)
         assert np.array_equal(back["a"], np.where(named, columns[0], 0))
         assert np.array_equal(back["b"], np.where(named[:, None], columns[1], 0))
@@ -48,7 +48,9 @@ def test_parts_follow_one_another_and_keep_what_came_first(held: int, hashes: li
     with tempfile.TemporaryDirectory() as folder:
         pieces = (records[at] for at in slices(len(records), 7))
         parts = list(
-            dealt_by_hash(Scratch(Path(folder), held), pieces, len(records), lambda r: r["hash"])
+            partition_by_hash(
+                Scratch(Path(folder), held), pieces, len(records), lambda r: r["hash"]
+            )
         )
         found = np.concatenate([part[np.argsort(part["hash"], kind="stable")] for part in parts])
     assert np.array_equal(found, records[np.argsort(records["hash"], kind="stable")])

@@ -39,7 +39,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Dealt:
+class SplitTable:
     """A table between a label holder and others.
 
     Attributes:
@@ -59,9 +59,9 @@ class Dealt:
     left_out: Mapping[str, str]
 
 
-def deal(
+def split_table(
     table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]], domain: Domain
-) -> Dealt:
+) -> SplitTable:
     """Deal a table.
 
     Args:
@@ -92,7 +92,7 @@ def deal(
     if lost := sorted(given & set(left_out)):
         told = "; ".join(f"{name} {left_out[name]}" for name in lost)
         raise ConfigError(f"--split names columns that no model can use: {told}.", "Take them out.")
-    return Dealt(
+    return SplitTable(
         task=task,
         label=codes,
         classes=len(classes),
