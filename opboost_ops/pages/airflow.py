@@ -41,7 +41,7 @@ ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
 
 
 @dataclass(frozen=True)
-class Seen:
+class AirflowRun:
     """One run of a DAG.
 
     Attributes:
@@ -111,7 +111,7 @@ class Task:
         """What people call it."""
         return f"{self.party}: {self.stage}" if self.party else self.stage
 
-    def href(self, seen: Seen) -> str:
+    def href(self, seen: AirflowRun) -> str:
         """Its page in Airflow, which has its log.
 
         Args:
@@ -131,7 +131,7 @@ def place_of(task: str) -> tuple[str, str]:
     return party if phase in PHASES else "", name
 
 
-def find(dag: str, name: str) -> Seen | None:
+def find(dag: str, name: str) -> AirflowRun | None:
     """A run by Airflow's names; None where Airflow has none.
 
     Args:
@@ -142,7 +142,7 @@ def find(dag: str, name: str) -> Seen | None:
     return found[0] if found else None
 
 
-def named(run: str, dags: Iterable[str]) -> Seen | None:
+def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
     """The run that has an id of ours, which is its plan's; None where Airflow has none.
 
     Args:
@@ -150,7 +150,7 @@ def named(run: str, dags: Iterable[str]) -> Seen | None:
         dags: Ids of the DAGs in which it may be.
     """
 
-    def ask(session: Any) -> Seen | None:
+    def ask(session: Any) -> AirflowRun | None:
         # Newest first and some at a time: who asks mostly asks for one of the last.
         found = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
         return next((seen for seen in map(_seen, found) if seen.run == run), None)
@@ -158,7 +158,7 @@ def named(run: str, dags: Iterable[str]) -> Seen | None:
     return answer_of(ask, None)
 
 
-def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[Seen]:
+def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[AirflowRun]:
     """The last runs of some DAGs, newest first.
 
     Args:
@@ -169,7 +169,7 @@ def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> l
     return _runs(list(dags), states=list(states), limit=limit)
 
 
-def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[Seen]:
+def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[AirflowRun]:
     """Runs of some DAGs that were due within a time, newest first.
 
     Args:
@@ -180,7 +180,7 @@ def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[Seen]:
     return _runs(list(dags), within=(begin, end))
 
 
-def marked_by(seen: Seen) -> str:
+def marked_by(seen: AirflowRun) -> str:
     """The user who marked a run or a task of it as failed; empty where nobody did.
 
     Args:
@@ -208,7 +208,7 @@ def marked_by(seen: Seen) -> str:
     return answer_of(ask, "") if seen.state == "failed" else ""
 
 
-def tasks(seen: Seen) -> list[Task]:
+def tasks(seen: AirflowRun) -> list[Task]:
     """The tasks of a run; first those that began first.
 
     Args:
@@ -280,8 +280,8 @@ def _runs(
     states: list[str] | None = None,
     limit: int | None = None,
     within: tuple[datetime, datetime] | None = None,
-) -> list[Seen]:
-    def ask(session: Any) -> list[Seen]:
+) -> list[AirflowRun]:
+    def ask(session: Any) -> list[AirflowRun]:
         from opboost_ops.pages.airflow_tables import DagRun as Row
 
         asked = _query(dags)
@@ -310,6 +310,6 @@ def _query(dags: list[str]) -> Any:
     )
 
 
-def _seen(row: Any) -> Seen:
+def _seen(row: Any) -> AirflowRun:
     dag, run, state, *times = row
-    return Seen(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))
+    return AirflowRun(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))

@@ -14,7 +14,7 @@ from opboost_ops.display.blocks import (
     Table,
 )
 from opboost_ops.pages.aftermath import GO_ON
-from opboost_ops.pages.airflow import BUSY, ENDED, Seen, Task, ago, marked_by, place_of, tasks
+from opboost_ops.pages.airflow import BUSY, ENDED, AirflowRun, Task, ago, marked_by, place_of, tasks
 from opboost_ops.run.phases import tasks_with
 
 #: Failures that are told one by one.
@@ -40,7 +40,9 @@ _CHECKS = {
 }
 
 
-def of_run(seen: Seen | None, far: Far = lambda _: "", after: Sequence[str] = ()) -> list[Block]:
+def of_run(
+    seen: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
+) -> list[Block]:
     """One box: why a run has failed, or how far it is.
 
     Args:
@@ -82,7 +84,7 @@ def of_run(seen: Seen | None, far: Far = lambda _: "", after: Sequence[str] = ()
     return []
 
 
-def ways_of_run(seen: Seen | None, box: Sequence[Block] = ()) -> list[Block]:
+def ways_of_run(seen: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
     """From a run to its page in Airflow, and to each of its tasks with its log.
 
     Args:
@@ -110,7 +112,7 @@ def ways_of_run(seen: Seen | None, box: Sequence[Block] = ()) -> list[Block]:
     ]
 
 
-def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Links:
+def ways_of_check(seen: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
     """From a check to its run, and to the task that made it.
 
     Args:
@@ -128,7 +130,7 @@ def ways_of_check(seen: Seen | None, party: str, run: str, boundary: str) -> Lin
     return Links(tuple(ways))
 
 
-def of_task(seen: Seen | None, name: str, far: Far = lambda _: "") -> list[Block]:
+def of_task(seen: AirflowRun | None, name: str, far: Far = lambda _: "") -> list[Block]:
     """The box of one task.
 
     Args:
@@ -154,7 +156,7 @@ def of_task(seen: Seen | None, name: str, far: Far = lambda _: "") -> list[Block
     return [Facts(tuple(facts))] if facts else [Note("muted", "Airflow has no such task.")]
 
 
-def _marked(seen: Seen, who: str, after: Sequence[str]) -> Note:
+def _marked(seen: AirflowRun, who: str, after: Sequence[str]) -> Note:
     return Note(
         "bad",
         f"{who} marked this run as failed, in Airflow.",
@@ -164,7 +166,7 @@ def _marked(seen: Seen, who: str, after: Sequence[str]) -> Note:
     )
 
 
-def _failed(seen: Seen, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
+def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
     first = failed[0]
     said = first.failure or {}
     refused = bool(said.get("refused"))
@@ -190,7 +192,7 @@ def _for(task: Task, far: Far) -> str:
     return ": ".join([*told, *filter(None, [far(task)])])
 
 
-def _running(seen: Seen, found: Sequence[Task], far: Far) -> Note:
+def _running(seen: AirflowRun, found: Sequence[Task], far: Far) -> Note:
     done = sum(task.state in ENDED for task in found)
     busy = [task for task in found if task.state in BUSY]
     lines = []

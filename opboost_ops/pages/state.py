@@ -249,7 +249,7 @@ def _purpose(name: str, query: Query, purpose: str) -> Purpose:
     )
 
 
-def _run(name: str, query: Query, seen: airflow.Seen, own: str) -> Run:
+def _run(name: str, query: Query, seen: airflow.AirflowRun, own: str) -> Run:
     found = airflow.tasks(seen) if seen.state != "success" else []
     if seen.dag != own:
         # Of people's own tasks beside a federation's its readers are told nothing.

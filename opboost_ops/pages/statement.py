@@ -143,7 +143,7 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     ]
 
 
-def _why(run: airflow.Seen, own: str) -> str:
+def _why(run: airflow.AirflowRun, own: str) -> str:
     """What the first of its failed tasks says; elsewhere than in our own DAG only a party's."""
     failed = (t for t in airflow.tasks(run) if t.state == "failed" and (t.party or run.dag == own))
     first = next(failed, None)

@@ -17,7 +17,7 @@ from opboost_ops.display.blocks import (
     count,
 )
 from opboost_ops.pages.aftermath import GO_ON, sentences
-from opboost_ops.pages.airflow import PURPOSES, Seen, ago
+from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago
 from opboost_ops.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.views.ledger import Left
 from opboost_ops.views.ledger_tables import left_cell, left_fact
@@ -126,7 +126,7 @@ def _admin(one: Federation) -> str:
 
 
 def _links(run: Run) -> tuple[tuple[str, str], ...]:
-    seen = Seen(run.dag, run.name, run.state)
+    seen = AirflowRun(run.dag, run.name, run.state)
     return (("The run's page", f"run?id={run.run}"), ("The run in Airflow", seen.href))
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from opboost_ops.boosting.denoise.classes import Classes
 from opboost_ops.boosting.denoise.draws import Draws
+from opboost_ops.boosting.denoise.latent_rows import BLOCK, LatentRows
 from opboost_ops.boosting.denoise.rows import Rows
-from opboost_ops.boosting.denoise.seen import BLOCK, Seen
 
 
 def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, np.ndarray]:
@@ -29,7 +29,7 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))
         uniform = draws.uniform(f"{draw}/class", begin, end)
-        z = inverted(Seen(block, classes).responsibilities(classes).T, uniform)
+        z = inverted(LatentRows(block, classes).responsibilities(classes).T, uniform)
         if classes.fixed:
             z += block.level * classes.possible
         for name, outputs in block.noisy.items():

@@ -7,8 +7,8 @@ import numpy as np
 
 from opboost_ops.boosting.denoise.classes import Classes
 from opboost_ops.boosting.denoise.draws import Draws
+from opboost_ops.boosting.denoise.latent_rows import LatentRows
 from opboost_ops.boosting.denoise.rows import Rows
-from opboost_ops.boosting.denoise.seen import Seen
 from opboost_ops.boosting.denoise.starts import Start, classes_of, smoothing_of
 
 #: Share of the rows that scores, how often it does, for how many scores without a better one the
@@ -91,7 +91,7 @@ def _tried(start: Start, data: Rows, held: np.ndarray, draws: Draws) -> tuple[np
     fit, rest = data.at(~held), data.at(held)
     smoothing = smoothing_of(fit, start)
     classes = classes_of(fit, start, smoothing, draws)
-    learnt, scored = Seen(fit, classes), Seen(rest, classes)
+    learnt, scored = LatentRows(fit, classes), LatentRows(rest, classes)
     best, at = scored.scores(classes), 0
     for done in range(1, _MOST + 1):
         classes = learnt.step(classes, smoothing)
@@ -107,7 +107,7 @@ def _tried(start: Start, data: Rows, held: np.ndarray, draws: Draws) -> tuple[np
 def _fitted(start: Start, data: Rows, steps: int, draws: Draws) -> Classes:
     smoothing = smoothing_of(data, start)
     classes = classes_of(data, start, smoothing, draws)
-    seen = Seen(data, classes)
+    seen = LatentRows(data, classes)
     for _ in range(steps):
         classes = seen.step(classes, smoothing)
     return classes

@@ -9,8 +9,8 @@ import pytest
 from opboost_ops.boosting.denoise.classes import Classes
 from opboost_ops.boosting.denoise.draws import Draws
 from opboost_ops.boosting.denoise.imputation import impute
+from opboost_ops.boosting.denoise.latent_rows import LatentRows
 from opboost_ops.boosting.denoise.rows import Rows, drawable, quantile_levels, rows_of
-from opboost_ops.boosting.denoise.seen import Seen
 from opboost_ops.boosting.denoise.starts import Start, classes_of, smoothing_of
 from opboost_ops.mechanisms import Piecewise
 from tests.unit.boosting.denoise.planted import CHANNEL, CHANNELS, DOMAIN, planted, released
@@ -49,7 +49,7 @@ def test_responsibilities_and_scores_are_the_formula() -> None:
     joint = by_hand(classes, rows)
     assert joint.sum() == pytest.approx(1)
     wanted = joint / joint.sum(axis=1, keepdims=True)
-    seen = Seen(rows, classes)
+    seen = LatentRows(rows, classes)
     assert seen.responsibilities(classes) == pytest.approx(wanted)
     both = np.zeros((2, 2))
     np.add.at(both, (rows.own["w"], rows.level), joint.sum(axis=1))
@@ -63,8 +63,8 @@ def test_a_code_that_no_fitted_row_had_says_nothing_of_the_class() -> None:
     unheard = replace(classes, psi={"w": np.array([[1.0, 1.0], [0.0, 0.0]])})
     rare = rows.own["w"] == 1
     even = replace(classes, psi={"w": np.ones((2, 2))})
-    known = Seen(rows, even).responsibilities(even)
-    found = Seen(rows, unheard).responsibilities(unheard)
+    known = LatentRows(rows, even).responsibilities(even)
+    found = LatentRows(rows, unheard).responsibilities(unheard)
     assert found[rare] == pytest.approx(known[rare])
 
 
@@ -72,7 +72,7 @@ def test_a_row_of_fixed_levels_sees_only_its_own_levels_classes() -> None:
     """The same as if it saw all of them, those of other levels having no share."""
     classes, rows = small()
     tied = replace(classes, phi=np.eye(2), fixed=True)
-    seen = Seen(rows, tied)
+    seen = LatentRows(rows, tied)
     assert tied.possible == 1
     assert seen.responsibilities(tied) == pytest.approx(np.ones((8, 1)))
     order = [0, 1, 1, 0]
@@ -84,7 +84,7 @@ def test_a_row_of_fixed_levels_sees_only_its_own_levels_classes() -> None:
         fixed=True,
     )
     free = replace(wide, fixed=False)
-    few, all_of = Seen(rows, wide), Seen(rows, free)
+    few, all_of = LatentRows(rows, wide), LatentRows(rows, free)
     found, known = few.responsibilities(wide), all_of.responsibilities(free)
     assert found.shape == (8, 2)
     for row, level in enumerate(rows.level):
@@ -113,7 +113,7 @@ def test_an_unsmoothed_plain_step_never_explains_less() -> None:
     start = Start("untied", 4, 2, fast=False)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
-    bare, seen = replace(smoothing, alpha=0.0), Seen(rows, classes)
+    bare, seen = replace(smoothing, alpha=0.0), LatentRows(rows, classes)
     before = -np.inf
     for _ in range(15):
         now = explained(classes, rows)
@@ -129,7 +129,7 @@ def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
     start = Start("tied", 6, 2)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
-    seen = Seen(rows, classes)
+    seen = LatentRows(rows, classes)
     for _ in range(40):
         classes = seen.step(classes, smoothing)
     drawn = impute(classes, rows, DRAWS, 0)
@@ -155,11 +155,17 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Start("random", 3, 5)
     smoothing = smoothing_of(rows, start)
     classes = classes_of(rows, start, smoothing, DRAWS)
-    whole, drawn = Seen(rows, classes).step(classes, smoothing), impute(classes, rows, DRAWS, 0)
-    monkeypatch.setattr("opboost_ops.boosting.denoise.seen.BLOCK", 100)
-    monkeypatch.setattr("opboost_ops.boosting.denoise.seen._AT_ONCE", 30)
+    whole, drawn = (
+        LatentRows(rows, classes).step(classes, smoothing),
+        impute(classes, rows, DRAWS, 0),
+    )
+    monkeypatch.setattr("opboost_ops.boosting.denoise.latent_rows.BLOCK", 100)
+    monkeypatch.setattr("opboost_ops.boosting.denoise.latent_rows._AT_ONCE", 30)
     monkeypatch.setattr("opboost_ops.boosting.denoise.imputation.BLOCK", 1_000)
-    parts, same = Seen(rows, classes).step(classes, smoothing), impute(classes, rows, DRAWS, 0)
+    parts, same = (
+        LatentRows(rows, classes).step(classes, smoothing),
+        impute(classes, rows, DRAWS, 0),
+    )
     assert parts.pi == pytest.approx(whole.pi)
     assert parts.phi == pytest.approx(whole.phi)
     assert all(parts.theta[n] == pytest.approx(whole.theta[n]) for n in whole.theta)

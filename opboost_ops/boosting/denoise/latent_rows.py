@@ -36,7 +36,7 @@ class _Lines:
         ]
 
 
-class Seen:
+class LatentRows:
     """Rows, and where each finds its shares in tables of all classes.
 
     Where phi is fixed a row is of one of its own level's classes, and a line is a code in one
