@@ -26,7 +26,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.scales import scale_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
-    from opboost_ops.privacy.left_open import left_open
+    from opboost_ops.privacy.missing_caps import missing_caps
     from opboost_ops.run.changes import leaving
     from opboost_ops.run.domain_fillings import domain_fillings
     from opboost_ops.run.exact_releases import exact_releases
@@ -100,7 +100,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     for sender, to, discloses in exact_releases(declared):
         console.print(f"  {sender} to {to}: {discloses}", markup=False, soft_wrap=True)
     for party, file in site_files(path, declared).items():
-        for line in left_open(load_policy(file.parent / POLICY)):
+        for line in missing_caps(load_policy(file.parent / POLICY)):
             console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
     for line in key_dates(declared):
         console.print(f"Keys of {line}.", markup=False, soft_wrap=True)

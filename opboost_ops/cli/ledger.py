@@ -43,7 +43,7 @@ def show(
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy import statement
-    from opboost_ops.privacy.left_open import left_open, too_narrow
+    from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.privacy.people import people as of_people
     from opboost_ops.stages.capped_values import last_capped_values
@@ -60,7 +60,7 @@ def show(
     budget = policy.model_budget
     models = account_of(releases, budget)
     more = None if budget is None else more_such(releases, budget)
-    weak = [*left_open(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
+    weak = [*missing_caps(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
     columns = [
         {**column_entry(uuid, found), "mechanism": words.get(uuid)}
         for uuid, found in forecasts.items()

@@ -21,7 +21,7 @@ from opboost_ops.privacy.accountant import Account, Loss, exact, total
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.left_open import left_open, too_narrow
+from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import exact_lines
 from opboost_ops.views.ledger import LedgerView, Left, left_of
@@ -293,7 +293,7 @@ def open_notes(policy: Policy, forecasts: Mapping[UUID, Forecast]) -> list[Block
     """
     lacking: dict[str, list[str]] = {}
     # One line for all features that lack the same.
-    for fault in (*left_open(policy, dict(forecasts)), *map(too_narrow, forecasts.values())):
+    for fault in (*missing_caps(policy, dict(forecasts)), *map(too_narrow, forecasts.values())):
         if fault:
             name, has_no, what = fault.partition(" has no ")
             lacking.setdefault(f"{has_no}{what}", []).append(name)

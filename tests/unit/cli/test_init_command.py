@@ -19,8 +19,8 @@ from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.left_open import left_open
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.missing_caps import missing_caps
 from opboost_ops.privacy.pins import once_agreed
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
@@ -94,7 +94,7 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     assert rule.max_loss_whole == pytest.approx(curve.loss[-1], abs=1e-4)
     assert rule.budget_1 == pytest.approx(2 * curve.loss[0], abs=1e-4)
     assert rule.budget_whole == pytest.approx(2 * curve.loss[-1], abs=1e-4)
-    assert left_open(policy) == []
+    assert missing_caps(policy) == []
     # Across the full range no more than Global-map at epsilon 1, and no more for one step.
     usual = loss_curve(GlobalMap(epsilon=1), declared.domain.to_domain())
     assert curve.loss[0] <= usual.loss[0] and curve.loss[-1] <= usual.loss[-1]

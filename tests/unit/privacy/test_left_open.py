@@ -9,7 +9,7 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.left_open import left_open
+from opboost_ops.privacy.missing_caps import missing_caps
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost, opboost
 
@@ -70,7 +70,7 @@ def policy(without: str = "") -> Policy:
 
 def test_all_caps_leave_nothing_open() -> None:
     require_consent(policy(), federation((1, 10), 0.64), "shop")
-    assert left_open(policy()) == []
+    assert missing_caps(policy()) == []
 
 
 def test_a_larger_domain_is_refused() -> None:

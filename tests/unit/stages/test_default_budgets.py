@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops.config.loading import load_policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.left_open import left_open
+from opboost_ops.privacy.missing_caps import missing_caps
 from tests.federation import Workspace, small_credit
 
 
@@ -19,7 +19,7 @@ def test_nights_without_end_fit_and_a_second_declaration_does_not(
     nights = Workspace.write(tmp_path / "nights", small_credit(rows=200), capped=True)
     nights.known_to(monkeypatch)
     for party in ("bank", "shop"):
-        assert left_open(load_policy(nights.folder / party / "policy.yaml")) == []
+        assert missing_caps(load_policy(nights.folder / party / "policy.yaml")) == []
     for night in range(1, 5):
         run = Workspace(nights.folder, f"{night:016d}")
         for party in ("bank", "shop"):

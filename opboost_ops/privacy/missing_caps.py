@@ -10,7 +10,7 @@ from opboost_ops.privacy.budgets import Forecast
 _CAPS = ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_changes")
 
 
-def left_open(policy: Policy, columns: Iterable[UUID] | None = None) -> list[str]:
+def missing_caps(policy: Policy, columns: Iterable[UUID] | None = None) -> list[str]:
     """Every cap that is missing, in words; empty where nothing is.
 
     Args:
