@@ -21,7 +21,7 @@ from opboost_ops.stages.gate import maps
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.id_digests import DIGESTS, keys_of, tails
 from opboost_ops.stages.open_rows import members_table, opened_table
-from opboost_ops.stages.others import of_cells
+from opboost_ops.stages.other_columns import of_cells
 from opboost_ops.stages.stage import alignment_key
 
 #: What `write_scores` leaves in a run's home, the last thing that it does there.

@@ -27,7 +27,7 @@ from opboost_ops.serving.releases import Releases, Run
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.coverage import COVERAGE, group_codes, group_names
-from opboost_ops.stages.others import held, needed_elsewhere
+from opboost_ops.stages.other_columns import local_columns, needed_elsewhere
 from opboost_ops.stages.raw_values import declared_values
 from opboost_ops.stages.score_columns import reason_columns, score_columns
 
@@ -177,7 +177,7 @@ class Served:
             kept = self._forgotten.keep(ids.to_arrow(), self.federation.id.type)
             scored.refused[~kept] = "forgotten"
         if self.releases is None:
-            columns |= held(self.federation, frame, self._used, frame.height)
+            columns |= local_columns(self.federation, frame, self._used, frame.height)
         else:
             columns |= self._others(ids, scored)
         matrix = np.empty((frame.height, len(self._facts["names"])), order="F")

@@ -19,7 +19,7 @@ from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, 
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
-from opboost_ops.stages.others import others
+from opboost_ops.stages.other_columns import other_columns
 from opboost_ops.stages.reference import interval_rule
 from opboost_ops.stages.repeated import unless_repeated
 from opboost_ops.stages.stage import Context, Outcome
@@ -100,7 +100,7 @@ def _frame(
     matrix = frame_of(holdout, facts).matrix
     if mode != "desensitised":
         positions = integers(context.home.table("alignment"), "position")[-holdout.num_rows :]
-        for name, values in others(context, mode, positions, used).items():
+        for name, values in other_columns(context, mode, positions, used).items():
             matrix[:, facts["names"].index(name)] = values
     return matrix
 

@@ -17,7 +17,7 @@ from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import encode_label, own_columns
 from opboost_ops.stages.checks import raw_report
-from opboost_ops.stages.others import held_elsewhere
+from opboost_ops.stages.other_columns import local_table
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
@@ -140,7 +140,7 @@ def _local(context: Context) -> Iterator[Fault]:
     for holder in federation.feature_holders:
         for name in federation.parties[holder].features:
             with _told(context, f"{holder}.{name}") as faults:
-                held_elsewhere(context, holder, [name])
+                local_table(context, holder, [name])
             yield from faults
 
 

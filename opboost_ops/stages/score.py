@@ -21,7 +21,7 @@ from opboost_ops.stages.coverage import COVERAGE, coverage, group_names
 from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.home import Rows
-from opboost_ops.stages.others import held, held_names, taken
+from opboost_ops.stages.other_columns import local_columns, local_names, opened_values
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
@@ -94,7 +94,7 @@ def _scored(
 def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) -> _Some:
     """All rows, in the order of the table."""
     horizontal = context.federation.learning == "horizontal"
-    elsewhere = [] if horizontal else held_names(context, used)
+    elsewhere = [] if horizontal else local_names(context, used)
     for block in blocks(context, list(dict.fromkeys([*declared_columns(context), *elsewhere]))):
         if not block.height:
             continue
@@ -102,7 +102,7 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
             columns = raw_matrix(context, block)
         else:
             columns = own_columns(context.federation, block, facts["categories"])
-            columns |= held(context.federation, block, used, block.height)
+            columns |= local_columns(context.federation, block, used, block.height)
         yield _ids(context, block), columns, None
         del block, columns  # Before the next one is read.
 
@@ -110,7 +110,7 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
 def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
     """The rows that are scored, in the common order."""
     left, done = context.federation.alignment.overlap == "left", 0
-    take = taken(context, context.federation.scoring.mode)
+    take = opened_values(context, context.federation.scoring.mode)
     rows = CommonRows(context, positions, context.home.json("table")["rows"])
     pieces = (
         (places, _own(context, frame, facts["categories"]))

@@ -17,14 +17,14 @@ from opboost_ops.stages.opened_rows import open_tables
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.stage import Context
 
-#: Who asks for columns of others in the own table, for the error.
+#: Who asks for columns of other_columns in the own table, for the error.
 _WHY = "scoring.mode local needs"
 
 #: Gives a number of columns of so many rows more, by full name, float64, shape (n,).
 Take = Callable[[int], dict[str, np.ndarray]]
 
 
-def others(
+def other_columns(
     context: Context, mode: ScoringMode, positions: np.ndarray, used: Iterable[str]
 ) -> dict[str, np.ndarray]:
     """Values on which a model of domain values gives what the mode can know.
@@ -45,13 +45,13 @@ def others(
             otherwise than declared.
     """
     if mode == "local":
-        needed, names = set(used), held_names(context, used)
+        needed, names = set(used), local_names(context, used)
         raw = raw_table.read(context, names, _WHY)[positions] if names else pl.DataFrame()
-        return held(context.federation, raw, needed, len(positions))
+        return local_columns(context.federation, raw, needed, len(positions))
     return _routed_again(context, positions)
 
 
-def taken(context: Context, mode: ScoringMode) -> Take:
+def opened_values(context: Context, mode: ScoringMode) -> Take:
     """The opened values of new rows in the common order, some after the other.
 
     Args:
@@ -133,7 +133,7 @@ def of_cells(
     return found
 
 
-def held_elsewhere(context: Context, party: str, features: Sequence[str]) -> pa.Table:
+def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Table:
     """Another party's features as domain integers, from the label holder's own table.
 
     Args:
@@ -148,8 +148,8 @@ def held_elsewhere(context: Context, party: str, features: Sequence[str]) -> pa.
     return _integers(context.federation, raw, party, features)
 
 
-def held_names(context: Context, used: Iterable[str]) -> list[str]:
-    """Which columns of others mode ``local`` needs in the label holder's own table.
+def local_names(context: Context, used: Iterable[str]) -> list[str]:
+    """Which columns of other_columns mode ``local`` needs in the label holder's own table.
 
     Args:
         context: The label holder's.
@@ -167,14 +167,14 @@ def held_names(context: Context, used: Iterable[str]) -> list[str]:
     return found
 
 
-def held(
+def local_columns(
     federation: Federation, raw: pl.DataFrame, used: Collection[str], rows: int
 ) -> dict[str, np.ndarray]:
-    """What `others` gives in mode ``local``, of some rows.
+    """What `other_columns` gives in mode ``local``, of some rows.
 
     Args:
         federation: As declared.
-        raw: Columns of the label holder's table, `held_names` among them, shape (rows, ...).
+        raw: Columns of the label holder's table, `local_names` among them, shape (rows, ...).
         used: Full names of the columns on which the model splits.
         rows: How many.
 
