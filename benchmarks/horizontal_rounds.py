@@ -19,13 +19,13 @@ from typing import Any
 _MEASURE = """
 import json, math, sys, time, pathlib
 from opboost_ops.aggregation.mailbox import Mailbox
-from opboost_ops.aggregation.post import Post
+from opboost_ops.aggregation.messages import Messages
 from opboost_ops.boosting import federboost
 from benchmarks.papers import horizontal, side_by_side
 
 asked = json.loads(sys.argv[1])
 folder = pathlib.Path(asked["folder"])
-collect, send, step = Post.collect, Post.send, Mailbox.step
+collect, send, step = Messages.collect, Messages.send, Mailbox.step
 party, learn = side_by_side._party, federboost.learn
 late, waits, vectors, bits, models = [], [], [], [], []
 
@@ -65,7 +65,7 @@ def one(number, *args):
             "vectors": sum(vectors) / max(len(vectors), 1), "bits": sum(bits) / len(bits)}
     (folder / f"{number}.json").write_text(json.dumps(told))
 
-Post.collect, Post.send, Mailbox.step = seen, sent, stepped
+Messages.collect, Messages.send, Mailbox.step = seen, sent, stepped
 side_by_side._party, federboost.learn = one, learnt
 line = horizontal.times((asked["parties"],), asked["trees"], asked["layers"], asked["rows"])[0]
 print(json.dumps(line))

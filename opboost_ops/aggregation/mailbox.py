@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from opboost_ops.aggregation.decisions import DecisionKey, key_in
 from opboost_ops.aggregation.identity import Identity, Traffic
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
+from opboost_ops.aggregation.messages import Messages
 from opboost_ops.aggregation.packing import Packing
-from opboost_ops.aggregation.post import Post
-from opboost_ops.aggregation.sent import SentVectors
+from opboost_ops.aggregation.sent_vectors import SentVectors
 from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
@@ -59,7 +59,7 @@ class Mailbox:
         self._me = me
         self._federation = federation
         self._conversation = conversation
-        self._post = Post(me, federation, run, store, conversation, timeout, self.traffic)
+        self._post = Messages(me, federation, run, store, conversation, timeout, self.traffic)
         self._sent = SentVectors(kept)
         self._today = today
         self._active = federation.label_holder

@@ -15,10 +15,10 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
 from opboost_ops.orchestration import capacity
 from opboost_ops.orchestration.failures import Failed, plainly
-from opboost_ops.orchestration.looks import arrived, runs_to_join
 from opboost_ops.orchestration.notifications import LooksAgain
 from opboost_ops.orchestration.operators import Waits, began
 from opboost_ops.orchestration.tasks import execute
+from opboost_ops.orchestration.wait_conditions import arrived, runs_to_join
 
 _LOG = logging.getLogger("opboost_ops")
 

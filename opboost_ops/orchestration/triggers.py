@@ -65,8 +65,8 @@ class StoreTrigger(BaseTrigger):
 
         from opboost_ops.errors import OpBoostError
         from opboost_ops.orchestration.failures import of_the_network
-        from opboost_ops.orchestration.looks import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
+        from opboost_ops.orchestration.wait_conditions import LOOKS
 
         adopt_section()
         use_airflow_secrets()

@@ -42,7 +42,7 @@ from opboost_ops.pages import (
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.answers import PAGES, answer
 from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
-from opboost_ops.pages.how_far import how_far
+from opboost_ops.pages.progress_text import progress_text
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -244,7 +244,7 @@ def _run(
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
-    box = alarms.of_run(seen, partial(how_far, query), _after(seen, query))
+    box = alarms.of_run(seen, partial(progress_text, query), _after(seen, query))
     if dag and seen is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
     top = [*box, *alarms.ways_of_run(seen, box)]
@@ -280,7 +280,7 @@ def _task(
         raise HTTPException(403)
     seen = airflow.find(dag, run)
     query = Query(_sees(sees_dag), run=seen.run if seen else None)
-    top = alarms.of_task(seen, task, partial(how_far, query))
+    top = alarms.of_task(seen, task, partial(progress_text, query))
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
     return answer(request, Page("task", task or "No task", f"Of {run}.", back=back, top=top))
 

@@ -20,11 +20,11 @@ from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
+from opboost_ops.run.disk_space import require_disk_space
 from opboost_ops.run.expected_cost import require_within
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher, signer_of
-from opboost_ops.run.room import require_room
 from opboost_ops.run.timings import FOLDER
 from opboost_ops.stages.stage import Home, table_of
 
@@ -114,7 +114,7 @@ def lacking(
     private = federation.training.private
     if ROUNDS in stages and private is not None:
         checks.append(lambda: model_noise.require("training.private is declared"))
-    checks += [budget, lambda: require_room(party, federation, run, purpose, stages, home)]
+    checks += [budget, lambda: require_disk_space(party, federation, run, purpose, stages, home)]
     for check in checks:
         try:
             check()

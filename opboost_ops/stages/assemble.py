@@ -16,7 +16,7 @@ from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.joined import joined
+from opboost_ops.stages.join_blocks import join_blocks
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.psi_session import changed
@@ -98,9 +98,9 @@ def assemble(context: Context) -> Outcome:
     ]  # fmt: skip
     return Outcome(
         tables={
-            "frame": joined(own[0], others[0], {**labels[0], **counted}),
+            "frame": join_blocks(own[0], others[0], {**labels[0], **counted}),
             # Ranks, which `materialise` replaces by values on the same side of every threshold.
-            HOLDOUT_RANKS: joined(own[1], others[1], labels[1]),
+            HOLDOUT_RANKS: join_blocks(own[1], others[1], labels[1]),
         },
         documents={"frame": facts},
         summary={"rows": train, "features": len(names), "ranked": len(ranked)},

@@ -14,10 +14,10 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration import looks, triggers
-from opboost_ops.orchestration.looks import arrived
+from opboost_ops.orchestration import triggers, wait_conditions
 from opboost_ops.orchestration.operators import PartyOperator, Waits
 from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
+from opboost_ops.orchestration.wait_conditions import arrived
 from tests.federation import Workspace
 
 FEDERATION = "credit_scoring"

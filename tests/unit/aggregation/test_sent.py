@@ -2,7 +2,7 @@
 
 import pytest
 
-from opboost_ops.aggregation.sent import DIGESTS, SentVectors
+from opboost_ops.aggregation.sent_vectors import DIGESTS, SentVectors
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
 

@@ -27,7 +27,7 @@ _PATIENCE = 15.0
 _PAUSE, _LONGEST_PAUSE, _LONG_PAUSE = 0.001, 0.5, 0.05
 
 
-class Post:
+class Messages:
     """Sends a party's messages, and waits for those of others.
 
     Args:

@@ -9,7 +9,7 @@ from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.home import Rows
 
 
-def joined(
+def join_blocks(
     own: Mapping[str, np.ndarray],
     others: Mapping[str, pa.Table],
     last: Mapping[str, np.ndarray],

@@ -37,7 +37,7 @@ _POINTS, _ANSWERED, _COLUMN = 192, 192, 24
 ROOM = "errors/room.txt"
 
 
-def require_room(
+def require_disk_space(
     party: Publisher,
     federation: Federation,
     run: str,

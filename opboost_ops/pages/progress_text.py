@@ -12,7 +12,7 @@ from opboost_ops.run import progress
 from opboost_ops.run.phases import stages_in
 
 
-def how_far(query: Query, task: Task) -> str:
+def progress_text(query: Query, task: Task) -> str:
     """In words; empty where nothing is known, or it is not this deployment's or reader's.
 
     Args:
