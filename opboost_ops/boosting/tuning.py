@@ -28,7 +28,7 @@ FOLDS = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class TuningResult:
     """What was found.
 
     Attributes:
@@ -69,7 +69,7 @@ def tune(
     trials: int,
     known: Sequence[float] = (),
     tell: Callable[[int, float], None] = lambda _number, _score: None,
-) -> Found:
+) -> TuningResult:
     """Look for better parameters.
 
     What is declared by a booster's own name is kept; looked for are rounds, shrinkage, depth, and
@@ -112,7 +112,7 @@ def tune(
         tried.append(candidate)
         scores.append(score)
     winner = int(np.argmax(scores))
-    return Found(tried[winner], winner, tuple(scores))
+    return TuningResult(tried[winner], winner, tuple(scores))
 
 
 def predicted(

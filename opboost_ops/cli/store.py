@@ -78,7 +78,7 @@ def gc(
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.known_store import require_known_store
-    from opboost_ops.stages.alone import baselines_of
+    from opboost_ops.stages.baseline import baselines_of
 
     declared = load_site(site / "site.yaml")
     with _reached():

@@ -26,7 +26,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label, frame_of
 from opboost_ops.stages.stage import Context, Home
 from opboost_ops.stages.train import parameters_of
-from opboost_ops.stages.tuned import with_tuned
+from opboost_ops.stages.tuning_search import with_tuned
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:

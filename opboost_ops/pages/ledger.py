@@ -12,9 +12,9 @@ from opboost_ops.pages.deployment import Query, blocks_of_state, parties
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
+from opboost_ops.views.first_forecast import first_forecast
 from opboost_ops.views.ledger import LedgerView, ledger_of
 from opboost_ops.views.ledger_figures import history, loss_curves
-from opboost_ops.views.planned import planned
 from opboost_ops.views.queries import queries
 
 #: How many entries a page shows.
@@ -110,7 +110,7 @@ def _planned(state: PartyState, view: LedgerView, query: Query) -> list[Block]:
         for name in sorted({one.federation for one in agreements.agreements})
     ]
     standing = [one for one in made if one is not None and query.sees(one.federation)]
-    found = planned(standing, view.policy.party, view.policy)
+    found = first_forecast(standing, view.policy.party, view.policy)
     text = "Nothing was released yet."
     if not found:
         return [Note("muted", text)]

@@ -24,8 +24,8 @@ from opboost_ops.run.opening import for_model
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.taking_part import stopped
 from opboost_ops.serving.answers import STATES, Partner, Reason, Reasons, Score
+from opboost_ops.serving.loaded_version import LoadedVersion, Scored
 from opboost_ops.serving.releases import accepted_runs
-from opboost_ops.serving.served import Scored, Served
 from opboost_ops.stages.score_columns import CLASS, PROBABILITY, SCORE
 
 #: Seconds between two looks at champion, agreement, policy and accepted runs.
@@ -58,7 +58,7 @@ class Scorer:
         self._looking = threading.Lock()
         self._began = self._looked = float("-inf")
         self._seen: Any = None
-        self._served: Served | None = None
+        self._served: LoadedVersion | None = None
         self._failure: OpBoostError | None = None
         self._declared: tuple[Any, Site, Policy, Federation] | None = None
         self.look()
@@ -143,7 +143,7 @@ class Scorer:
         with self._looking:
             self._look()
 
-    def _now(self) -> Served:
+    def _now(self) -> LoadedVersion:
         """The version in use. One thread looks when it is time; the others use what is there."""
         if time.monotonic() - self._began > LOOK and self._looking.acquire(blocking=False):
             try:
@@ -197,7 +197,7 @@ class Scorer:
             files = registry.files(champion)
             federation, left = allowed(declared, champion, files, agreements, policy)
             received = state.audit.of("received")
-        self._served = Served(
+        self._served = LoadedVersion(
             site, federation, champion, files, policy.serve, left, forgotten, received, runs
         )
         self._seen = seen
@@ -265,7 +265,7 @@ def allowed(
     return found, left
 
 
-def answers(served: Served, scored: Scored) -> list[Score]:
+def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
     """Scored rows as objects, in their order.
 
     Args:

@@ -11,8 +11,8 @@ from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.stages.alone import baseline
 from opboost_ops.stages.assemble import LABEL, frame_of
+from opboost_ops.stages.baseline import baseline
 from opboost_ops.stages.coverage import coverage, metrics_by_group
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
 from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of

@@ -14,7 +14,7 @@ from opboost_ops.stages.promise import promise_of
 from opboost_ops.stages.redaction import WORDS
 from opboost_ops.stages.repeated import declaration_files
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.tuned import TUNED
+from opboost_ops.stages.tuning_search import TUNED
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -25,7 +25,7 @@ from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.tuned import TUNED, search, tuned_as
+from opboost_ops.stages.tuning_search import TUNED, search, with_trial
 from opboost_ops.stages.weights import WEIGHT
 
 #: Rows that are sent to a worker at once.
@@ -91,7 +91,7 @@ def _here(
     tuning, found = context.federation.training.tuning, {}
     if tuning is not None:
         found = search(context.home, frame, label, parameters, tuning, context.tell)
-        parameters = tuned_as(parameters, found)
+        parameters = with_trial(parameters, found)
     return trainer.train(frame, label, parameters, memory, context.tell), found
 
 

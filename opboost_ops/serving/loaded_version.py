@@ -55,7 +55,7 @@ class Scored:
         self.unseen: dict[str, np.ndarray] = {}
 
 
-class Served:
+class LoadedVersion:
     """A version as it scores rows.
 
     Args:

@@ -19,7 +19,9 @@ from opboost_ops.privacy.statement import forecasts
 from opboost_ops.privacy.worst import Worst
 
 
-def planned(agreements: Iterable[Agreed], party: str, policy: Policy) -> dict[UUID, Forecast]:
+def first_forecast(
+    agreements: Iterable[Agreed], party: str, policy: Policy
+) -> dict[UUID, Forecast]:
     """Forecasts of agreed columns, each at its largest epsilon, as if nothing was ever released.
 
     Args:

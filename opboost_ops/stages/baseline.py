@@ -29,7 +29,7 @@ from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.train import parameters_of
-from opboost_ops.stages.tuned import search, tuned_as
+from opboost_ops.stages.tuning_search import search, with_trial
 
 #: Where the party's folder of the federation keeps the last baseline.
 _LAST, _PREDICTION = "alone", "alone.npy"
@@ -84,7 +84,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     if training.tuning is not None:
         look = training.tuning
         found = search(context.home, own, label, declared, look, context.tell, "evaluate")
-        best, tried, metric = tuned_as(declared, found), found["trials"], found["metric"]
+        best, tried, metric = with_trial(declared, found), found["trials"], found["metric"]
     else:
         metric = tuning.metric_of(declared)
         best, tried = _best(own, label, declared, metric)

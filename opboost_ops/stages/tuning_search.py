@@ -81,10 +81,10 @@ def with_tuned(home: Home, parameters: Parameters) -> Parameters:
     """
     if not home.has(TUNED):
         return parameters
-    return tuned_as(parameters, home.json(TUNED))
+    return with_trial(parameters, home.json(TUNED))
 
 
-def tuned_as(parameters: Parameters, found: Mapping[str, Any]) -> Parameters:
+def with_trial(parameters: Parameters, found: Mapping[str, Any]) -> Parameters:
     """Parameters as a document of `search` has them.
 
     Args:
