@@ -29,7 +29,7 @@ _WOKEN_EARLY = (
 )
 
 
-class Waits(Exception):  # noqa: N818 - no error: it ends a look
+class StillWaiting(Exception):  # noqa: N818 - no error: it ends a look
     """A task has nothing to do yet, and gives its slot back.
 
     Args:
@@ -138,11 +138,11 @@ class PartyOperator(BaseOperator):
     def _do(self, context: Context, alone: str = "") -> Any:
         try:
             return self.python_callable(**self.op_kwargs)
-        except Waits as found:
+        except StillWaiting as found:
             waits = found
         return self._wait(waits, context, alone)
 
-    def _wait(self, waits: Waits, context: Context, alone: str) -> None:
+    def _wait(self, waits: StillWaiting, context: Context, alone: str) -> None:
         queues = conf.getboolean("triggerer", "queues_enabled", fallback=False)
         # A task that was started for a look before goes on so: no triggerer had taken it.
         if queues and not alone and not context.get("task_reschedule_count"):

@@ -16,7 +16,7 @@ from opboost_ops.exchange.run_id import JOINED, joined_run
 from opboost_ops.orchestration import capacity
 from opboost_ops.orchestration.failures import Failed, plainly
 from opboost_ops.orchestration.notifications import LooksAgain
-from opboost_ops.orchestration.operators import Waits, began
+from opboost_ops.orchestration.operators import StillWaiting, began
 from opboost_ops.orchestration.tasks import execute
 from opboost_ops.orchestration.wait_conditions import arrived, runs_to_join
 
@@ -52,7 +52,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         Which DAG is to be started, and under which run id.
 
     Raises:
-        Waits: There is none yet.
+        StillWaiting: There is none yet.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -76,7 +76,7 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
     if failure:
         raise LooksAgain(failure)
     if not found:
-        raise Waits("runs", where, pause(_age(dag_run)))
+        raise StillWaiting("runs", where, pause(_age(dag_run)))
     return found[0]
 
 
@@ -123,7 +123,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
         The summary.
 
     Raises:
-        Waits: Something is absent.
+        StillWaiting: Something is absent.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -140,7 +140,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
         return arrived(context["ti"], **where)
 
     if not _look(f"wait_for at {who['party']}", look, dag_run, hours * 3600):
-        raise Waits("artifacts", where, pause(_age(dag_run)))
+        raise StillWaiting("artifacts", where, pause(_age(dag_run)))
     return {"arrived": list(wanted)}
 
 

@@ -15,7 +15,7 @@ from opboost_ops.exchange import run_id
 from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
 from opboost_ops.orchestration.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
-from opboost_ops.orchestration.operators import Waits
+from opboost_ops.orchestration.operators import StillWaiting
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.times import missed
 
@@ -196,7 +196,7 @@ def execute(
         The summary, at most `XCOM_LIMIT` bytes as JSON.
 
     Raises:
-        Waits: It waits for a person's answer.
+        StillWaiting: It waits for a person's answer.
         AirflowSkipException: There was nothing to do; the summary's ``skip`` says why.
         NetworkError: The network failed; Airflow tries again.
         RefusedBudget: A party's budget refuses; Airflow does not try again.
@@ -223,7 +223,7 @@ def execute(
         failure, outcome = nothing, "skipped"
     except ApprovalError as waits:
         _told_at_home(waits, stage)
-        failure = Waits("answer", asked or {}, _AGAIN)
+        failure = StillWaiting("answer", asked or {}, _AGAIN)
         meter = None
     except BudgetError as error:
         failure, outcome = RefusedBudget(error.problem, error.remedy, stage), "refused"

@@ -7,7 +7,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, Table, count, moment
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.pages.deployment import Query
-from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.agreements import Agreement
 
 #: Changes that a line names; `opboost agree` shows all of a new one.
 _NAMED = 6
@@ -52,7 +52,7 @@ def agreements_table(site: Site, query: Query) -> Table:
     )
 
 
-def _changed(before: Agreed, after: Agreed) -> Iterator[str]:
+def _changed(before: Agreement, after: Agreement) -> Iterator[str]:
     """Names of the entries of the federation file that differ."""
     found = differences(before.content.get("federation"), after.content.get("federation"))
     for path, _, _ in found:

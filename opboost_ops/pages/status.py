@@ -19,7 +19,7 @@ from opboost_ops.display.blocks import (
 from opboost_ops.pages.aftermath import GO_ON, sentences
 from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago
 from opboost_ops.pages.state import Federation, Party, Purpose, Run
-from opboost_ops.views.ledger import Left
+from opboost_ops.views.ledger import RemainingRuns
 from opboost_ops.views.ledger_tables import left_cell, left_fact
 
 #: A run that has been under way for longer is looked at, in seconds.
@@ -160,12 +160,14 @@ def _champion(one: Federation) -> Fact:
     return Fact("Champion's age", age or "unknown", one.champion, href="models")
 
 
-def _left(party: Party) -> Left:
+def _left(party: Party) -> RemainingRuns:
     budgets = [a for a in party.ledger if a.retrainings is not None]
     first = min(budgets, key=lambda account: account.retrainings or 0, default=None)
     limited = party.unlimited or party.retrainings is not None
     ends = first is not None and first.retrainings == party.retrainings
-    return Left(party.retrainings, first.feature if first and ends else "", limited, party.budget)
+    return RemainingRuns(
+        party.retrainings, first.feature if first and ends else "", limited, party.budget
+    )
 
 
 def _nights(one: Federation) -> Fact:
@@ -174,7 +176,7 @@ def _nights(one: Federation) -> Fact:
     ends = [found for found in left if found.fits is not None]
     first = min(ends, key=lambda found: found.fits or 0, default=None)
     if first is None:
-        first = next((found for found in left if found.limited), Left())
+        first = next((found for found in left if found.limited), RemainingRuns())
     return left_fact(first, href="ledger")
 
 

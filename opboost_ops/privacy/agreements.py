@@ -42,7 +42,7 @@ _KEPT = sa.Table(
 )
 
 
-class Agreed(Record):
+class Agreement(Record):
     """One agreement.
 
     Attributes:
@@ -75,25 +75,25 @@ class Agreements(Record):
     """
 
     party: Name
-    agreements: tuple[Agreed, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
     columns: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     kept: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
 
-    def of(self, federation: str) -> tuple[Agreed, ...]:
+    def of(self, federation: str) -> tuple[Agreement, ...]:
         """The agreements of one federation, withdrawn ones too, by rising number."""
         return tuple(a for a in self.agreements if a.federation == federation)
 
-    def newest(self, federation: str) -> Agreed | None:
+    def newest(self, federation: str) -> Agreement | None:
         """The agreement in force of a federation: the last one; None if it was withdrawn."""
         found = self.of(federation)
         return found[-1] if found and found[-1].withdrawn is None else None
 
-    def standing(self, federation: str, digest: str) -> Agreed | None:
+    def standing(self, federation: str, digest: str) -> Agreement | None:
         """The newest agreement of a digest that was not withdrawn."""
         found = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
         return found[-1] if found else None
 
-    def kept_under(self, federation: str, version: str | None) -> Agreed | None:
+    def kept_under(self, federation: str, version: str | None) -> Agreement | None:
         """The former agreement under which a version may still be scored; None if under none.
 
         Args:
@@ -135,7 +135,7 @@ class AgreementRecords:
                 kept.setdefault(row.federation, {})[row.version] = row.agreement
         try:
             made = tuple(
-                Agreed.model_validate({**row._mapping, "content": json.loads(row.content)})
+                Agreement.model_validate({**row._mapping, "content": json.loads(row.content)})
                 for row in rows
             )
             columns = {row.column: json.loads(row.declared) for row in first}
@@ -149,7 +149,7 @@ class AgreementRecords:
             )
         return Agreements(party=self._party, agreements=made, columns=columns, kept=kept)
 
-    def add(self, made: Agreed, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(self, made: Agreement, columns: Mapping[str, Mapping[str, Any]]) -> None:
         """Add an agreement.
 
         Args:

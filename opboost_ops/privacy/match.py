@@ -28,7 +28,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Found:
+class Matches:
     """Where wanted people are among those that are known, likewise.
 
     Attributes:
@@ -54,7 +54,7 @@ class Match:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._union: Union | None = None
-        self._found: Found | None = None
+        self._found: Matches | None = None
 
     def union(self, known: np.ndarray, more: np.ndarray) -> Union:
         """Two people's union.
@@ -68,7 +68,7 @@ class Match:
             union = self._union = _united(self._scratch, known, more)
         return union
 
-    def found(self, known: np.ndarray, wanted: np.ndarray) -> Found:
+    def found(self, known: np.ndarray, wanted: np.ndarray) -> Matches:
         """Where some people are among others.
 
         Args:
@@ -81,15 +81,15 @@ class Match:
         return found
 
 
-def _found(scratch: Scratch, known: np.ndarray, wanted: np.ndarray) -> Found:
+def _found(scratch: Scratch, known: np.ndarray, wanted: np.ndarray) -> Matches:
     if _same(known, wanted):
-        return Found(known, wanted, None, None)
+        return Matches(known, wanted, None, None)
     place, there = _places(scratch, known, wanted), scratch.zeros(len(wanted), bool)
     for rows in slices(len(wanted)):
         np.minimum(place[rows], len(known) - 1, out=place[rows])
         there[rows] = known[place[rows]] == wanted[rows]
         let_go()
-    return Found(known, wanted, place, there)
+    return Matches(known, wanted, place, there)
 
 
 def _united(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> Union:

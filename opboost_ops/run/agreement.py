@@ -16,7 +16,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.agreements import Agreement
 from opboost_ops.privacy.database import now
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.exposure import exposure_words
@@ -44,7 +44,7 @@ def agree(
     *,
     by: str = "",
     because: str = "",
-) -> Agreed:
+) -> Agreement:
     """Pin a federation as it is declared; what is agreed already is not agreed again.
 
     The former agreement is no longer in force.
@@ -79,7 +79,7 @@ def agree(
             return newest
         require_honest(agreements, federation, clock.today())
         require_charged(state.ledger, federation, site.party)
-        made = Agreed(
+        made = Agreement(
             number=max((a.number for a in agreements.agreements), default=0) + 1,
             federation=federation.name,
             at=now(),
@@ -105,7 +105,7 @@ def agree(
     return made
 
 
-def trained_under(state: PartyState, federation: str) -> dict[str, Agreed]:
+def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
     """By version that the party helped to train, the agreement in force then; the last first.
 
     Args:
@@ -113,8 +113,8 @@ def trained_under(state: PartyState, federation: str) -> dict[str, Agreed]:
         federation: The federation's name.
     """
     made = {one.number: one for one in state.agreements.read().of(federation)}
-    found: dict[str, Agreed] = {}
-    in_force: Agreed | None = None
+    found: dict[str, Agreement] = {}
+    in_force: Agreement | None = None
     # The log's order decides: two entries may be of one second, and a clock may be set back.
     for _number, entry, _hash in state.audit.entries():
         name, _, rest = entry.place.partition("/")
@@ -173,7 +173,7 @@ def lacking(site: Site, federation: Federation) -> str:
     return f"has not agreed to what is new in {', '.join(new[:_NAMED])}{more}" if new else ""
 
 
-def withdraw(site: Site, number: int) -> tuple[Agreed, ...]:
+def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
     """Answer nothing any more under an agreement, and under others of the same content.
 
     Args:
@@ -222,7 +222,7 @@ def require_member(site: Site, federation: Federation) -> None:
 def _enter(
     state: PartyState,
     action: Literal["agreed", "withdrawn"],
-    agreement: Agreed,
+    agreement: Agreement,
     party: str,
     detail: str,
 ) -> None:

@@ -18,12 +18,12 @@ from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.agreements import Agreed, Agreements
+from opboost_ops.privacy.agreements import Agreement, Agreements
 
 _FIELDS = frozenset(PublicKeys.model_fields)
 
 
-def keys_in(agreement: Agreed) -> dict[str, PublicKeys]:
+def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
     """The keys that an agreement names, by party.
 
     Args:
@@ -131,14 +131,14 @@ def against_newest(agreements: Agreements, federation: Federation, day: date) ->
             yield f"parties.{name}.encryption_key: no longer good by the newest agreement"
 
 
-def alike_but_for_keys(one: Agreed, other: Agreed) -> bool:
+def alike_but_for_keys(one: Agreement, other: Agreement) -> bool:
     """Whether two agreements differ in nothing but keys and their dates."""
     return _without_keys(one) == _without_keys(other)
 
 
 def scored_under(
     agreements: Agreements, federation: str, digest: str, version: str | None
-) -> Agreed | None:
+) -> Agreement | None:
     """The agreement under which a version may be scored; None where nothing of it is answered.
 
     It is the one in force, or one that differs from it in keys alone: parties agree to a new key
@@ -203,7 +203,7 @@ def _had(keys: PublicKeys, former: FormerKey) -> bool:
     return former.key == (keys.signing_key if former.use == "signing" else keys.encryption_key)
 
 
-def _without_keys(made: Agreed) -> object:
+def _without_keys(made: Agreement) -> object:
     parties = {
         name: {key: value for key, value in spec.items() if key not in _FIELDS}
         for name, spec in made.content["federation"]["parties"].items()

@@ -55,7 +55,7 @@ class Far(Record):
         return self.counted / made * (self.of - self.done) if made > 0 else None
 
 
-class Kept:
+class StoredProgress:
     """Keeps how far a stage is, as long as it runs.
 
     Args:

@@ -12,15 +12,15 @@ from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.privacy.accountant import Account, Key
-from opboost_ops.privacy.agreements import Agreed
+from opboost_ops.privacy.agreements import Agreement
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.statement import forecasts
-from opboost_ops.privacy.worst import Worst
+from opboost_ops.privacy.worst_case import WorstCase
 
 
 def first_forecast(
-    agreements: Iterable[Agreed], party: str, policy: Policy
+    agreements: Iterable[Agreement], party: str, policy: Policy
 ) -> dict[UUID, Forecast]:
     """Forecasts of agreed columns, each at its largest epsilon, as if nothing was ever released.
 
@@ -56,7 +56,7 @@ def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[
             federation=federation.name,
             draws=0,
             charged=0,
-            worst=Worst(),
+            worst=WorstCase(),
             most=None,
             inputs=column.source_domain.size,
             loss=losses[charge],

@@ -34,7 +34,7 @@ Sums = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Left:
+class RemainingRuns:
     """What is left of some columns' budgets, in retrainings on changed data.
 
     Attributes:
@@ -66,7 +66,7 @@ class Left:
 
 def left_of(
     forecasts: Iterable[Forecast], entries: Sequence[Dated] = (), person: Forecast | None = None
-) -> Left:
+) -> RemainingRuns:
     """What is left of some columns' budgets: of the one that ends first.
 
     Args:
@@ -88,12 +88,12 @@ def left_of(
             f"{first.feature}{at_pace}; "
             "then releases are refused. Runs on unchanged data cost nothing"
         )
-        return Left(first.retrainings, first.feature, True, hint)
+        return RemainingRuns(first.retrainings, first.feature, True, hint)
     if found and any(one.lasts for one in budgets):
-        return Left(limited=True, hint=f"within all budgets; {_capped(found)}")
+        return RemainingRuns(limited=True, hint=f"within all budgets; {_capped(found)}")
     if found and all(one.rule.max_changes is not None for one in found):
-        return Left(hint=f"policy.yaml sets no budget; {_capped(found)}")
-    return Left()
+        return RemainingRuns(hint=f"policy.yaml sets no budget; {_capped(found)}")
+    return RemainingRuns()
 
 
 def _capped(found: Sequence[Forecast]) -> str:
@@ -201,7 +201,7 @@ class LedgerView:
         mine = set().union(*(self.columns.get(name, ()) for name in federations))
         return {uuid: one for uuid, one in self.forecasts.items() if uuid in mine}
 
-    def left(self, federation: str) -> Left:
+    def left(self, federation: str) -> RemainingRuns:
         """What is left for a federation."""
         found = self.of([federation]).values()
         return left_of(found, self.entries, self.person(found))

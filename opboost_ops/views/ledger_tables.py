@@ -24,7 +24,7 @@ from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import exact_lines
-from opboost_ops.views.ledger import LedgerView, Left, left_of
+from opboost_ops.views.ledger import LedgerView, RemainingRuns, left_of
 
 #: Differentially private models that are listed.
 _MODELS = 20
@@ -53,12 +53,12 @@ def kind_words(kind: str) -> str:
     return _KINDS.get(kind, kind.replace("_", " "))
 
 
-def left_fact(left: Left, href: str = "") -> Fact:
+def left_fact(left: RemainingRuns, href: str = "") -> Fact:
     """What is left, as a fact."""
     return Fact("Retrainings left", left.text, left.hint, left.state, href)
 
 
-def left_cell(left: Left) -> Cell:
+def left_cell(left: RemainingRuns) -> Cell:
     """What is left, as a cell; a number where it is one."""
     state: State = left.state if left.state in ("bad", "warn") else ""
     return Cell(left.text, left.fits, state, title=left.hint)

@@ -21,7 +21,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration import sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
-from opboost_ops.orchestration.operators import StoreSensor, Waits
+from opboost_ops.orchestration.operators import StillWaiting, StoreSensor
 from opboost_ops.orchestration.own_parties import names_in
 from tests.dags.conftest import first_task
 from tests.federation import Workspace
@@ -198,7 +198,7 @@ class Airflow:
         """What a sensor's look finds; None where it gives its slot back."""
         try:
             return self.call(sensor.python_callable, **sensor.op_kwargs)
-        except Waits as waits:
+        except StillWaiting as waits:
             assert 15 <= waits.seconds <= 60
             return None
 

@@ -15,7 +15,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration import triggers, wait_conditions
-from opboost_ops.orchestration.operators import PartyOperator, Waits
+from opboost_ops.orchestration.operators import PartyOperator, StillWaiting
 from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
 from opboost_ops.orchestration.wait_conditions import arrived
 from tests.federation import Workspace
@@ -206,7 +206,7 @@ def waiting(queues: bool, monkeypatch: pytest.MonkeyPatch) -> PartyOperator:
     monkeypatch.setenv("AIRFLOW__TRIGGERER__QUEUES_ENABLED", str(queues))
 
     def work(party: str) -> None:
-        raise Waits("answer", {"party": party}, 30.0)
+        raise StillWaiting("answer", {"party": party}, 30.0)
 
     return PartyOperator(task_id="t", python_callable=work, op_kwargs={"party": "bank"})
 

@@ -21,7 +21,7 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_m
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
-from opboost_ops.privacy.agreements import Agreed, Agreements
+from opboost_ops.privacy.agreements import Agreement, Agreements
 from opboost_ops.run import agreement, clock
 from opboost_ops.run.known_keys import replaced
 from opboost_ops.run.local import run_federation
@@ -293,7 +293,7 @@ def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> Non
     declare(workspace, LABEL, renewed(workspace, LABEL, "signing"), agree=False)
     site = load_site(workspace.folder / BANK / "site.yaml")
     new = workspace.declared.parties[LABEL].signing_key
-    newest = Agreed(
+    newest = Agreement(
         number=1,
         federation="credit_scoring",
         at="",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.run import progress
-from opboost_ops.run.progress import Far, Kept
+from opboost_ops.run.progress import Far, StoredProgress
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
 
@@ -38,7 +38,7 @@ def test_it_is_written_at_most_once_a_second(
         Home, "write_json", lambda self, *what: (written.append(what), keep(self, *what))[1]
     )
     before = time.time()
-    with (kept := Kept(Home(tmp_path), "train")) as _:
+    with (kept := StoredProgress(Home(tmp_path), "train")) as _:
         assert progress.read(tmp_path, "train") is None
         for tree in range(1, 401):
             kept.tell("trees", tree, 400)
@@ -61,7 +61,7 @@ def test_what_is_left_goes_by_this_try_and_by_what_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Trees that an earlier try has drawn, and trials before the trees, say nothing of time."""
-    clock, kept = Clock(monkeypatch), Kept(Home(tmp_path), "train")
+    clock, kept = Clock(monkeypatch), StoredProgress(Home(tmp_path), "train")
 
     def told(what: str, done: int, of: int) -> float | None:
         kept.tell(what, done, of)
@@ -84,7 +84,7 @@ def test_what_is_left_goes_by_this_try_and_by_what_is_counted(
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_it_is_gone_however_the_stage_ends(tmp_path: Path, error: type[BaseException]) -> None:
-    kept = Kept(Home(tmp_path), "rank")
+    kept = StoredProgress(Home(tmp_path), "rank")
     with pytest.raises(error), kept:
         kept.tell("rows", 1, 2)
         assert counts(tmp_path, "rank") == ("rows", 1, 2)
@@ -92,13 +92,13 @@ def test_it_is_gone_however_the_stage_ends(tmp_path: Path, error: type[BaseExcep
     assert progress.read(tmp_path, "rank") is None
     # What a killed process left goes when the stage begins again.
     kept.tell("rows", 1, 2)
-    with Kept(Home(tmp_path), "rank"):
+    with StoredProgress(Home(tmp_path), "rank"):
         assert progress.read(tmp_path, "rank") is None
 
 
 def test_no_stage_fails_for_it_and_a_damaged_file_is_none(tmp_path: Path) -> None:
     (tmp_path / "progress").write_text("no folder")
-    with (kept := Kept(Home(tmp_path), "train")) as _:
+    with (kept := StoredProgress(Home(tmp_path), "train")) as _:
         kept.tell("trees", 1, 2)
     (tmp_path / "progress").unlink()
     (tmp_path / "progress").mkdir()
@@ -109,9 +109,9 @@ def test_no_stage_fails_for_it_and_a_damaged_file_is_none(tmp_path: Path) -> Non
 
 def test_training_tells_it_at_home_alone(asked: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, Far]] = []
-    tell: Callable[..., None] = Kept.tell
+    tell: Callable[..., None] = StoredProgress.tell
 
-    def heard(self: Kept, what: str, done: int, of: int) -> None:
+    def heard(self: StoredProgress, what: str, done: int, of: int) -> None:
         monkeypatch.setattr(self, "_written", -10.0)
         tell(self, what, done, of)
         for party in ("bank", "credit", "shop"):
@@ -119,7 +119,7 @@ def test_training_tells_it_at_home_alone(asked: Workspace, monkeypatch: pytest.M
                 far = progress.read(asked.home(party), file.stem)
                 told.extend([(f"{party}.{file.stem}", far)] if far else [])
 
-    monkeypatch.setattr(Kept, "tell", heard)
+    monkeypatch.setattr(StoredProgress, "tell", heard)
     exchange = asked.files("exchange")
     asked.step("credit", "train")
     assert asked.files("exchange") == exchange

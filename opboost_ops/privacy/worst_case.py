@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstCase:
     """The public worst case of a noise key.
 
     Attributes:
@@ -46,7 +46,7 @@ class Worst:
     base: int = 0
     number: int = 0
 
-    def after_draw(self, most: int | None, inputs: int) -> "Worst":
+    def after_draw(self, most: int | None, inputs: int) -> "WorstCase":
         """After one more new draw.
 
         Args:
@@ -56,9 +56,9 @@ class Worst:
         grown = self.values + 1
         allowed = most is None or grown - self.base <= most
         values = min(grown, max(inputs, self.values)) if allowed else self.values
-        return Worst(values, self.base, self.number + 1)
+        return WorstCase(values, self.base, self.number + 1)
 
-    def after_loss(self, most: int | None, left: int, inputs: int) -> "Worst":
+    def after_loss(self, most: int | None, left: int, inputs: int) -> "WorstCase":
         """After the owner has accepted that the cell state is lost, or older than the ledger.
 
         Args:
@@ -68,7 +68,7 @@ class Worst:
         """
         more = inputs if most is None else max(most, left)
         values = min(self.values + more, max(inputs, self.values))
-        return Worst(values, self.values, self.number + 1)
+        return WorstCase(values, self.values, self.number + 1)
 
     def steps_left(self, most: int | None, inputs: int) -> int:
         """By how much it can still grow under a cap.
