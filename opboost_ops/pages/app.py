@@ -254,7 +254,7 @@ def _run(
     return reply
 
 
-def _after(seen: airflow.Seen | None, query: Query) -> tuple[str, ...]:
+def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
     """What people ask after a failed run."""
     if seen is None or seen.state != "failed":
         return ()

@@ -206,7 +206,7 @@ def _run_stage(
         open_mailbox=mailboxes,
         recorded=agreements.columns,
         take_draw=drawing(party, federation, run.run),
-        tell=(kept := progress.Kept(home, stage)).tell,
+        tell=(kept := progress.StoredProgress(home, stage)).tell,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), timings.processor()

@@ -17,7 +17,7 @@ from opboost_ops.stages.opened_rows import open_tables
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.stage import Context
 
-#: Who asks for columns of other_columns in the own table, for the error.
+#: Who asks for other parties' columns in the own table, for the error.
 _WHY = "scoring.mode local needs"
 
 #: Gives a number of columns of so many rows more, by full name, float64, shape (n,).
@@ -149,7 +149,7 @@ def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Tab
 
 
 def local_names(context: Context, used: Iterable[str]) -> list[str]:
-    """Which columns of other_columns mode ``local`` needs in the label holder's own table.
+    """Which other parties' columns mode ``local`` needs in the label holder's own table.
 
     Args:
         context: The label holder's.

@@ -138,7 +138,7 @@ def test_the_network_wakes_nobody(opened: Workspace, monkeypatch: pytest.MonkeyP
     def away(_: Any, **__: Any) -> bool:
         raise ConnectionRefusedError
 
-    monkeypatch.setattr(looks, "LOOKS", {"artifacts": away})
+    monkeypatch.setattr(wait_conditions, "LOOKS", {"artifacts": away})
     assert not wakes(trigger, seconds=1.0)
 
 
@@ -147,7 +147,7 @@ def test_stores_that_hang_delay_no_other_wait(
 ) -> None:
     end = threading.Event()
     found = {"hangs": lambda *_: end.wait(60), "comes": lambda *_: True}
-    monkeypatch.setattr(looks, "LOOKS", found)
+    monkeypatch.setattr(wait_conditions, "LOOKS", found)
 
     async def woken() -> list[str]:
         # More than asyncio has threads of its own for all.
