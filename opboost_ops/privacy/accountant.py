@@ -11,7 +11,7 @@ from opboost_ops.config.columns import MISSING
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.structure import Structure
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 #: A loss or a sum of losses, exactly; a float only where it is infinite.
 Loss = Fraction | float
@@ -40,7 +40,7 @@ class Key:
     federation: str
     draws: int
     charged: int
-    worst: WorstCase
+    worst: CellBound
     most: int | None
     inputs: int
     loss: LossCurve
@@ -130,7 +130,7 @@ def add(found: dict[UUID, Account], release: Release) -> None:
         federation=release.federation,
         draws=stands_for(release) + (before.draws if before else 0),
         charged=draw.added + (before.charged if before else 0),
-        worst=WorstCase(draw.worst, draw.base, draw.number),
+        worst=CellBound(draw.worst, draw.base, draw.number),
         most=draw.most,
         inputs=draw.inputs,
         loss=loss,

@@ -21,7 +21,7 @@ from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import Ledger, Rule
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 from opboost_ops.scratch.arrays import let_go, slices
 
 
@@ -151,7 +151,7 @@ class Draws:
             self._cells.collect()
         return held
 
-    def _repeats_former(self, one: DrawRequest, values: np.ndarray, before: WorstCase) -> bool:
+    def _repeats_former(self, one: DrawRequest, values: np.ndarray, before: CellBound) -> bool:
         """Whether a draw is what 0.1.0 has drawn, which the migration could not name.
 
         Nobody in the cell state gets a value that they have not released; who is not in it gets a
@@ -166,7 +166,7 @@ class Draws:
             for rows in slices(len(values))
         )
 
-    def _require_states(self, asked: Sequence[DrawRequest], worst: Sequence[WorstCase]) -> None:
+    def _require_states(self, asked: Sequence[DrawRequest], worst: Sequence[CellBound]) -> None:
         """Refuse to draw where what a noise key has released is not known any more."""
         lost = [
             one.charge
@@ -209,7 +209,7 @@ def _are_among(some: np.ndarray, people: np.ndarray) -> bool:
 
 
 def _line(
-    one: DrawRequest, name: str, before: WorstCase, after: WorstCase, facts: dict[str, Any]
+    one: DrawRequest, name: str, before: CellBound, after: CellBound, facts: dict[str, Any]
 ) -> Release:
     return Release(
         **facts,

@@ -13,7 +13,7 @@ from opboost_ops.privacy.accountant import Account, Totals
 from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 _RELEASES = sa.Table(
     "releases",
@@ -124,7 +124,7 @@ class Ledger:
         with self._database.reading() as connection:
             return _totals(connection)
 
-    def worst(self, column: UUID, cells: str) -> WorstCase:
+    def worst(self, column: UUID, cells: str) -> CellBound:
         """The public worst case of a column under a noise key, as far as draws are numbered.
 
         Args:

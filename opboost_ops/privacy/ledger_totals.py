@@ -12,7 +12,7 @@ from opboost_ops.privacy.accountant import Account, Key, discloses_missing, stan
 from opboost_ops.privacy.database import METADATA
 from opboost_ops.privacy.events import Draw, Release, curve_of
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 #: What each noise key has cost so far: the last of its draws.
 _TOTALS = sa.Table(
@@ -135,7 +135,7 @@ def accounts_of(connection: sa.Connection, entries: sa.Table) -> dict[UUID, Acco
             draws=row.draws,
             # Every entry of a key adds what it raises the worst case by.
             charged=row.worst,
-            worst=WorstCase(row.worst, row.base, row.number),
+            worst=CellBound(row.worst, row.base, row.number),
             most=row.most,
             inputs=row.inputs,
             loss=curve_of(row.loss),
@@ -143,7 +143,7 @@ def accounts_of(connection: sa.Connection, entries: sa.Table) -> dict[UUID, Acco
     return found
 
 
-def worst_of(connection: sa.Connection, column: UUID, cells: str) -> WorstCase:
+def worst_of(connection: sa.Connection, column: UUID, cells: str) -> CellBound:
     """The public worst case of a column under a noise key, as far as draws are numbered.
 
     Args:
@@ -155,4 +155,4 @@ def worst_of(connection: sa.Connection, column: UUID, cells: str) -> WorstCase:
     row = connection.execute(
         asked.where(_TOTALS.c.column == str(column), _TOTALS.c.cells == cells)
     ).first()
-    return WorstCase(*row) if row is not None else WorstCase()
+    return CellBound(*row) if row is not None else CellBound()

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class WorstCase:
+class CellBound:
     """The public worst case of a noise key.
 
     Attributes:
@@ -46,7 +46,7 @@ class WorstCase:
     base: int = 0
     number: int = 0
 
-    def after_draw(self, most: int | None, inputs: int) -> "WorstCase":
+    def after_draw(self, most: int | None, inputs: int) -> "CellBound":
         """After one more new draw.
 
         Args:
@@ -56,9 +56,9 @@ class WorstCase:
         grown = self.values + 1
         allowed = most is None or grown - self.base <= most
         values = min(grown, max(inputs, self.values)) if allowed else self.values
-        return WorstCase(values, self.base, self.number + 1)
+        return CellBound(values, self.base, self.number + 1)
 
-    def after_loss(self, most: int | None, left: int, inputs: int) -> "WorstCase":
+    def after_loss(self, most: int | None, left: int, inputs: int) -> "CellBound":
         """After the owner has accepted that the cell state is lost, or older than the ledger.
 
         Args:
@@ -68,7 +68,7 @@ class WorstCase:
         """
         more = inputs if most is None else max(most, left)
         values = min(self.values + more, max(inputs, self.values))
-        return WorstCase(values, self.values, self.number + 1)
+        return CellBound(values, self.values, self.number + 1)
 
     def steps_left(self, most: int | None, inputs: int) -> int:
         """By how much it can still grow under a cap.

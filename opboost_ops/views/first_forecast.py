@@ -16,7 +16,7 @@ from opboost_ops.privacy.agreements import Agreement
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.statement import forecasts
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 
 def first_forecast(
@@ -56,7 +56,7 @@ def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[
             federation=federation.name,
             draws=0,
             charged=0,
-            worst=WorstCase(),
+            worst=CellBound(),
             most=None,
             inputs=column.source_domain.size,
             loss=losses[charge],

@@ -15,7 +15,7 @@ from opboost_ops.privacy.accountant import accounts, totals
 from opboost_ops.privacy.budgets import Budget, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 TEN = Domain(1, 10)
 CURVE = loss_curve(GlobalMap(epsilon=0.5), TEN)
@@ -48,7 +48,7 @@ def release(draws: str, feature: str = "age", **changes: Any) -> Release:
 
 def history(count: int, most: int | None = None, inputs: int = 10) -> list[Release]:
     """So many new draws under one key, with a cap in force."""
-    lines, worst = [], WorstCase()
+    lines, worst = [], CellBound()
     for i in range(count):
         after = worst.after_draw(most, inputs)
         added = after.values - worst.values

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from opboost_ops.privacy.worst_case import WorstCase
+from opboost_ops.privacy.worst_case import CellBound
 
 VALUES, NIGHTS = 4, 4
 CAPS = (1, 2, 3, None)
@@ -38,7 +38,7 @@ class Cells:
 def test_it_is_what_some_person_may_have_released_and_nobody_more() -> None:
     """625 people with every history of four nights: neither too small nor too large."""
     for caps in itertools.product(CAPS, repeat=NIGHTS):
-        cells, worst = Cells(), WorstCase()
+        cells, worst = Cells(), CellBound()
         for night, most in enumerate(caps):
             cells.night(night, most)
             worst = worst.after_draw(most, VALUES)
@@ -51,7 +51,7 @@ def test_nobody_releases_more_after_a_state_was_lost() -> None:
     nights = itertools.combinations(range(NIGHTS + 1), 2)
     every = itertools.product(itertools.product(CAPS, repeat=NIGHTS), nights)
     for caps, (lost, kept) in every:
-        cells, worst, states = Cells(), WorstCase(), []
+        cells, worst, states = Cells(), CellBound(), []
         for night, most in enumerate(caps):
             states.append((cells.seen.copy(), cells.last.copy()))
             if night == kept:
@@ -63,19 +63,19 @@ def test_nobody_releases_more_after_a_state_was_lost() -> None:
 
 
 def test_a_raised_cap_lets_it_grow_and_a_lowered_one_does_not() -> None:
-    worst = WorstCase()
+    worst = CellBound()
     told = []
     for most in (2, 2, 2, 1, 3, 3, None, None, 2):
         worst = worst.after_draw(most, 5)
         told.append(worst.values)
     assert told == [1, 2, 2, 2, 3, 3, 4, 5, 5]
     assert worst.steps_left(2, 5) == 0
-    assert WorstCase(2).steps_left(4, 10) == 2
-    assert WorstCase(2).steps_left(None, 10) == 8
+    assert CellBound(2).steps_left(4, 10) == 2
+    assert CellBound(2).steps_left(None, 10) == 8
 
 
 def test_the_sum_of_a_lost_state_is_its_base_and_the_cap() -> None:
-    worst = WorstCase(2, 0, 365).after_loss(2, 0, 10)
+    worst = CellBound(2, 0, 365).after_loss(2, 0, 10)
     assert (worst.values, worst.base) == (4, 2)
     # The cap is raised: cells of the new state may grow, and the account grows with them.
     assert worst.after_draw(4, 10).values == 5
@@ -83,9 +83,9 @@ def test_the_sum_of_a_lost_state_is_its_base_and_the_cap() -> None:
 
 
 def test_a_bit_never_costs_more_than_twice() -> None:
-    worst = WorstCase()
+    worst = CellBound()
     for _ in range(9):
         worst = worst.after_draw(None, 2)
     assert worst.values == 2
     # Taken over from a ledger that had charged more: it stays, and does not grow.
-    assert WorstCase(7, 0, 1).after_draw(None, 2).values == 7
+    assert CellBound(7, 0, 1).after_draw(None, 2).values == 7
