@@ -15,10 +15,6 @@ Held against the authors' own code (github.com/link-zju/ccs21-AHEAD): groups, th
 over groups and how a range is answered are the same. Two steps differ, both for the better: their
 Norm-Sub is one pass, which leaves negative shares, and is repeated here until there are none; their
 weights add a node's own variance to its children's, and are here those of least variance.
-
-``improved`` is a stronger tree of ours, so that the rival is not beaten for what is easily improved
-on: a node that was not split may be split by any later group's answer, and differences between a
-node and its children are shared out downwards, so that the tree is consistent.
 """
 
 from dataclasses import dataclass, field
@@ -71,9 +67,7 @@ class Tree:
         return found
 
 
-def grown(
-    values: np.ndarray, size: int, epsilon: float, secret: bytes, improved: bool = False
-) -> Tree:
+def grown(values: np.ndarray, size: int, epsilon: float, secret: bytes) -> Tree:
     """One run of the protocol.
 
     Args:
@@ -81,7 +75,6 @@ def grown(
         size: |D|, at least 2.
         epsilon: Of each person's one answer: its loss between any two values.
         secret: 32 bytes; the same one gives the same run.
-        improved: Whether nodes may be split later, and the tree is made consistent.
     """
     levels = (size - 1).bit_length()
     group = (_uniform(secret, b"group", len(values)) * levels).astype(np.int64)
@@ -105,13 +98,11 @@ def grown(
             node.groups += 1
             node.found += (float(share) - node.found) / node.groups
             node.variance = variance / node.groups
-            pays = share**2 >= (FANOUT + 1) * variance and (improved or node.groups == 1)
+            pays = share**2 >= (FANOUT + 1) * variance and node.groups == 1
             if pays and level < levels - 1 and node.end - node.first > 1:
                 node.children = node.halves()
             frontier += node.children or [node]
     _upwards(root)
-    if improved:
-        _downwards(root)
     return Tree(root, len(frontier))
 
 
@@ -134,13 +125,6 @@ def _upwards(node: _Node) -> None:
     weight = below / (node.variance + below)
     node.found = weight * node.found + (1 - weight) * sum(c.found for c in node.children)
     node.variance = node.variance * below / (node.variance + below)
-
-
-def _downwards(node: _Node) -> None:
-    missing = node.found - sum(child.found for child in node.children)
-    for child in node.children:
-        child.found += missing / len(node.children)
-        _downwards(child)
 
 
 def _answer(node: _Node, queries: Queries, open_: np.ndarray, found: np.ndarray) -> None:

@@ -1,7 +1,5 @@
-"""Horizontal FederBoost beside LightGBM on the pooled table, and what rounds cost."""
+"""Horizontal FederBoost beside LightGBM on the pooled table."""
 
-import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.papers import pictures, side_by_side
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.measurements import measure_all, summary
 from opboost_ops.boosting import federboost, metrics
@@ -25,7 +22,6 @@ from opboost_ops.datasets.dataset import ID
 from opboost_ops.domain import Domain, DomainMap
 
 DATASETS = ("give_me_some_credit", "credit_default")
-PARTIES = (3, 4, 8, 16, 32)
 DOMAIN = Domain(1, 65_536)
 TREES, LAYERS, BUCKETS = 20, 3, 16
 #: A small one and XGBoost's default; the paper's own is not known here.
@@ -57,6 +53,9 @@ _MISSING = -1.0
 GAPS: Mapping[str, Mapping[str, float]] = {
     "give_me_some_credit": {"NumberOfDependents": 0, "MonthlyIncome": 0},
 }
+
+#: One party's rows: columns as domain integers, and labels.
+Share = tuple[list[np.ndarray], np.ndarray]
 
 #: How missing values are declared.
 NONE, FILLED, KEPT = "none", "filled", "kept"
@@ -95,7 +94,7 @@ def pooled(
 
 
 def run(options: Options) -> dict[str, Any]:
-    """AUC on a held-out third beside LightGBM on the pooled table, and seconds by parties."""
+    """AUC on a held-out third beside LightGBM on the pooled table."""
     cells = [
         {"dataset": name, "missing": missing, "learning_rate": rate, "seed": seed}
         for name in options["dataset"]
@@ -114,9 +113,6 @@ def run(options: Options) -> dict[str, Any]:
         "least_node": GROWTH.least_node,
         "rows": [] if measured is None else summary(measured, by, figures),
         "paper": PAPER,
-        "load": round(os.getloadavg()[0], 1),
-        "times": times((3,), options["trees"], 4, rows=options["rows"]),
-        "growth": times(options["parties"], 10, 4) if options["parties"] else [],
     }
 
 
@@ -159,8 +155,8 @@ def compared(
         same[rows.bins[at] == gap, at] = np.nan
     found = {
         "horizontal": auc(label[test], scores(ensemble, rows.bins[:, test], gaps)),
-        "same_bins": _lightgbm(same, label, train, test, growth, TREES, 1)[0],
-        "own_bins": _lightgbm(raw, label, train, test, growth, TREES, 3)[0],
+        "same_bins": _lightgbm(same, label, train, test, growth, TREES, 1),
+        "own_bins": _lightgbm(raw, label, train, test, growth, TREES, 3),
     }
     return {**found, "difference": found["horizontal"] - found["same_bins"]}
 
@@ -191,42 +187,6 @@ def _leaf_values(tree: Tree, bins: np.ndarray, gaps: Sequence[int | None]) -> np
     return np.array([leaf.value for leaf in tree.leaves])[nodes]
 
 
-def times(
-    parties: Sequence[int], trees: int, layers: int, rows: int = 8192, columns: int = 11
-) -> list[dict[str, Any]]:
-    """Seconds of training by so many parties, each a process, and of LightGBM on the whole.
-
-    Args:
-        parties: How many, one line each.
-        trees: Boosting rounds.
-        layers: Levels of splits.
-        rows: Of all parties.
-        columns: How many.
-    """
-    made = words(0, rows * columns).reshape(columns, rows)
-    integers = [(words % DOMAIN.size).astype(np.int64) + DOMAIN.lower for words in made]
-    shares = [column / DOMAIN.upper for column in integers]
-    label = (shares[0] + shares[1] * shares[2] + 0.5 * shares[3] > 0.95).astype(np.float64)
-    growth = Growth(layers, GROWTH.learning_rate, GROWTH.penalty, GROWTH.least_node)
-    settings = Settings(OBJECTIVE, (DOMAIN,) * columns, trees, BUCKETS, growth)
-    everything = np.arange(rows)
-    raw = np.column_stack(integers).astype(np.float64)
-    _, stock = _lightgbm(raw, label, everything, everything, growth, trees, 3)
-    begin = time.perf_counter()
-    federboost.learn(integers, label, settings, Alone())
-    alone = time.perf_counter() - begin
-    lines = []
-    for count in parties:
-        found = side_by_side.train(side_by_side.dealt(integers, label, count), settings)
-        rounded = {name: round(value, 3) for name, value in found.items()}
-        shape = {"parties": count, "rows": rows, "columns": columns, "trees": trees}
-        lines.append(
-            {**shape, "layers": layers, **rounded, "alone": round(alone, 3),
-             "lightgbm": round(stock, 3), "ratio": round(found["seconds"] / stock, 1)}
-        )  # fmt: skip
-    return lines
-
-
 def _lightgbm(
     matrix: np.ndarray,
     label: np.ndarray,
@@ -235,8 +195,8 @@ def _lightgbm(
     growth: Growth,
     trees: int,
     min_data_in_bin: int,
-) -> tuple[float, float]:
-    """AUC of stock LightGBM with the same settings, and the seconds of its training."""
+) -> float:
+    """AUC of stock LightGBM with the same settings."""
     import lightgbm
 
     settings = {
@@ -250,10 +210,20 @@ def _lightgbm(
         "num_threads": 1,
         "verbosity": -1,
     }
-    begin = time.perf_counter()
     booster = lightgbm.train(settings, lightgbm.Dataset(matrix[train], label[train]), trees)
-    seconds = time.perf_counter() - begin
-    return auc(label[test], np.asarray(booster.predict(matrix[test]))), seconds
+    return auc(label[test], np.asarray(booster.predict(matrix[test])))
+
+
+def dealt(columns: Sequence[np.ndarray], label: np.ndarray, parties: int) -> list[Share]:
+    """Rows dealt evenly.
+
+    Args:
+        columns: Domain integers, one array of shape (n,) a column.
+        label: Labels, shape (n,).
+        parties: To how many.
+    """
+    parts = np.array_split(np.arange(len(label)), parties)
+    return [([column[part] for column in columns], label[part]) for part in parts]
 
 
 def auc(truth: np.ndarray, score: np.ndarray) -> float:
@@ -282,8 +252,8 @@ def words(seed: int, count: int) -> np.ndarray:
         return words ^ (words >> np.uint64(31))
 
 
-def section(found: Mapping[str, Any], folder: Path) -> str:
-    """Markdown, and its picture."""
+def section(found: Mapping[str, Any], _: Path) -> str:
+    """Markdown."""
     seeds = max((row["seeds"] for row in found["rows"]), default=0)
     lines = [
         "## FederBoost, horizontal",
@@ -311,25 +281,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         cells += [paper.get(name, "not known") for name in ("horizontal", "centralised")]
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     lines.append("")
-    if found["growth"]:
-        _draw(found["growth"], folder / "evaluation-horizontal.svg")
-        lines += ["![Seconds by parties](figures/evaluation-horizontal.svg)", ""]
     return "\n".join(lines)
-
-
-def _draw(growth: list[Mapping[str, Any]], path: Path) -> None:
-    figure, (wall, work) = pictures.canvas(2)
-    parties = [line["parties"] for line in growth]
-    pictures.name_axes(wall, "One tree", "parties", "seconds")
-    pictures.lines(wall, parties, {"elapsed": [l["seconds"] / l["trees"] for l in growth]})  # noqa: E741
-    pictures.name_axes(work, "Work for one tree", "parties", "CPU seconds")
-    curves = {"active party": "cpu_active", "each other party": "cpu_others"}
-    pictures.lines(
-        work,
-        parties,
-        {name: [line[key] / line["trees"] for line in growth] for name, key in curves.items()},
-    )
-    pictures.save(figure, path)
 
 
 EXPERIMENTS = (
@@ -339,7 +291,7 @@ EXPERIMENTS = (
         run,
         section,
         seeds=5,
-        options={"dataset": DATASETS, "parties": PARTIES, "trees": 200, "rows": 8192},
-        quick={"dataset": (), "parties": (), "trees": 2, "rows": 600},
+        options={"dataset": DATASETS},
+        quick={"seeds": 1, "dataset": DATASETS[1:]},
     ),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers import horizontal, side_by_side
+from benchmarks.papers import horizontal
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.horizontal import DATASETS, DOMAIN
 from benchmarks.papers.measurements import measure_all, summary
@@ -94,7 +94,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         found = _central(mine, known, held, cell["epsilon"])
         return {"auc": horizontal.auc(truth, found)}
     if cell["method"] == "alone":
-        shares = side_by_side.dealt(mine, known, cell["parties"])
+        shares = horizontal.dealt(mine, known, cell["parties"])
         one = [_scores(federboost.learn(x, y, settings, Alone()), held) for x, y in shares]
         return {"auc": float(np.mean([horizontal.auc(truth, score) for score in one]))}
     if cell["method"] == "exact":

@@ -126,8 +126,7 @@ def rivals(
         queries: Random ranges.
 
     Returns:
-        Table, epsilon, mean squared error, its spread over runs, and mean number of leaves; of the
-        improved tree the same, as ``improved``, ``improved_sd`` and ``improved_leaves``.
+        Table, epsilon, mean squared error, its spread over runs, and mean number of leaves.
     """
     asked, lines = ranges.Queries.random(size, queries), []
     for name in tables:
@@ -135,18 +134,14 @@ def rivals(
         truth = np.bincount(values, minlength=size).astype(np.float64)
         shares = asked.answers(truth[:, None])[:, 0] / len(values)
         for epsilon in sorted(set(epsilons)):
-            line: dict[str, Any] = {"table": name, "epsilon": epsilon}
-            for improved in (False, True):
-                runs = [
-                    ahead.grown(
-                        values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest(), improved
-                    )
-                    for i in range(min(repeats, LIKELY_REPEATS))
-                ]
-                errors = [float(((run.answers(asked) - shares) ** 2).mean()) for run in runs]
-                word, leaves = ("improved", "improved_leaves") if improved else ("error", "leaves")
-                line |= {word: fmean(errors), f"{word}_sd": stdev(errors) if errors[1:] else 0.0}
-                line[leaves] = fmean(run.leaves for run in runs)
+            runs = [
+                ahead.grown(values, size, epsilon, hashlib.sha256(b"ahead %d" % i).digest())
+                for i in range(min(repeats, LIKELY_REPEATS))
+            ]
+            errors = [float(((run.answers(asked) - shares) ** 2).mean()) for run in runs]
+            line: dict[str, Any] = {"table": name, "epsilon": epsilon, "error": fmean(errors)}
+            line["error_sd"] = stdev(errors) if errors[1:] else 0.0
+            line["leaves"] = fmean(run.leaves for run in runs)
             lines.append({k: shown(v) if isinstance(v, float) else v for k, v in line.items()})
     return lines
 
@@ -338,14 +333,13 @@ def _ahead(found: Mapping[str, Any], table: str) -> str:
         return ""
     words = (
         f"AHEAD (Du et al., 2021), {min(found['seeds'], found['likely_seeds'])} runs: an adaptive "
-        "tree that asks each person once. Its loss between any two values is "
-        "epsilon. *Repaired* is "
-        "ours: nodes may be split later, and the tree is made consistent."
+        "tree that asks each person once. Its loss between any two values is epsilon."
     )
-    rows = [[f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}",
-             f"{line['improved']:.1e}", f"{line['improved_leaves']:.0f}"]
-            for line in lines[::2]]  # fmt: skip
-    heads = ["AHEAD, epsilon", "error", "leaves", "repaired: error", "leaves"]
+    rows = [
+        [f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}"]
+        for line in lines[::2]
+    ]
+    heads = ["AHEAD, epsilon", "error", "leaves"]
     return words + "\n\n" + markdown.table(heads, rows)
 
 

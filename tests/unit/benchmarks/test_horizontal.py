@@ -1,10 +1,11 @@
 """The experiment about horizontal FederBoost measures what it says."""
 
-from pathlib import Path
+import argparse
 
 import numpy as np
 import pytest
 
+from benchmarks.horizontal_rounds import measured
 from benchmarks.papers import horizontal
 from opboost_ops.boosting import federboost, quantiles
 from opboost_ops.boosting.federboost import Settings
@@ -48,21 +49,9 @@ def test_scores_are_sums_of_leaves() -> None:
     assert set(np.unique(one)) == {start + leaf for leaf in leaves}
 
 
-def test_parties_as_processes_are_timed_and_the_section_tells(tmp_path: Path) -> None:
-    lines = horizontal.times((3, 4), trees=2, layers=2, rows=300, columns=4)
-    assert [line["parties"] for line in lines] == [3, 4]
-    for line in lines:
-        assert line["seconds"] > 0 and line["cpu_active"] > 0 and line["lightgbm"] > 0
-        # Keys, facts, at most 16 rounds of lookup, two levels of two trees; of each party.
-        assert line["parties"] * 7 <= line["messages"] <= line["parties"] * 22
-    row = {"dataset": "credit_default", "missing": "none", "learning_rate": 0.3, "seeds": 5}
-    row |= dict.fromkeys(("horizontal", "same_bins", "own_bins", "difference"), 77.1)
-    row |= {f"{n}_sd": 0.1 for n in ("horizontal", "same_bins", "own_bins", "difference")}
-    found = {
-        "trees": 20, "layers": 3, "buckets": 16, "penalty": 1.0, "load": 1,
-        "rows": [row], "paper": horizontal.PAPER, "times": lines[:1], "growth": lines,
-    }  # fmt: skip
-    text = horizontal.section(found, tmp_path)
-    assert "77.100 ± 0.100" in text and "78.25" in text and "78.04" in text
-    assert "figures/evaluation-horizontal.svg" in text
-    assert (tmp_path / "evaluation-horizontal.svg").stat().st_size > 5000
+def test_parties_as_processes_are_timed() -> None:
+    shape = {"parties": 3, "rows": 300, "columns": 4, "trees": 2, "layers": 2}
+    found = measured(argparse.Namespace(**shape))
+    assert min(found["wall"], found["active"], found["each_other"], found["lightgbm"]) > 0
+    # Keys, facts, at most 16 rounds of lookup, two levels of two trees; of each party.
+    assert 3 * 7 <= found["messages"] <= 3 * 22

@@ -73,31 +73,19 @@ def test_quick_run_errs_as_the_channels_say(quick: Quick, tmp_path: Path) -> Non
 PUBLIC = b"a public secret for the tests..."
 
 
-@pytest.mark.parametrize("improved", [False, True])
-def test_ahead_grows_where_people_are_and_finds_them_without_noise(improved: bool) -> None:
+def test_ahead_grows_where_people_are_and_finds_them_without_noise() -> None:
     """At a large epsilon it is counting; at a small one it hardly splits."""
     values = np.repeat(np.arange(64), [400] * 8 + [0] * 48 + [50] * 8)
     truth = np.bincount(values, minlength=64).astype(float)
     asked = ranges.Queries.random(64, 500)
-    tree = ahead.grown(values, 64, 20.0, PUBLIC, improved)
+    tree = ahead.grown(values, 64, 20.0, PUBLIC)
     # Each level asks a sixth of the people: what is left is the sampling of groups.
     off = tree.answers(asked) - asked.answers(truth[:, None])[:, 0] / len(values)
     assert np.abs(off).max() < 0.1
     assert 16 <= tree.leaves < 40
-    assert ahead.grown(values, 64, 0.1, PUBLIC, improved).leaves < tree.leaves / 2
-    again = ahead.grown(values, 64, 20.0, PUBLIC, improved)
+    assert ahead.grown(values, 64, 0.1, PUBLIC).leaves < tree.leaves / 2
+    again = ahead.grown(values, 64, 20.0, PUBLIC)
     assert np.array_equal(tree.answers(asked), again.answers(asked))
-
-
-def test_a_node_that_was_not_split_is_split_later_only_when_improved() -> None:
-    """Whose share is below theta in one group can be above it in the next."""
-    values = np.repeat(np.arange(256), 12)
-    leaves = [
-        [ahead.grown(values, 256, 0.6, bytes([i]) * 32, improved).leaves for i in range(20)]
-        for improved in (False, True)
-    ]
-    assert np.mean(leaves[0]) < np.mean(leaves[1])
-    assert all(few <= many for few, many in zip(*leaves, strict=True))
 
 
 def test_ahead_errs_as_its_noise_says() -> None:
