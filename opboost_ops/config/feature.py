@@ -224,7 +224,7 @@ class Feature(SharedFeature):
             return ""
         scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
         edges = "declared edges"
-        if "public_sample" in (scale, self.mechanism.source):
+        if scale == "public_sample":
             edges = "edges of a public sample"
         if scale == "private_quantiles":
             edges = "private quantiles"

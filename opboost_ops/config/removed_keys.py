@@ -8,6 +8,7 @@ from opboost_ops.errors import Fault
 #: What a plan of 0.3.0 spells out although nobody has declared it, by path.
 _SPELLED_OUT: Mapping[str, Any] = {
     "alignment.members": "all",
+    "parties.*.features.*.mechanism.source": "declared",
     "parties.*.pilot": None,
     "parties.*.shards": False,
     "training.private.patience_minutes": None,
@@ -38,6 +39,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "take it out: one task reads the files of a table",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
+        "parties.*.features.*.mechanism.source": "take it out: the source of a feature's edges is "
+        "declared in its scale",
     },
     "Policy": {
         "checks.max_attack_gain": "take it out: `opboost leakage --gate` attacks a release at "

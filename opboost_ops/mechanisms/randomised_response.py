@@ -48,21 +48,17 @@ class BucketResponse(Parameters):
         epsilon: Loss between any two values.
         buckets: Their number q, as equal parts of the domain; 16 when neither is given.
         edges: Uneven buckets instead: the domain value with which each but the first begins.
-        source: Where the edges come from, as of a feature's scale.
     """
 
     name: Literal["bucket_response"] = "bucket_response"
     epsilon: Epsilon
     buckets: int | None = Field(default=None, ge=2)
     edges: tuple[int, ...] | None = Field(default=None, min_length=1)
-    source: Literal["declared", "public_sample"] = "declared"
 
     @model_validator(mode="after")
     def _one_kind_of_bucket(self) -> Self:
         if self.buckets is not None and self.edges is not None:
             raise ValueError("give either buckets or edges")
-        if self.source != "declared" and self.edges is None:
-            raise ValueError("a source is that of edges: give them, too")
         if any(a >= b for a, b in pairwise(self.edges or ())):
             raise ValueError("the edges of buckets must rise")
         return self

@@ -25,7 +25,7 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
         mechanism: What is proposed.
         folder: Where the file goes, if there is none of the same table.
     """
-    found = mechanism.model_dump(mode="json", exclude_none=True, exclude={"source"})
+    found = mechanism.model_dump(mode="json", exclude_none=True)
     if not isinstance(mechanism, Designed):
         return found
     assert isinstance(mechanism.table, Table)

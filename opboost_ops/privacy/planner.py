@@ -70,7 +70,7 @@ class Candidate:
 
     def declaration(self) -> dict[str, Any]:
         """The ``mechanism`` entry of a federation file."""
-        return self.mechanism.model_dump(mode="json", exclude_none=True, exclude={"source"})
+        return self.mechanism.model_dump(mode="json", exclude_none=True)
 
 
 def candidates(
