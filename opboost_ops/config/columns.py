@@ -130,11 +130,12 @@ def _columns(
                 source=name,
                 source_domain=Domain(0, len(categories) - 1),
                 mechanism=feature.mechanism,
-                map_digest=noise_digest(digest, full, now, recorded),
+                map_digest=noise_digest(digest, full, now, recorded, identity),
                 full_digest=full,
                 bit=bit,
             )
     else:
+        mapped = feature.domain_map(domain).digest()
         yield Column(
             name=name,
             feature=name,
@@ -144,12 +145,12 @@ def _columns(
             source=name,
             source_domain=domain,
             mechanism=feature.mechanism,
-            map_digest=noise_digest(feature.domain_map(domain).digest(), full, now, recorded),
+            map_digest=noise_digest(mapped, full, now, recorded, identity),
             full_digest=full,
             guarantee=feature.guarantee,
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
-        missing = missing_name(name)
+        missing, whose = missing_name(name), missing_digest(identity)
         yield Column(
             name=missing,
             feature=name,
@@ -159,6 +160,6 @@ def _columns(
             source=missing,
             source_domain=BIT,
             mechanism=feature.missing.bit,
-            map_digest=missing_digest(identity),
-            full_digest=missing_digest(identity),
+            map_digest=noise_digest(whose, whose, now, recorded, identity),
+            full_digest=whose,
         )

@@ -28,7 +28,10 @@ _IN_VERSION_1 = frozenset({"bounds", "scale"})
 #: Of the ID: the raw column's name, and what the person's key covers itself.
 _OF_THE_PERSON = frozenset({"column", "type"})
 
-#: By column UUID: what its first agreement recorded; see `first_declared`.
+#: Beside `first_declared`, the type of IDs when the party first agreed to a column.
+ID_TYPE = "id_type"
+
+#: By column UUID: what its first agreement recorded; see `first_declared` and `ID_TYPE`.
 Recorded = Mapping[str, Mapping[str, Any]]
 
 
@@ -105,16 +108,28 @@ def missing_digest(identity: IdColumn) -> bytes:
     return hashlib.sha256(b"missing" + (canonical(made) if made else b"")).digest()
 
 
-def noise_digest(version_1: bytes, full: bytes, now: Mapping[str, Any], recorded: Any) -> bytes:
+def noise_digest(
+    version_1: bytes, full: bytes, now: Mapping[str, Any], recorded: Any, identity: IdColumn
+) -> bytes:
     """The map's digest in the noise's key.
+
+    IDs of another type have other person keys, so everybody is drawn again: that is another key,
+    and another account.
 
     Args:
         version_1: The digest of the former version.
         full: The full digest.
         now: `first_declared` as declared now.
-        recorded: The same when the party first agreed; None if nothing was recorded.
+        recorded: The same when the party first agreed, with `ID_TYPE`; None if nothing was
+            recorded.
+        identity: The federation's ID.
     """
-    return version_1 if recorded is None or dict(recorded) == dict(now) else full
+    before = dict(recorded or now)
+    then = before.pop(ID_TYPE, identity.type)
+    found = version_1 if before == dict(now) else full
+    if then == identity.type:
+        return found
+    return hashlib.sha256(found + f"IDs of type {identity.type}".encode()).digest()
 
 
 def _rule(feature: SharedFeature) -> Any:

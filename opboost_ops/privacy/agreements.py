@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import Field, ValidationError
 
-from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.declared_map import ID_TYPE, canonical
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
 from opboost_ops.privacy.database import METADATA, Database
@@ -139,6 +139,13 @@ class AgreementRecords:
                 for row in rows
             )
             columns = {row.column: json.loads(row.declared) for row in first}
+            for agreed in made:
+                # Up to 0.3.0 the record was without the type of IDs: the agreement has it.
+                for column in _uuids(agreed.content):
+                    if column in columns:
+                        columns[column].setdefault(
+                            ID_TYPE, agreed.content["federation"]["id"]["type"]
+                        )
         except (ValueError, ValidationError):
             made, columns = (), {}
         whole = all(hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in made)
@@ -206,3 +213,10 @@ class AgreementRecords:
         with self._database.writing() as connection:
             here = _AGREEMENTS.c.number.in_(sorted(numbers))
             connection.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
+
+
+def _uuids(content: Mapping[str, Any]) -> Iterator[str]:
+    """The columns that an agreement is about."""
+    for party in content["federation"]["parties"].values():
+        for feature in party.get("features", {}).values():
+            yield str(feature["uuid"])

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
-from opboost_ops.config.declared_map import first_declared
+from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
@@ -87,7 +87,10 @@ def agree(
             content=content,
         )
         first = {
-            str(feature.uuid): first_declared(feature, federation.id)
+            str(feature.uuid): {
+                **first_declared(feature, federation.id),
+                ID_TYPE: federation.id.type,
+            }
             for feature in federation.parties[site.party].features.values()
             if feature.mechanism is not None
         }

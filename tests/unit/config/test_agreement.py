@@ -18,7 +18,7 @@ from opboost_ops.config.agreement import (
     form_epsilons,
 )
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.declared_map import first_declared
+from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError
@@ -189,7 +189,7 @@ def test_epsilons_go_with_a_mechanism() -> None:
 
 def recorded(made: Federation) -> Mapping[str, Mapping[str, Any]]:
     return {
-        str(feature.uuid): first_declared(feature, made.id)
+        str(feature.uuid): {**first_declared(feature, made.id), ID_TYPE: made.id.type}
         for feature in made.parties["bank"].features.values()
     }
 
@@ -216,6 +216,16 @@ def test_a_change_against_the_first_agreement_is_another_noise_key(
     assert {n for n in new if old[n].map_digest != new[n].map_digest} == changed
     # The gate sees it, too: champions are not compared across such a change.
     assert (maps(before) != maps(after)) is bool(changed)
+
+
+def test_another_type_of_ids_is_another_noise_key() -> None:
+    before, after = federation(), federation(id__type="integer")
+    assert before.id.type != after.id.type
+    first = recorded(before)
+    old, new = (
+        {c.name: c.map_digest for c in columns_of(made, "bank", first)} for made in (before, after)
+    )
+    assert old.keys() == new.keys() and not set(old.values()) & set(new.values())
 
 
 #: As 0.1.0 computed them for `data`.

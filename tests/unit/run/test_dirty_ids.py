@@ -1,5 +1,6 @@
 """Tables that write the same people in different ways, before and after an ID recipe."""
 
+import json
 import unicodedata
 from collections.abc import Callable
 from datetime import date, timedelta
@@ -8,11 +9,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+import sqlalchemy as sa
 
 from opboost_ops import api
 from opboost_ops.cli import check, forget
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import ConfigError
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.sources import borrowed
@@ -162,7 +165,7 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     url = f"sqlite:///{tmp_path / 'bank.db'}"
     pl.concat([whole, again]).write_database("payments", url, engine="sqlalchemy")
     aggregate = {name: "max" for name in whole.columns if name not in PARTS}
-    tables = {
+    tables: dict[str, Any] = {
         "train": {"at": url, "query": "SELECT * FROM payments"},
         "aggregate": {**aggregate, "income": "sum", "visits": "n"},
     }
@@ -176,6 +179,15 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     made = api.check(workspace.file).people["bank"]["train"]
     assert made["rows"] == 2 * whole.height and made["people"] == whole.height
     assert made["several_spellings"] > 0
+    tables["train"]["query"] += " WHERE 1 = 0"
+    workspace.edit_yaml(
+        "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
+    )
+    assert "no rows" in " ".join(map(str, api.check(workspace.file).faults))
+    tables["train"]["query"] = "SELECT * FROM payments"
+    workspace.edit_yaml(
+        "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
+    )
     # Rows of nobody are refused at home; how many there are does not leave.
     nobody = whole[:3].with_columns(surname=pl.lit(None, pl.String))
     nobody.write_database("payments", url, if_table_exists="append", engine="sqlalchemy")
@@ -200,7 +212,10 @@ def test_dirt_changes_neither_model_nor_scores(
             rows = pl.read_parquet(workspace.scoring().table_path("credit"))
             assert "id" not in rows.columns
             single = scorer.score_frame(rows).sort("id")
-            assert scorer.score(rows.to_dicts()[0]).version == FIRST_RUN
+            row = rows.to_dicts()[0]
+            assert scorer.score(row).version == FIRST_RUN
+            with pytest.raises(ContractError, match="id has no ID"):
+                scorer.score(row | {"surname": None})
         scores = pl.read_parquet(path).sort("id")
         batch = single.join(scores.select("id"), on="id", how="semi")
         assert batch.get_column("score").equals(scores.get_column("score"))
@@ -219,15 +234,40 @@ def test_dirt_changes_neither_model_nor_scores(
     assert left.height == table.height - 1 and person not in left.get_column("id")
 
 
+@pytest.mark.parametrize("change", ["rules", "type", "type, agreed to with release 0.3.0"])
 def test_another_recipe_is_charged_as_another_release_of_every_column(
-    workspace: Workspace,
+    workspace: Workspace, change: str
 ) -> None:
     """A person with another ID has no second account that starts at zero."""
     before = spent(workspace)
-    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(normalise=["casefold"]))
+    rules: dict[str, Any] = {"normalise": ["casefold"]}
+    if change != "rules":
+        rules = {"type": "integer"}
+        for party in workspace.declared.parties:
+            workspace.edit_table(
+                party, lambda table: table.with_columns(pl.col("id").str.slice(1).cast(pl.Int64))
+            )
+    if change.endswith("0.3.0"):
+        for party in workspace.declared.feature_holders:
+            without_type_of_ids(site_of(party)[0])
+    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(rules))
     workspace.all()
     assert before
     assert spent(workspace) == {column: 2 * loss for column, loss in before.items()}
+
+
+def without_type_of_ids(site: Site) -> None:
+    """What a party has recorded of its columns, as release 0.3.0 wrote it."""
+    engine = sa.create_engine(site.ledger_url())
+    with engine.begin() as connection:
+        rows = connection.execute(sa.text('SELECT "column", declared FROM first_declared')).all()
+        for column, text in rows:
+            declared = {k: v for k, v in json.loads(text).items() if k != "id_type"}
+            assert declared != json.loads(text)
+            connection.execute(
+                sa.text('UPDATE first_declared SET declared = :declared WHERE "column" = :column'),
+                {"declared": json.dumps(declared), "column": column},
+            )
 
 
 def spent(workspace: Workspace) -> dict[str, Any]:
