@@ -23,7 +23,7 @@ of its ``site.yaml``. An object holds only data of the parties that run here.
 from opboost_ops.api.consent import Checked, Consent, agree, check
 from opboost_ops.api.ledger import Statement, ledger
 from opboost_ops.api.model import Model
-from opboost_ops.api.models import Models, card, models
+from opboost_ops.api.models import Models, card, models, outcomes
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
 from opboost_ops.api.runs import Scored, Trained, run, score
 from opboost_ops.api.setup import bounds, federate, init, private_edges
@@ -51,6 +51,7 @@ __all__ = [
     "leakage",
     "ledger",
     "models",
+    "outcomes",
     "plan",
     "private_edges",
     "run",

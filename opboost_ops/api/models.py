@@ -8,18 +8,21 @@ from typing import Any, Literal
 import polars as pl
 
 from opboost_ops.api.model import Model
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.display.notebook import Picture
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.models import versions
 from opboost_ops.models.card import Card
-from opboost_ops.models.export import export_model, model_columns
+from opboost_ops.models.export import export_model, federation_in, model_columns
 from opboost_ops.models.figures import held_out_figures, importance_figures
+from opboost_ops.models.outcomes import Outcomes
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.versions import Version
 from opboost_ops.run.admin_actions import ActionRequest, do
+from opboost_ops.run.outcomes import id_columns, report
 from opboost_ops.run.party_sites import federation_file, site_files
+from opboost_ops.setup.tables import read_table
 
 
 class Models:
@@ -28,15 +31,19 @@ class Models:
     Args:
         site: The label holder's.
         federation: Name of the federation.
+
+    Attributes:
+        site: The label holder's.
+        federation: Name of the federation.
     """
 
     def __init__(self, site: Site, federation: str) -> None:
-        self._site, self._federation = site, federation
+        self.site, self.federation = site, federation
         self._registry = Registry(site.models, federation)
 
     def __repr__(self) -> str:
         names = self._registry.versions()
-        return f"Models({self._federation}: {len(names)} versions, champion {self.champion})"
+        return f"Models({self.federation}: {len(names)} versions, champion {self.champion})"
 
     @property
     def champion(self) -> str | None:
@@ -87,7 +94,7 @@ class Models:
         chosen = version or self.champion
         if chosen is None:
             raise ContractError(
-                f"{self._federation} has no champion.", "Train a model, or name a version."
+                f"{self.federation} has no champion.", "Train a model, or name a version."
             )
         return self._registry.files(chosen)
 
@@ -112,7 +119,7 @@ class Models:
         Raises:
             ContractError: There is none.
         """
-        return versions.Models(self._site.models, self._federation).version(
+        return versions.Models(self.site.models, self.federation).version(
             version or self.champion or ""
         )
 
@@ -184,7 +191,7 @@ class Models:
 
     def _act(self, act: Literal["promote", "roll_back"], version: str | None, because: str) -> str:
         return do(
-            self._site, self._federation, ActionRequest(act, because, getpass.getuser(), version)
+            self.site, self.federation, ActionRequest(act, because, getpass.getuser(), version)
         )
 
 
@@ -221,6 +228,31 @@ def models_at(site: str | Path, federation: str | None = None) -> Models:
         listed = f"They are {', '.join(names)}." if names else "There are none yet."
         raise ConfigError("Name a federation that has models with --federation.", listed)
     return Models(found, federation)
+
+
+def outcomes(
+    site: str | Path, file: str | Path, version: str | None = None, federation: str | None = None
+) -> Outcomes:
+    """Compare a version's scores with what became of people, at the label holder.
+
+    The report is kept at home, in place of the version's last one; the file is not kept.
+
+    Args:
+        site: Folder of the label holder's ``site.yaml``.
+        file: All outcomes that are known, Parquet or CSV: the ID and the label, named as in the
+            training table.
+        version: A model; the champion when absent.
+        federation: Whose model; needed where there are several.
+
+    Raises:
+        OpBoostError: The file is not of that form, or the version has scored too few of them.
+    """
+    found = models_at(site, federation)
+    policy = load_policy(Path(site) / POLICY)
+    files = found.files(version)
+    columns = id_columns(federation_in(files), policy)
+    table, _ = read_table(policy.party, str(file), None, columns)
+    return report(found.site, policy, found.federation, version or str(found.champion), table)
 
 
 def card(federation: str | Path, version: str | None = None) -> Card:

@@ -5,7 +5,7 @@ themselves. A bin has nobody or `LEAST` people, so no bar is one person; two pic
 same people still differ by those who are in one of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,27 +59,48 @@ def grid(task: Task, scores: np.ndarray) -> np.ndarray:
     return np.array([float(f"{at * step:.12g}") for at in multiples])
 
 
+def on_grid(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many scores lie in each bin, int64, shape (len(ends) - 1,).
+
+    Args:
+        scores: As `grid` takes them.
+        ends: From `grid`; what lies beyond counts to the first or the last bin.
+    """
+    found = np.zeros(len(ends) - 1, dtype=np.int64)
+    for block in _finite(scores):
+        found += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
+    return found
+
+
 def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
-    """How many scores lie in each bin; bins of few people are merged with those after them.
+    """How many scores lie in each bin; see `merged`.
 
     Args:
         name: Of what these are the scores.
         scores: As `grid` takes them.
-        ends: From `grid`; what lies beyond counts to the first or the last bin.
+        ends: From `grid`.
+    """
+    return merged(name, on_grid(scores, ends).tolist(), ends.tolist())
+
+
+def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, Any]:
+    """Bins of few people merged with those after them.
+
+    Args:
+        name: Of what these are the scores.
+        bins: How many scores lie in each.
+        ends: One more than bins.
 
     Returns:
         ``name``; ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
         `LEAST`. Of fewer than `LEAST` scores ``rows`` is null and there are no bins.
     """
-    rows = sum(map(len, _finite(scores)))
+    rows = sum(bins)
     if rows < LEAST:
         return {"name": name, "rows": None, "edges": [], "counts": []}
-    found = np.zeros(len(ends) - 1, dtype=np.int64)
-    for block in _finite(scores):
-        found += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
     edges, counts = [float(ends[0])], list[int]()
     held = 0
-    for count, end in zip(found.tolist(), ends[1:].tolist(), strict=True):
+    for count, end in zip(bins, ends[1:], strict=True):
         held += count
         if held == 0 and counts and counts[-1] == 0:
             edges[-1] = end

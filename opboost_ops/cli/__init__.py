@@ -26,6 +26,7 @@ from opboost_ops.cli import (
     leakage,
     ledger,
     models,
+    outcomes,
     plan,
     run,
     score,
@@ -74,6 +75,7 @@ app.command("check")(check.command)
 app.command("run")(run.command)
 app.command("score")(score.command)
 app.command("serve")(serve.command)
+app.command("outcomes")(outcomes.command)
 app.command("channel")(channel.command)
 app.command("plan")(plan.command)
 app.command("simulate")(simulate.command)

@@ -22,6 +22,6 @@ def command(
 
     require_server()
     token = load_site(site / "site.yaml").serving_token()
-    scorer = Scorer(site, federation)
+    scorer = Scorer(site, federation, record=True)
     print(f"Version {scorer.version} scores in mode {scorer.mode} at http://{host}:{port}/score")
     serve(scorer, token, host, port)

@@ -24,7 +24,7 @@ from opboost_ops.models.versions import (
     models_of,
 )
 from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.scored_runs import since
+from opboost_ops.pages.scored_runs import production
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20
@@ -142,7 +142,7 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     blocks: list[Block] = [Facts((use,))]
     for part in version_parts(found):
         blocks += guarded(part)
-    blocks += guarded(lambda: since(site.home / federation, name, found.evaluation))
+    blocks += guarded(lambda: production(site.home / federation, found, party))
     acts = on_version(
         party, federation, name, champion=found.champion, former=former, allowed=policy.acts
     )

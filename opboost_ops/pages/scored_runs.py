@@ -13,8 +13,12 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, number
 from opboost_ops.display.charts import KINDS
 from opboost_ops.models.figures import new_scores
+from opboost_ops.models.live import SERVED, live_of, series_of
+from opboost_ops.models.live_page import live_blocks
+from opboost_ops.models.outcomes import outcome_blocks, outcomes_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.models.versions import Version
 
 #: The heading of what a run has scored.
 SCORES = "Scores"
@@ -41,7 +45,9 @@ class Scored:
 
     @property
     def day(self) -> str:
-        """When it was written, in UTC."""
+        """When it was written, in UTC, or the day of rows that were scored one by one."""
+        if self.path.name.startswith(SERVED):
+            return f"{self.path.name.removeprefix(SERVED)[:10]}, one by one"
         return f"{datetime.fromtimestamp(self.changed, UTC):%Y-%m-%d %H:%M}"
 
     def read(self) -> Mapping[str, Any]:
@@ -50,22 +56,27 @@ class Scored:
         Raises:
             ValueError: It is damaged.
         """
-        found: Mapping[str, Any] = json.loads(self.path.read_bytes())
-        return found
+        return series_of(json.loads(self.path.read_bytes()))
 
 
-def since(home: Path, version: str, evaluation: Mapping[str, Any]) -> list[Block]:
-    """The newest runs that a version has scored, beside its held-out rows; nothing without any.
+def production(home: Path, version: Version, owner: str) -> list[Block]:
+    """A version in production beside its training; nothing where it has scored nothing.
 
     Args:
         home: The party's home folder of the federation.
         version: The version.
-        evaluation: As it keeps it.
+        owner: The party.
     """
+    live = live_of(home, version.name, version.evaluation.get("mode", ""))
+    found = live_blocks(live, owner, version.parties) if live else []
     # One kind of line is for the held-out rows.
-    kept = _in(home / DISTRIBUTIONS / version)
+    kept = _in(home / DISTRIBUTIONS / version.name)
     newest = sorted(kept, key=lambda one: -one.changed)[: KINDS - 1]
-    return new_scores([(one.day, one.read()) for one in newest], evaluation)
+    scored = [(one.day, one.read()) for one in newest]
+    blocks = [*found, *new_scores(scored, version.evaluation)]
+    if (known := outcomes_of(home, version.name)) is not None:
+        blocks += outcome_blocks(known, version)
+    return [Heading("In production"), *blocks] if blocks else []
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:

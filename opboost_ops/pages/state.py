@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -13,6 +14,8 @@ from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.models.live import Live, live_of
+from opboost_ops.models.outcomes import Outcomes, outcomes_of
 from opboost_ops.models.versions import Models
 from opboost_ops.pages import aftermath, airflow, airflow_dags
 from opboost_ops.pages.airflow_database import aware
@@ -75,6 +78,8 @@ class Version(Record):
 
     Attributes:
         decision: The last one: promoted, rejected or rolled back; empty before any.
+        live: The champion in production; null of others, and where it has scored nothing lately.
+        outcomes: The champion's report on outcomes; null of others, and where there is none.
     """
 
     version: str
@@ -83,6 +88,8 @@ class Version(Record):
     decision: str = ""
     why: str = ""
     metrics: Metrics = Field(default_factory=dict)
+    live: Live | None = None
+    outcomes: Outcomes | None = None
 
 
 class Account(Record):
@@ -217,7 +224,7 @@ def _federation(name: str, query: Query) -> Federation:
             if name not in site.tables:
                 continue
             shown.append(_party(party, name, site, policy, waits))
-            versions = versions or _versions(Models(site.models, name))
+            versions = versions or _versions(Models(site.models, name), site.home / name)
         except (OpBoostError, ValueError, OSError) as error:
             told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
             shown.append(Party(party=party, fault=told.partition("\n")[0]))
@@ -321,7 +328,15 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
     )
 
 
-def _versions(models: Models) -> tuple[Version, ...]:
+def _production(home: Path, version: str, mode: str) -> dict[str, Any]:
+    try:
+        return {"live": live_of(home, version, mode), "outcomes": outcomes_of(home, version)}
+    except (ValueError, KeyError, TypeError, OSError):
+        # The version's page says what is damaged.
+        return {}
+
+
+def _versions(models: Models, home: Path) -> tuple[Version, ...]:
     if models.fault is not None:
         raise models.fault
     names = models.names[:_VERSIONS]
@@ -338,6 +353,11 @@ def _versions(models: Models) -> tuple[Version, ...]:
                 decision=one.verdict,
                 why=entry.why if entry else "",
                 metrics=one.metrics,
+                **(
+                    _production(home, one.name, str(one.evaluation.get("mode")))
+                    if one.champion
+                    else {}
+                ),
             )
         )
     return tuple(found)

@@ -73,8 +73,8 @@ def profile(
             bins[name] = Histogram(categories=found, counts=(), clipped=0)
         elif name not in bins:
             whole[name] = _deciles(read, name)
-    counted = {**whole, **_counted(read, features, bins).features}
-    return Profile(features={name: counted[name] for name in features})
+    made = {**whole, **counted(read, features, bins).features}
+    return Profile(features={name: made[name] for name in features})
 
 
 def _frames(table: pl.DataFrame | Frames) -> Frames:
@@ -83,9 +83,17 @@ def _frames(table: pl.DataFrame | Frames) -> Frames:
     return lambda columns: iter([table.select(columns)])
 
 
-def _counted(
-    read: Frames, features: Mapping[str, Feature], bins: Mapping[str, Histogram]
+def counted(
+    table: pl.DataFrame | Frames, features: Mapping[str, Feature], bins: Mapping[str, Histogram]
 ) -> Profile:
+    """A table's histograms in the bins of an earlier one.
+
+    Args:
+        table: Raw columns, or how to read them block by block.
+        features: Their declarations.
+        bins: Histograms of some of them, whose counts do not matter.
+    """
+    read = _frames(table)
     counts: dict[str, np.ndarray] = {}
     clipped: Counter[str] = Counter()
     for frame in read(list(bins)) if bins else ():
@@ -104,39 +112,28 @@ def _counted(
 
 
 def compare(
-    reference: Profile,
-    table: pl.DataFrame | Frames,
-    features: Mapping[str, Feature],
-    most: float,
+    reference: Profile, now: Profile, features: Mapping[str, Feature], most: float
 ) -> Report:
     """Compare a table with an earlier one, feature by feature.
 
-    The population stability index is the sum over bins of (q - p) ln(q / p), for shares p then
-    and q now, with half a row added to each bin. For two samples of one law, of n and m rows on
-    k bins, it is about (1/n + 1/m) times a chi-squared number with k - 1 degrees of freedom
-    (Yurdakul, "Statistical properties of population stability index", 2018): what is within
-    chance is no drift.
-
     Args:
         reference: Of the earlier table.
-        table: Raw columns of the later one, or how to read them block by block.
+        now: Of the later one, in the same bins.
         features: Their declarations; one that the reference does not know is passed over.
         most: The greatest index that is no drift.
     """
     begin = time.perf_counter()
     results = []
-    known = {name: reference.features[name] for name in features if name in reference.features}
-    counted = _counted(_frames(table), features, known)
-    for name, then in known.items():
-        now = counted.features[name]
-        index, chance = _index(np.array(then.counts), np.array(now.counts))
+    for name in (name for name in features if name in reference.features):
+        then, later = reference.features[name], now.features[name]
+        index, chance = stability(then.counts, later.counts)
         told = {
             "index": round(index, 4),
             "most": most,
             "chance": round(chance, 4),
-            "missing": _share(now.counts[-1], now),
+            "missing": _share(later.counts[-1], later),
             "missing_then": _share(then.counts[-1], then),
-            "clipped": _share(now.clipped, now),
+            "clipped": _share(later.clipped, later),
             "clipped_then": _share(then.clipped, then),
         }
         results.append(
@@ -147,20 +144,32 @@ def compare(
                 arguments=told,
                 success=index <= max(most, chance),
                 evaluated=True,
-                rows=now.rows,
+                rows=later.rows,
                 unexpected=None,
-                missing=now.counts[-1],
+                missing=later.counts[-1],
             )
         )
     return Report("drift", tuple(results), time.perf_counter() - begin)
 
 
-def _index(then: np.ndarray, now: np.ndarray) -> tuple[float, float]:
-    p = (then + 0.5) / (then.sum() + 0.5 * len(then))
-    q = (now + 0.5) / (now.sum() + 0.5 * len(now))
+def stability(then: Sequence[int], now: Sequence[int]) -> tuple[float, float]:
+    """The population stability index of two histograms, and what chance alone gives.
+
+    The index is the sum over bins of (q - p) ln(q / p), for shares p then and q now, with half a
+    row added to each bin. For two samples of one law, of n and m rows on k bins, it is about
+    (1/n + 1/m) times a chi-squared number with k - 1 degrees of freedom (Yurdakul, "Statistical
+    properties of population stability index", 2018): what is within chance is no drift.
+
+    Args:
+        then: Rows by bin.
+        now: Rows by the same bins.
+    """
+    before, after = np.array(then), np.array(now)
+    p = (before + 0.5) / (before.sum() + 0.5 * len(before))
+    q = (after + 0.5) / (after.sum() + 0.5 * len(after))
     index = float(((q - p) * np.log(q / p)).sum())
-    scale = 1 / max(then.sum(), 1) + 1 / max(now.sum(), 1)
-    return index, float(scale * 2 * gammaincinv((len(then) - 1) / 2, _CHANCE))
+    scale = 1 / max(before.sum(), 1) + 1 / max(after.sum(), 1)
+    return index, float(scale * 2 * gammaincinv((len(before) - 1) / 2, _CHANCE))
 
 
 def _share(count: int, histogram: Histogram) -> float:

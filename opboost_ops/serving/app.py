@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.models.live import Live
+from opboost_ops.models.outcomes import Outcomes
 from opboost_ops.serving.answers import Score
 from opboost_ops.serving.counters import Counters
 from opboost_ops.serving.scorer import LOOK, Scorer
@@ -87,7 +89,8 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
             require_token(request)
         except _RequestError as error:
             return refusal(error)
-        return PlainTextResponse(counters.text(in_use(scorer)))
+        found = await asyncio.to_thread(_production, scorer)
+        return PlainTextResponse(counters.text(in_use(scorer), *found))
 
     async def score(request: Request) -> Response:
         begin = time.perf_counter()
@@ -133,6 +136,8 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         looking = asyncio.create_task(_look_again(scorer))
         yield
         looking.cancel()
+        # Rows that wait to be counted.
+        await asyncio.to_thread(scorer.look)
 
     routes = [
         Route("/health", health),
@@ -194,6 +199,14 @@ def in_use(scorer: Scorer) -> str:
         return scorer.version
     except OpBoostError:
         return ""
+
+
+def _production(scorer: Scorer) -> tuple[Live | None, Outcomes | None]:
+    try:
+        return scorer.live(), scorer.outcomes()
+    except (OpBoostError, OSError, ValueError, KeyError, TypeError):
+        # The version's page says what is damaged.
+        return None, None
 
 
 async def _look_again(scorer: Scorer) -> None:

@@ -4,6 +4,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
+from opboost_ops.models.live import Live
+from opboost_ops.models.outcomes import Outcomes
+
 #: Upper ends of the buckets of seconds a request.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)
 
@@ -43,14 +46,21 @@ class Counters:
             self._rows[refused or "scored"] += 1
             self._partners.update(states.items())
 
-    def text(self, version: str) -> str:
+    def text(self, version: str, live: Live | None, outcomes: Outcomes | None) -> str:
         """All of it in Prometheus' text format.
 
         Args:
             version: The version in use; empty where there is none.
+            live: That version in production.
+            outcomes: Its report on outcomes.
         """
         with self._lock:
-            return "\n".join([*self._lines(version), ""])
+            lines = [*self._lines(version), *(_live_lines(live) if live else ())]
+            if outcomes is not None:
+                lines.append("# TYPE opboost_live_outcomes gauge")
+                for name, span in sorted(outcomes.metrics.items()):
+                    lines.append(f'opboost_live_outcomes{{metric="{name}"}} {span.value}')
+            return "\n".join([*lines, ""])
 
     def _lines(self, version: str) -> Iterator[str]:
         yield "# TYPE opboost_serve_requests_total counter"
@@ -73,3 +83,17 @@ class Counters:
         if version:
             yield "# TYPE opboost_serve_version gauge"
             yield f'opboost_serve_version{{version="{version}"}} 1'
+
+
+def _live_lines(live: Live) -> Iterator[str]:
+    yield "# TYPE opboost_live_rows gauge"
+    yield f"opboost_live_rows {live.rows}"
+    yield "# TYPE opboost_live_index gauge"
+    for of, shifts in (("score", [live.scores]), ("column", live.columns)):
+        for shift in filter(None, shifts):
+            yield f'opboost_live_index{{of="{of}",name="{shift.name}"}} {shift.index}'
+    yield "# TYPE opboost_live_partner_age_days gauge"
+    for partner in live.partners:
+        if partner.mean_days is not None:
+            named = f'party="{partner.party}"'
+            yield f"opboost_live_partner_age_days{{{named}}} {partner.mean_days}"

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.splits import comparisons
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.columns import columns_of, missing_name
@@ -44,9 +45,11 @@ class Scored:
         used: By party, whether the score rests on its values.
         refused: Why there is no score, by row; empty where there is one.
         unseen: By own feature, which rows have a category that no training row had.
+        own: The label holder's own features, as declared.
     """
 
     def __init__(self, count: int) -> None:
+        self.own = pl.DataFrame()
         self.table = pa.table({})
         self.states: dict[str, np.ndarray] = {}
         self.age_days: dict[str, np.ndarray] = {}
@@ -89,7 +92,7 @@ class LoadedVersion:
         self._text = model_in(files)
         self._used = set(model_of(self._text).numeric_splits())
         self._rules, self._left, self._forgotten = rules, left, forgotten
-        own = federation.parties[federation.label_holder].features
+        self.own_features = own = federation.parties[federation.label_holder].features
         columns = {party: columns_of(federation, party) for party in federation.feature_holders}
         self._columns = {p: [f"{p}.{c.name}" for c in some] for p, some in columns.items()}
         elsewhere: list[str] = []
@@ -120,6 +123,12 @@ class LoadedVersion:
     def mode(self) -> str:
         """Of scoring."""
         return self.federation.scoring.mode
+
+    @property
+    def task(self) -> Task:
+        """What was learnt."""
+        task: Task = self._facts["task"]
+        return task
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
         """Rows as `score` takes them.
@@ -167,6 +176,7 @@ class LoadedVersion:
         scored = Scored(frame.height)
         if not frame.height:
             return scored
+        scored.own = frame.select(list(self.own_features))
         columns = own_columns(self.federation, frame, self._facts["categories"])
         for full in self._facts["categories"]:
             name = full.partition(".")[2]

@@ -17,6 +17,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.export import federation_in
+from opboost_ops.models.live import Live, live_of
+from opboost_ops.models.outcomes import Outcomes, outcomes_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.run.known_keys import scored_under
@@ -25,6 +27,7 @@ from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.taking_part import stopped
 from opboost_ops.serving.answers import STATES, Partner, Reason, Reasons, Score
 from opboost_ops.serving.loaded_version import LoadedVersion, Scored
+from opboost_ops.serving.recording import Recorder
 from opboost_ops.serving.releases import accepted_runs
 from opboost_ops.stages.score_columns import CLASS, PROBABILITY, SCORE
 
@@ -47,12 +50,14 @@ class Scorer:
     Args:
         site: The folder of the label holder's ``site.yaml``.
         federation: ``federation.yaml``, or its folder.
+        record: Whether its rows count as production on the version's page. The counts, by bins and
+            day, are all that it keeps; `look` adds the last ones.
 
     Raises:
         OpBoostError: There is nothing to score with, or the label holder may not.
     """
 
-    def __init__(self, site: str | Path, federation: str | Path) -> None:
+    def __init__(self, site: str | Path, federation: str | Path, *, record: bool = False) -> None:
         self._site_file = Path(site) / "site.yaml"
         self._federation_file = federation_file(Path(federation))
         self._looking = threading.Lock()
@@ -61,8 +66,11 @@ class Scorer:
         self._served: LoadedVersion | None = None
         self._failure: OpBoostError | None = None
         self._declared: tuple[Any, Site, Policy, Federation] | None = None
+        self._recorder: Recorder | None = None
         self.look()
         self._now()
+        if record:
+            self._recorder = Recorder(self._home)
 
     def __repr__(self) -> str:
         return f"Scorer({self._federation_file.parent.name}, {self._site_file.parent.name})"
@@ -103,7 +111,7 @@ class Scorer:
         served = self._now()
         if not rows:
             return []
-        return answers(served, served.score(served.frame(rows), reasons))
+        return answers(served, self._score(served, served.frame(rows), reasons))
 
     def score_frame(self, frame: pl.DataFrame, reasons: int = 0) -> pl.DataFrame:
         """Score a table.
@@ -124,7 +132,7 @@ class Scorer:
         if absent:
             raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")
         frame = served.with_ids(frame.select(served.names))
-        scored = served.score(frame, reasons)
+        scored = self._score(served, frame, reasons)
         made = pl.from_arrow(scored.table)
         assert isinstance(made, pl.DataFrame)
         names = np.array(STATES)
@@ -142,6 +150,37 @@ class Scorer:
         """Look at everything that a score follows from, and load what has changed."""
         with self._looking:
             self._look()
+
+    def live(self) -> Live | None:
+        """The version in use in production; None where it has scored nothing lately.
+
+        Raises:
+            OpBoostError: Nothing may be scored.
+            ValueError: A record is damaged.
+        """
+        served = self._now()
+        return live_of(self._home, served.version, served.mode)
+
+    def outcomes(self) -> Outcomes | None:
+        """The last report on outcomes of the version in use; None where there is none.
+
+        Raises:
+            OpBoostError: Nothing may be scored.
+            ValueError: It is damaged.
+        """
+        return outcomes_of(self._home, self.version)
+
+    @property
+    def _home(self) -> Path:
+        assert self._declared is not None
+        _, site, _, declared = self._declared
+        return site.home / declared.name
+
+    def _score(self, served: LoadedVersion, frame: pl.DataFrame, reasons: int) -> Scored:
+        scored = served.score(frame, reasons)
+        if self._recorder is not None and frame.height:
+            self._recorder.add(served, scored)
+        return scored
 
     def _now(self) -> LoadedVersion:
         """The version in use. One thread looks when it is time; the others use what is there."""
@@ -162,6 +201,8 @@ class Scorer:
 
     def _look(self) -> None:
         self._began = time.monotonic()
+        if self._recorder is not None:
+            self._recorder.flush()
         try:
             self._load()
             self._failure = None

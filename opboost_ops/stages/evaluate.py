@@ -11,11 +11,18 @@ from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.models.live import score_profile
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import baseline
 from opboost_ops.stages.coverage import coverage, metrics_by_group
 from opboost_ops.stages.gate import comparable_reference, gate, present_champion
-from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
+from opboost_ops.stages.held_out import (
+    SCORING,
+    distributions_of,
+    pictures_of,
+    score_profiles,
+    scoring_of,
+)
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
@@ -66,6 +73,7 @@ def evaluate(context: Context) -> Outcome:
         result |= {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
     old = result.pop(REFERENCE, None)
     documents: dict[str, Any] = {}
+    lasting: dict[str, Any] = {}
     if private is None:
         # Of a private model they would be exact functions of the rows.
         comparison = Comparison(task, truth, compared)
@@ -74,6 +82,7 @@ def evaluate(context: Context) -> Outcome:
         fitted = scoring_of(context.federation.scoring, task, truth, predictions)
         evaluation["distributions"] = distributions_of(facts, fitted, truth, predictions)
         documents[SCORING] = fitted
+        lasting[score_profile(context.run)] = score_profiles(task, fitted, predictions)
     if by_interval:
         decision = interval_gate(context, task, comparison, version)
     else:
@@ -87,6 +96,7 @@ def evaluate(context: Context) -> Outcome:
     return Outcome(
         tables={"predictions": _table(predictions)},
         documents={**documents, "evaluation": evaluation, "gate": decision},
+        lasting=lasting,
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
         # Metrics follow from the common people, and are redacted.
         discloses="",

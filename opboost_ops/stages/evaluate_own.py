@@ -9,11 +9,18 @@ from opboost_ops.boosting import federboost, metrics
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.boosting.trainer import predict
+from opboost_ops.models.live import score_profile
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.gate import comparable_reference, gate
-from opboost_ops.stages.held_out import SCORING, distributions_of, pictures_of, scoring_of
+from opboost_ops.stages.held_out import (
+    SCORING,
+    distributions_of,
+    pictures_of,
+    score_profiles,
+    scoring_of,
+)
 from opboost_ops.stages.interval_gate import ALONE, DISCLOSES, REFERENCE, interval_gate
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.noisy_metrics import noisy_metrics
@@ -55,6 +62,7 @@ def evaluate_own(context: Context) -> Outcome:
         result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
     old = result.pop(REFERENCE, None)
     documents: dict[str, Any] = {}
+    lasting: dict[str, Any] = {}
     if private is None:
         comparison = Comparison(task, truth, compared)
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
@@ -62,6 +70,7 @@ def evaluate_own(context: Context) -> Outcome:
         fitted = scoring_of(context.federation.scoring, task, truth, made)
         evaluation["distributions"] = distributions_of(facts, fitted, truth, made)
         documents[SCORING] = fitted
+        lasting[score_profile(context.run)] = score_profiles(task, fitted, made)
     if interval_rule(context.federation):
         decision = interval_gate(context, task, comparison, version)
     else:
@@ -72,6 +81,7 @@ def evaluate_own(context: Context) -> Outcome:
     return Outcome(
         tables={"predictions": pa.table({mode: pa.array(flat)})},
         documents={**documents, "evaluation": evaluation, "gate": decision},
+        lasting=lasting,
         summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
         discloses="" if charge else DISCLOSES if private is None else _EXACT,
         model=charge,

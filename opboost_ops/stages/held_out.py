@@ -7,7 +7,7 @@ import numpy as np
 
 from opboost_ops.boosting import calibration, decisions
 from opboost_ops.boosting.curves import base_rates, curves
-from opboost_ops.boosting.distribution import held_out_distribution
+from opboost_ops.boosting.distribution import LEAST, grid, held_out_distribution, on_grid
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
@@ -82,12 +82,46 @@ def distributions_of(
     Returns:
         By mode, see `held_out_distribution`.
     """
+    names = [str(name) for name in facts["classes"]]
+    return {
+        mode: held_out_distribution(facts["task"], names, truth, scores)
+        for mode, scores in _scores(fitted, predictions).items()
+    }
+
+
+def score_profiles(
+    task: Task,
+    fitted: Mapping[str, Mapping[str, Any]],
+    predictions: Mapping[ScoringMode, np.ndarray],
+) -> dict[str, Any]:
+    """The bins in which new scores are counted, and the held-out rows in them; for the home alone.
+
+    Args:
+        task: What was learnt.
+        fitted: From `scoring_of`.
+        predictions: For the held-out rows, by mode.
+
+    Returns:
+        By mode ``edges`` and ``counts``; nothing of fewer than `LEAST` rows.
+    """
     found: dict[str, Any] = {}
+    for mode, scores in _scores(fitted, predictions).items():
+        flat = scores.max(axis=1) if scores.ndim == 2 else scores
+        if len(flat) < LEAST:
+            continue
+        ends = grid(task, flat)
+        found[mode] = {"edges": ends.tolist(), "counts": on_grid(flat, ends).tolist()}
+    return found
+
+
+def _scores(
+    fitted: Mapping[str, Mapping[str, Any]], predictions: Mapping[ScoringMode, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Predictions as people see them: calibrated, where the version calibrates."""
+    found: dict[str, np.ndarray] = {}
     for mode, prediction in predictions.items():
         known = fitted.get(mode, {}).get("calibration")
-        scores = prediction if known is None else calibration.apply(known, prediction)
-        names = [str(name) for name in facts["classes"]]
-        found[mode] = held_out_distribution(facts["task"], names, truth, scores)
+        found[mode] = prediction if known is None else calibration.apply(known, prediction)
     return found
 
 

@@ -10,13 +10,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.distribution import new_distribution
+from opboost_ops.boosting.distribution import new_distribution, on_grid
+from opboost_ops.boosting.metrics import Task
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.mechanisms import noise
+from opboost_ops.models.live import Counts, score_edges
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import let_go, slices
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.check_drift import COUNTS
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.open_rows import members_table, opened_table
 from opboost_ops.stages.positive_class import positive_of
@@ -70,11 +73,13 @@ def write_scores(context: Context) -> Outcome:
         groups = partial(_groups, scores, model)
         deliver(sink, groups, VERSION, model, name, context.home.scratch)
     said = _said(scores) if columns["classes"] else None
-    seen = new_distribution(columns["task"], _numbers(context, scores), said)
+    numbers = _numbers(context, scores)
+    seen = new_distribution(columns["task"], numbers, said)
+    live = {"live": _live(context, columns["task"], numbers).model_dump(mode="json")}
     return Outcome(
         documents={"written": {"path": str(path)}},
         # Kept beyond the run, for anyone who asks how scores have moved; it is the party's alone.
-        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen}},
+        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen, **live}},
         summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
 
@@ -101,6 +106,19 @@ def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
         found[begin:end] = chunk.to_numpy()
         let_go()
     return found
+
+
+def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
+    """The run's scores and the table's columns in the bins of training."""
+    assert context.model is not None
+    mode = context.federation.scoring.mode
+    edges = score_edges(context.lasting.folder, context.model, mode, task)
+    return Counts(
+        edges=edges,
+        scores=tuple(on_grid(scores, np.array(edges)).tolist()) if edges else (),
+        rows=len(scores),
+        columns=context.home.json(COUNTS) if context.home.has(COUNTS) else {},
+    )
 
 
 def _said(scores: pa.Table) -> Counter[str]:

@@ -23,6 +23,7 @@ from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.many_parties import many_parties
+from tests.unit.pages.production import in_production
 
 #: Where pictures stay, for people to look at.
 SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
@@ -55,6 +56,8 @@ def histories(
             with pytest.MonkeyPatch.context() as patch:
                 copy.known_to(patch)
                 scoring.all()
+                if name == "scored":
+                    in_production(copy)
         if name == "capped":
             path, budget = "bank/policy.yaml", {"budget_whole": 26.0}
             copy.edit_yaml(path, lambda policy: policy["features"]["income"].update(budget))

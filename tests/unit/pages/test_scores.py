@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from opboost_ops.boosting.distribution import LEAST
 from opboost_ops.models.figures import pooled
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.unit.pages.conftest import Reader
+from tests.unit.pages.production import in_production
 from tests.unit.pages.reading import plain, rows
 
 VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
@@ -59,6 +61,35 @@ def test_a_run_that_scored_shows_its_scores_beside_the_held_out_rows(
     assert sum(series["counts"]) == series["rows"]
     assert text.count('aria-label="Distribution of scores') == 1
     assert "Distribution of scores. held-out rows: " in reader.page(VERSION)
+
+
+def test_a_version_in_production_beside_its_training(reader: Reader, shown: Workspace) -> None:
+    shown.scoring().all()
+    assert "In production" in reader.page(VERSION)
+    known = in_production(shown)
+    text = reader.page(VERSION)
+    said = plain(text)
+    assert "Production has moved away from training: " in said
+    assert 'aria-label="Population stability index of scores and own columns. ' in text
+    assert 'aria-label="Mean age of other parties&#39; values. ' in text
+    assert 'aria-label="Calibration on outcomes. ' in text
+    listed = {row["of"]: row for row in rows(reader, VERSION, "credit.live")}
+    assert {"score", "amount", "age", "employment"} <= set(listed)
+    assert listed["amount"]["result"] == "far moved"
+    assert {row["party"] for row in rows(reader, VERSION, "credit.partners")} == {"bank", "shop"}
+    found = {row["metric"]: row for row in rows(reader, VERSION, "credit.outcomes")}
+    assert float(found["auc"]["on outcomes"]) == pytest.approx(known.metrics["auc"].value)
+    status = reader.get("/opboost/status.json").json()
+    (version,) = (v for v in status["federations"][0]["versions"] if v["champion"])
+    assert version["outcomes"]["joined"] == known.joined
+    assert {c["name"]: c["move"] for c in version["live"]["columns"]}["amount"] == "far"
+    jsonschema.validate(status, reader.get("/opboost/status.schema.json").json())
+    # A damaged part spares the rest of the page.
+    home = shown.folder / "credit" / "home" / "credit_scoring"
+    (home / "outcomes" / f"{FIRST_RUN}.json").write_text("{")
+    text = reader.page(VERSION)
+    assert "This part cannot be read" in text and 'aria-label="ROC: ' in text
+    assert reader.get("/opboost/status.json").status_code == 200
 
 
 def test_a_version_of_before_has_none_and_a_damaged_one_is_said(

@@ -1,4 +1,4 @@
-"""The pages in a real browser in 29 states: nothing overlaps, is cut, or keeps anybody out."""
+"""The pages in a real browser in 32 states: nothing overlaps, is cut, or keeps anybody out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +45,9 @@ STATES = [
     ("scored_run", "scored", f"run?id={SCORING_RUN}", 1440, "light"),
     ("scored_run_narrow", "scored", f"run?id={SCORING_RUN}", 400, "dark"),
     ("scored_version", "scored", _VERSION, 1440, "light"),
+    ("scored_version_dark", "scored", _VERSION, 1440, "dark"),
+    ("scored_version_narrow", "scored", _VERSION, 390, "light"),
+    ("scored_version_narrow_dark", "scored", _VERSION, 390, "dark"),
 ]
 
 

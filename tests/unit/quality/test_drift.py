@@ -11,7 +11,8 @@ import pytest
 
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
-from opboost_ops.quality.drift import Profile, compare, profile
+from opboost_ops.quality.drift import Frames, Profile, compare, counted, profile
+from opboost_ops.quality.report import Report
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 from tests.federation import Workspace
@@ -22,10 +23,16 @@ UUID = "00000000-0000-4000-8000-000000000001"
 UNIT = Feature(uuid=UUID, bounds=(0, 1))
 
 
+def compared(
+    reference: Profile, table: pl.DataFrame | Frames, features: dict[str, Feature]
+) -> Report:
+    return compare(reference, counted(table, features, reference.features), features, 0.25)
+
+
 def index(then: pl.Series, now: pl.Series, feature: Feature = UNIT) -> tuple[float, bool]:
     features = {"x": feature}
     reference = profile(pl.DataFrame({"x": then}), features, DOMAIN)
-    report = compare(reference, pl.DataFrame({"x": now}), features, 0.25)
+    report = compared(reference, pl.DataFrame({"x": now}), features)
     (result,) = report.results
     return result.arguments["index"], result.success
 
@@ -127,8 +134,8 @@ def test_drift_is_that_of_the_whole() -> None:
     for domain in (Domain(1, 10), Domain(-3, 700)):
         whole = profile(then, features, domain)
         assert profile(read, features, domain) == whole
-        report = compare(whole, then.head(300), features, 0.25)
-        blocks = compare(whole, few, features, 0.25)
+        report = compared(whole, then.head(300), features)
+        blocks = compared(whole, few, features)
         assert report.results == blocks.results
     # The quantiles are numpy's, as they were when the table was whole.
     encoded = features["wide"].domain_map(domain).encode(then["wide"].to_numpy())

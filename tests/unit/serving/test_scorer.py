@@ -2,7 +2,6 @@
 
 import datetime
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,62 +9,13 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.errors import ConfigError, ContractError, PolicyError
-from opboost_ops.models.registry import Registry
-from opboost_ops.serving import scorer as serving
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.serving.served import known_row, new_rows, rules, scorer_of
 from tests.unit.stages.scoring_data import NAME, dataset, score_files
 
 LATER_RUN = "0" * 15 + "b"
-
-
-@pytest.fixture(scope="module")
-def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A federation that has trained two versions, and scored new rows with the first."""
-    workspace = Workspace.write(
-        tmp_path_factory.mktemp("served") / "federation",
-        dataset("binary"),
-        training={"trees": 8, "depth": 3},
-        scoring={"mode": "desensitised", "calibration": "platt"},
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.all()
-        workspace.scoring().all()
-        Workspace(workspace.folder, SECOND_RUN).all({"trees": 3})
-    Registry(workspace.folder / "a" / "models", NAME).promote(FIRST_RUN, "as before")
-    return workspace
-
-
-@pytest.fixture
-def served(
-    scored_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Workspace]:
-    copy = scored_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    # Looks at what has changed before each answer.
-    monkeypatch.setattr(serving, "LOOK", -1.0)
-    yield copy
-
-
-def new_rows(workspace: Workspace) -> pl.DataFrame:
-    return pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet")
-
-
-def scorer_of(workspace: Workspace) -> api.Scorer:
-    return api.Scorer(workspace.folder / "a", workspace.folder)
-
-
-def rules(workspace: Workspace, **serve: Any) -> None:
-    workspace.edit_yaml("a/policy.yaml", lambda policy: policy.update(serve=serve), agree=False)
-
-
-def known_row(workspace: Workspace) -> dict[str, Any]:
-    """Somebody whom the batch has scored."""
-    (path,) = score_files(workspace)
-    person = pl.read_parquet(path)["id"][0]
-    return new_rows(workspace).filter(pl.col("id") == person).to_dicts()[0]
 
 
 def test_every_row_gets_the_score_of_the_batch_and_no_file_changes(served: Workspace) -> None:
@@ -143,6 +93,7 @@ def test_a_declared_fill_stands_for_what_is_not_known(
     for party in ("b0", "b1"):
         for name, declared in data.features[party].items():
             declared["missing"] = {"fill": fills[name]}
+    data.features["a"]["kind"]["categories"] = ["one", "two", "three"]
     workspace = Workspace.write(
         tmp_path / "federation",
         data,
@@ -154,6 +105,30 @@ def test_a_declared_fill_stands_for_what_is_not_known(
     frame = scorer_of(workspace).score_frame(new_rows(workspace))
     assert set(frame["state_b0"]) == {"unknown"} and set(frame["refused"]) == {""}
     assert frame["score"].null_count() == 0
+    row = new_rows(workspace).to_dicts()[0]
+    with pytest.raises(ContractError, match="kind has a category that is not declared") as refused:
+        scorer_of(workspace).score(row | {"kind": "ninth"})
+    assert "ninth" not in str(refused.value)
+    # The fill stands for a party that has left, too, where the policy says so.
+    workspace.edit_yaml("federation.yaml", lambda data: data["parties"].pop("b1"), agree=False)
+    printed("agree", workspace.folder / "a", workspace.file, "--yes")
+    rules(workspace, withdrawn="missing")
+    found = scorer_of(workspace).score(row)
+    partner = found.partners["b1"]
+    assert (partner.state, partner.used, found.refused) == ("withdrawn", False, "")
+    assert found.score == frame["score"][0]
+
+
+def test_values_of_a_party_that_answers_no_more_grow_old(served: Workspace) -> None:
+    row = known_row(served)
+    fresh = scorer_of(served).score(row).score
+    printed("agree", served.folder / "b1", "--withdraw", "1")
+    with pytest.raises(OpBoostError):
+        served.scoring(LATER_RUN).all()
+    found = scorer_of(served).score(row)
+    assert found.score == fresh and found.partners["b1"].state == "current"
+    rules(served, max_age_days=1e-9, old="refuse")
+    assert scorer_of(served).score(row).refused == "old"
 
 
 def test_somebody_whom_a_party_no_longer_releases_is_not_served_from_an_older_run(

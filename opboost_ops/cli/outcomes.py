@@ -1,0 +1,38 @@
+"""`opboost outcomes`: what became of people whom a version has scored."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from opboost_ops.cli.arguments import AsJson, Site
+
+
+def command(
+    site: Site,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="All outcomes known: ID and label as in the training table; Parquet, CSV."
+        ),
+    ],
+    version: Annotated[str | None, typer.Option(help="A model; the champion if absent.")] = None,
+    federation: Annotated[
+        str | None, typer.Option(help="Whose model; needed where there are several.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare scores with labels that became known later; the report stays at home."""
+    from opboost_ops import api
+
+    found = api.outcomes(site, file, version, federation)
+    if as_json:
+        print(found.model_dump_json())
+        return
+    from opboost_ops.api.models import models_at
+    from opboost_ops.cli.blocks import print_blocks
+    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.models.outcomes import outcome_blocks
+
+    print(f"Outcomes of version {found.version} in mode {found.mode} (stays at home):")
+    print_blocks(outcome_blocks(found, models_at(site, federation).version(version)), wide())

@@ -1,0 +1,291 @@
+"""How scores lie in production, and what they are made of, beside training: counts alone, at home.
+
+Scoring runs and the endpoint count in bins that training has fixed. A record has no row, no ID and
+no value; a run has one, the endpoint one a day. Nothing of it leaves the label holder.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from opboost_ops.boosting.distribution import LEAST, grid, merged
+from opboost_ops.boosting.metrics import Task
+from opboost_ops.config.schema import Record
+from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.quality.drift import Profile, stability
+
+#: Folder of the federation's home with each version's bins and training rows in them.
+PROFILES = "profiles"
+
+#: What a record of the endpoint is called before its day and mode.
+SERVED = "served-"
+
+#: How far back production goes.
+DAYS = 30
+
+#: Usual limits of the population stability index: moved from here on, and far moved.
+MOVED, FAR = 0.1, 0.25
+
+Move = Literal["none", "moved", "far"]
+
+
+class PartnerCounts(Record):
+    """What became of a party's values, in rows.
+
+    Attributes:
+        states: Rows by `serving.answers.State`.
+        aged: Rows with values, of whatever age.
+        days: Their ages, added up.
+    """
+
+    states: Mapping[str, int]
+    aged: int
+    days: float
+
+
+class Counts(Record):
+    """Scored rows in bins.
+
+    Attributes:
+        edges: Of the scores' bins, one more than there are bins; none where no bins are known.
+        scores: Rows by bin.
+        rows: Rows with a score.
+        refused: Rows without one.
+        columns: Rows by bin of the version's profile, missing values last, by own column.
+        partners: By other party; of rows that were scored one by one.
+    """
+
+    edges: tuple[float, ...] = ()
+    scores: tuple[int, ...] = ()
+    rows: int = 0
+    refused: int = 0
+    columns: Mapping[str, tuple[int, ...]] = {}
+    partners: Mapping[str, PartnerCounts] = {}
+
+    def __add__(self, other: "Counts") -> "Counts":
+        if self.edges and other.edges and self.edges != other.edges:
+            raise ValueError("records of one version have other bins")
+        one, two = (counts.model_dump(exclude={"edges"}) for counts in (self, other))
+        return Counts.model_validate({**_added(one, two), "edges": self.edges or other.edges})
+
+
+class Shift(Record):
+    """A distribution in production beside that of training.
+
+    Attributes:
+        name: A column, or ``score``.
+        index: The population stability index.
+        chance: What chance alone gives.
+        move: Whether it has moved: by the usual limits, and above chance.
+        missing: Share of rows without a value; None of scores.
+        missing_then: The same in training.
+    """
+
+    name: str
+    index: float
+    chance: float
+    move: Move
+    missing: float | None = None
+    missing_then: float | None = None
+
+
+class PartnerAge(Record):
+    """How old a party's values were in rows that were scored one by one.
+
+    Attributes:
+        party: Its name.
+        rows: How many rows.
+        states: Share of the rows by what became of the values; None of fewer than `LEAST` rows.
+        mean_days: Mean age; None of too few rows with values.
+    """
+
+    party: str
+    rows: int
+    states: Mapping[str, float | None]
+    mean_days: float | None
+
+
+class Live(Record):
+    """A version in production, over the last `DAYS` days.
+
+    Attributes:
+        version: Its name.
+        mode: Of scoring.
+        rows: Rows with a score.
+        served: Those of them that were scored one by one.
+        refused: Rows of the same kind without a score.
+        last: When the last record was written, in seconds since 1970.
+        scores: Of the version's held-out rows and of production; None where either is too few.
+        columns: The label holder's own, those that moved most first.
+        partners: Other parties.
+    """
+
+    version: str
+    mode: str
+    rows: int
+    served: int
+    refused: int
+    last: float
+    scores: Shift | None
+    columns: tuple[Shift, ...]
+    partners: tuple[PartnerAge, ...]
+
+    @property
+    def moved(self) -> tuple[Shift, ...]:
+        """All that has moved."""
+        every = (*([self.scores] if self.scores else []), *self.columns)
+        return tuple(shift for shift in every if shift.move != "none")
+
+
+def score_profile(version: str) -> str:
+    """Name, in the federation's home, of the bins of a version's scores."""
+    return f"{PROFILES}/{version}.scores"
+
+
+def columns_of(found: Profile) -> dict[str, tuple[int, ...]]:
+    """Histograms as `Counts.columns` has them.
+
+    Args:
+        found: The histograms, in the bins of a version's profile.
+    """
+    return {name: of.counts for name, of in found.features.items()}
+
+
+def score_edges(home: Path, version: str, mode: str, task: Task) -> tuple[float, ...]:
+    """In which bins a version's scores are counted; none of numbers without held-out scores.
+
+    Args:
+        home: The party's folder of the federation.
+        version: The version.
+        mode: Of scoring.
+        task: What was learnt.
+    """
+    known = _profile_of_scores(home, version).get(mode)
+    if known is not None:
+        return tuple(known["edges"])
+    return () if task == "regression" else tuple(grid(task, np.empty(0)).tolist())
+
+
+def profile_of(home: Path, version: str) -> Profile:
+    """The histograms of a version's training table; empty where none are kept.
+
+    Args:
+        home: The party's folder of the federation.
+        version: The version.
+    """
+    path = home / PROFILES / f"{version}.json"
+    return (
+        Profile.model_validate_json(path.read_bytes()) if path.is_file() else Profile(features={})
+    )
+
+
+def live_of(home: Path, version: str, mode: str) -> Live | None:
+    """A version in production; None where it has scored nothing in the last `DAYS` days.
+
+    Args:
+        home: The party's folder of the federation.
+        version: The version.
+        mode: Of scoring.
+
+    Raises:
+        ValueError: A record is damaged.
+    """
+    records = list(_records(home / DISTRIBUTIONS / version, mode))
+    if not records:
+        return None
+    whole, alone = Counts(), Counts()
+    for path, counts in records:
+        whole += counts
+        alone += counts if path.name.startswith(SERVED) else Counts()
+    then = _profile_of_scores(home, version).get(mode)
+    scores = None
+    if then is not None and tuple(then["edges"]) == whole.edges:
+        scores = _shift("score", then["counts"], whole.scores)
+    profile = profile_of(home, version).features
+    columns = [
+        _shift(name, profile[name].counts, now, missing=True)
+        for name, now in whole.columns.items()
+        if name in profile
+    ]
+    return Live(
+        version=version,
+        mode=mode,
+        rows=whole.rows,
+        served=alone.rows,
+        refused=alone.refused,
+        last=max(path.stat().st_mtime for path, _ in records),
+        scores=scores,
+        columns=tuple(sorted((c for c in columns if c), key=lambda one: -one.index)),
+        partners=tuple(_age(party, of) for party, of in sorted(alone.partners.items())),
+    )
+
+
+def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as a distribution whose bins hold nobody or at least `LEAST` people.
+
+    Args:
+        record: Of a scoring run, which has one, or of the endpoint.
+    """
+    if "series" in record:
+        return dict(record)
+    counts = Counts.model_validate(record["live"])
+    series = [merged("scores", counts.scores, counts.edges)] if counts.edges else []
+    return {**record, "least": LEAST, "series": series}
+
+
+def _records(folder: Path, mode: str) -> Iterator[tuple[Path, Counts]]:
+    begin = time.time() - DAYS * 86_400
+    for path in folder.glob("*.json") if folder.is_dir() else ():
+        if path.stat().st_mtime >= begin:
+            found = json.loads(path.read_bytes())
+            # Runs of former releases have counted nothing.
+            if found["mode"] == mode and "live" in found:
+                yield path, Counts.model_validate(found["live"])
+
+
+def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:
+    path = home / f"{score_profile(version)}.json"
+    found: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+    return found
+
+
+def _shift(
+    name: str, then: Sequence[int], now: Sequence[int], missing: bool = False
+) -> Shift | None:
+    if min(sum(then), sum(now)) < LEAST:
+        return None
+    index, chance = stability(then, now)
+    above = index if index > chance else 0.0
+    return Shift(
+        name=name,
+        index=round(index, 4),
+        chance=round(chance, 4),
+        move="far" if above > FAR else "moved" if above > MOVED else "none",
+        missing=now[-1] / sum(now) if missing else None,
+        missing_then=then[-1] / sum(then) if missing else None,
+    )
+
+
+def _age(party: str, of: PartnerCounts) -> PartnerAge:
+    rows = sum(of.states.values())
+    return PartnerAge(
+        party=party,
+        rows=rows,
+        states={s: n / rows if n >= LEAST else None for s, n in sorted(of.states.items()) if n},
+        mean_days=round(of.days / of.aged, 2) if of.aged >= LEAST else None,
+    )
+
+
+def _added(one: Any, other: Any) -> Any:
+    if isinstance(one, Mapping):
+        names = {**one, **other}
+        return {n: _added(one[n], other[n]) if n in one and n in other else names[n] for n in names}
+    if isinstance(one, tuple):
+        if one and other:
+            return tuple(_added(*pair) for pair in zip(one, other, strict=True))
+        return one or other
+    return one + other

@@ -1,0 +1,164 @@
+"""What became of people whom a version has scored: figures beside the held-out rows, no row."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from opboost_ops.boosting.metrics import LOSSES
+from opboost_ops.config.schema import Record
+from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Figure, Figures, Note, State, Table
+from opboost_ops.display.charts import Curve, chart
+from opboost_ops.models.versions import Interval, Version, by_rank
+
+#: Folder of the federation's home with the last report of each version.
+OUTCOMES = "outcomes"
+
+
+class Span(Record):
+    """A figure with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Group(Record):
+    """Rows of neighbouring scores.
+
+    Attributes:
+        rows: How many, at least ten.
+        score: Their mean score.
+        observed: The share that was so, or the mean number.
+    """
+
+    rows: int
+    score: float
+    observed: Span
+
+
+class Outcomes(Record):
+    """A report on the outcomes that are known of a version's scores.
+
+    Attributes:
+        version: The version.
+        mode: Of scoring.
+        at: When it was made, UTC.
+        rows: Rows of the file.
+        joined: Those of people whom the version has scored, and whose outcome is known.
+        unknown: Those of people whom it has not scored.
+        open: Those without an outcome.
+        score: The mean score; of several classes the mean probability of the likeliest one.
+        observed: The share that was so, or the mean number.
+        metrics: By name.
+        groups: By rising score.
+    """
+
+    version: str
+    mode: str
+    at: str
+    rows: int
+    joined: int
+    unknown: int
+    open: int
+    score: float
+    observed: Span
+    metrics: Mapping[str, Span]
+    groups: tuple[Group, ...]
+
+    @property
+    def off(self) -> bool:
+        """Whether the mean score lies outside the interval of what was so."""
+        return not self.observed.low <= self.score <= self.observed.high
+
+    def worse(self, metric: str, held_out: Interval | None) -> bool:
+        """Whether a metric is worse than of the held-out rows, beyond both intervals.
+
+        Args:
+            metric: Its name.
+            held_out: Of the held-out rows.
+        """
+        found = self.metrics.get(metric)
+        if found is None or held_out is None or held_out.low is None or held_out.high is None:
+            return False
+        return found.low > held_out.high if metric in LOSSES else found.high < held_out.low
+
+
+def outcomes_of(home: Path, version: str) -> Outcomes | None:
+    """The last report of a version; None where there is none.
+
+    Args:
+        home: The party's folder of the federation.
+        version: The version.
+
+    Raises:
+        ValueError: It is damaged.
+    """
+    path = home / OUTCOMES / f"{version}.json"
+    return Outcomes.model_validate_json(path.read_bytes()) if path.is_file() else None
+
+
+def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
+    """A report beside the version's held-out rows.
+
+    Args:
+        found: The report.
+        version: The version.
+    """
+    blocks: list[Block] = []
+    names = by_rank(found.metrics)
+    worse = [name for name in names if found.worse(name, version.intervals.get(name))]
+    faults = [f"{', '.join(worse)} worse than on the held-out rows"] if worse else []
+    if found.off:
+        faults.append(f"a mean score of {found.score:.4g} where {_words(found.observed)} was so")
+    if faults:
+        text = f"Outcomes differ from what training promised: {'; '.join(faults)}."
+        remedy = "Train again on newer labels, or declare scoring.calibration."
+        blocks.append(Note("warn", text, remedy))
+    state: State = "warn" if found.off else "good"
+    blocks.append(
+        Facts(
+            (
+                Fact("Outcomes known", f"{found.joined:,}", f"of {found.rows:,} rows of the file"),
+                Fact("Not scored", f"{found.unknown:,}", "people whom this version has not scored"),
+                Fact("Without outcome", f"{found.open:,}", f"reported {found.at[:16]} UTC"),
+                Fact("Mean score", f"{found.score:.4g}", f"so: {_words(found.observed)}", state),
+            )
+        )
+    )
+    points = [(group.score, group.observed.value) for group in found.groups]
+    band = [(group.observed.low, group.observed.high) for group in found.groups]
+    low, high = points[0][0], points[-1][0]
+    lines = [
+        Curve("outcomes", points, band=band),
+        Curve("perfect calibration", ((low, low), (high, high)), dashed=True),
+    ]
+    label = "mean score, against what was so"
+    svg = chart(
+        lines,
+        title="Calibration on outcomes",
+        x_ticks=[(at, f"{at:,.4g}") for at in (low, (low + high) / 2, high)],
+        x_label=label,
+        from_zero=False,
+    )
+    figure = Figure(svg, f"{label}; the band is a 95 % interval")
+    blocks.append(Figures("Calibration on outcomes", (figure,)))
+    rows = tuple(
+        (
+            Cell(name.replace("_", " ")),
+            Interval(**found.metrics[name].model_dump()).cell(),
+            version.intervals[name].cell() if name in version.intervals else Cell("", ""),
+        )
+        for name in names
+    )
+    heads = ("metric", "on outcomes", "on held-out rows")
+    note = (
+        "People whose outcome is known may be others than all who were scored, where decisions "
+        "followed the scores."
+    )
+    return [
+        *blocks,
+        Table("outcomes", "Metrics on outcomes, with 95 % intervals", heads, rows, note),
+    ]
+
+
+def _words(span: Span) -> str:
+    return f"{span.value:.4g} ({span.low:.4g} to {span.high:.4g})"

@@ -1,0 +1,207 @@
+"""Labels that became known after scoring, joined at home to the files of scores by ID.
+
+A report has counts, means, metrics and groups of at least ten people; the file is not kept. The
+endpoint keeps no scores, so people whom it alone has scored count as not scored.
+"""
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting.distribution import LEAST
+from opboost_ops.boosting.intervals import Comparison
+from opboost_ops.boosting.metrics import Task
+from opboost_ops.config.federation import Federation, Label
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.party_state import forgotten_of
+from opboost_ops.models.export import federation_in
+from opboost_ops.models.outcomes import OUTCOMES, Group, Outcomes, Span
+from opboost_ops.models.registry import Registry
+from opboost_ops.stages.assemble import encode_label
+from opboost_ops.stages.home import Home
+from opboost_ops.stages.id_recipe import person_ids
+from opboost_ops.stages.raw_names import found_names
+from opboost_ops.stages.score_columns import PROBABILITY, SCORE
+
+#: Most groups of rows, each of at least `LEAST`.
+_GROUPS = 10
+
+#: Standard deviations on both sides of a 95 % interval.
+_Z = 1.959964
+
+_ID, _LABEL = "id", "label"
+
+
+def id_columns(federation: Federation, policy: Policy) -> str:
+    """Raw names of the columns that IDs are made of, with commas between them.
+
+    Args:
+        federation: As the version was trained.
+        policy: The label holder's.
+    """
+    identity = federation.id
+    return ",".join(policy.raw_column(name, identity.column) for name in identity.parts)
+
+
+def report(
+    site: Site, policy: Policy, federation: str, version: str, table: pl.DataFrame
+) -> Outcomes:
+    """Compare a version's scores with what became of people, and keep the report at home.
+
+    It takes the place of the version's last one.
+
+    Args:
+        site: The label holder's.
+        policy: The label holder's.
+        federation: Name of the federation.
+        version: The version.
+        table: All outcomes that are known: IDs and the label by their raw names, one row a person.
+
+    Raises:
+        ContractError: The table is not of that form, or the version has scored too few of them.
+    """
+    files = Registry(site.models, federation).files(version)
+    trained, facts = federation_in(files), json.loads(files["columns.json"])
+    mode = json.loads(files["evaluation.json"])["mode"]
+    label = trained.parties[trained.label_holder].label or trained.label
+    assert label is not None
+    ids, labels = _people(table, trained, label, policy)
+    kept = forgotten_of(site).keep(ids.to_arrow(), trained.id.type)
+    settled = pl.Series(kept) & labels.is_not_null()
+    truths = _encoded(labels.filter(settled), label, facts["classes"])
+    known = pl.DataFrame({_ID: ids.filter(settled).cast(pl.String), _LABEL: truths})
+    paths = (site.scores / federation / version).glob(f"{mode}-*.parquet")
+    scored = known.join(_scores([*paths], trained.id.column, known, version, mode), on=_ID)
+    if scored.height < LEAST:
+        raise ContractError(
+            f"Version {version} has scored {scored.height} of the {known.height} people whose "
+            f"outcome is known; a report needs {LEAST}.",
+            "Wait for more outcomes, or name the version that scored them: --version. The endpoint "
+            "keeps no scores: score these people by `opboost score`, too.",
+        )
+    truth, task = scored.get_column(_LABEL).to_numpy(), facts["task"]
+    prediction = scored.get_column(SCORE).to_numpy()
+    matrix = prediction
+    if task == "multiclass":
+        names = [f"{PROBABILITY}{name}" for name in facts["classes"]]
+        matrix = scored.select(names).to_numpy()
+    compared = Comparison(task, truth, {OUTCOMES: matrix})
+    # Of one class alone nothing is ranked.
+    one = task != "regression" and len(np.unique(truth)) < 2
+    metrics = {
+        name: Span(**compared.interval(OUTCOMES, name).document())
+        for name in compared.names()
+        if not (one and name == "auc")
+    }
+    so = truth
+    if task == "multiclass":
+        so = (matrix.argmax(axis=1) == truth).astype(np.float64)
+    found = Outcomes(
+        version=version,
+        mode=mode,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        rows=len(ids),
+        joined=scored.height,
+        unknown=len(ids) - scored.height - labels.null_count(),
+        open=labels.null_count(),
+        score=float(prediction.mean()),
+        observed=_observed(task, so),
+        metrics=metrics,
+        groups=_groups(task, so, prediction),
+    )
+    Home(site.home / federation).write_json(f"{OUTCOMES}/{version}", found.model_dump(mode="json"))
+    return found
+
+
+def _people(
+    table: pl.DataFrame, federation: Federation, label: Label, policy: Policy
+) -> tuple[pl.Series, pl.Series]:
+    """IDs, one row a person, and labels, null where an outcome is not known."""
+    identity = federation.id
+    raw = {n: policy.raw_column(n, identity.column) for n in (*identity.parts, label.column)}
+    there = found_names(raw, table.columns)
+    if absent := [raw[name] for name in raw if name not in there]:
+        raise ContractError(
+            f"The table of outcomes lacks {', '.join(absent)}.",
+            "It has the ID and the label, named as in the training table.",
+        )
+    if not table.height:
+        raise ContractError("The table of outcomes has no rows.", "Nothing was changed.")
+    parts = {name: table.get_column(there[name]) for name in identity.parts}
+    ids = person_ids(parts, identity) if identity.is_made else parts[identity.column]
+    if identity.type == "integer" and ids.dtype == pl.String:
+        ids = ids.cast(pl.Int64, strict=False)
+    fits = ids.dtype.is_integer() if identity.type == "integer" else ids.dtype == pl.String
+    for wrong, what in (
+        (0 if fits else len(ids), f"an ID that is not of type {identity.type}"),
+        (ids.null_count(), f"no ID of type {identity.type}"),
+        (int(ids.is_duplicated().sum()), "an ID that another row has, too"),
+    ):
+        if wrong:
+            raise ContractError(
+                f"{wrong:,} of {len(ids):,} rows of the table of outcomes have {what}.",
+                "Correct the table: one row a person, with the last outcome.",
+            )
+    labels = table.get_column(there[label.column])
+    return ids, labels.fill_nan(None) if labels.dtype.is_float() else labels
+
+
+def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.ndarray:
+    """Known labels as the version has learnt them."""
+    with suppress(ContractError, pl.exceptions.PolarsError):
+        found, _ = encode_label(values, label.model_copy(update={"classes": classes or None}), None)
+        if np.isfinite(found).all():
+            return found
+    known = f"one of {', '.join(map(str, classes))}" if classes else "a number"
+    raise ContractError(
+        f"The label {label.column} of the table of outcomes is not {known} everywhere.",
+        "Correct it; an empty cell stands for an outcome that is not known yet.",
+    )
+
+
+def _scores(
+    paths: list[Path], identity: str, people: pl.DataFrame, version: str, mode: str
+) -> pl.DataFrame:
+    """The newest score of each of some people."""
+    if not paths:
+        raise ContractError(
+            f"Version {version} has scored nobody in mode {mode}.",
+            "Name another one by --version, or score new rows: `opboost score`.",
+        )
+    ids = people.lazy().select(_ID)
+    found: list[pl.DataFrame] = []
+    for path in sorted(paths, key=lambda one: -one.stat().st_mtime):
+        whole = pl.scan_parquet(path).with_columns(pl.col(identity).cast(pl.String).alias(_ID))
+        chosen = whole.join(ids, on=_ID, how="semi").select(
+            _ID, SCORE, pl.col(f"^{PROBABILITY}.*$")
+        )
+        found.append(chosen.collect())
+    return pl.concat(found, how="diagonal").unique(_ID, keep="first", maintain_order=True)
+
+
+def _groups(task: Task, so: np.ndarray, score: np.ndarray) -> tuple[Group, ...]:
+    order = np.argsort(score, kind="stable")
+    parts = np.array_split(order, min(_GROUPS, len(order) // LEAST))
+    return tuple(
+        Group(rows=len(at), score=float(score[at].mean()), observed=_observed(task, so[at]))
+        for at in parts
+    )
+
+
+def _observed(task: Task, so: np.ndarray) -> Span:
+    """A share with Wilson's interval, or a mean with that of the normal approximation."""
+    count, mean = len(so), float(so.mean())
+    if task == "regression":
+        half = _Z * float(so.std(ddof=1)) / count**0.5
+        return Span(value=mean, low=mean - half, high=mean + half)
+    # Loading it takes half a second, which other commands need not spend.
+    from scipy.stats import binomtest
+
+    low, high = binomtest(int(so.sum()), count).proportion_ci(method="wilson")
+    return Span(value=mean, low=float(low), high=float(high))

@@ -1,0 +1,151 @@
+"""Counts of rows that were scored one by one, added up by day in the label holder's home.
+
+Rows wait in memory until the next look counts them, so that a row costs microseconds. What is kept
+are counts by bins: no row, no ID, no value.
+"""
+
+import fcntl
+import json
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.boosting.distribution import on_grid
+from opboost_ops.models.live import (
+    SERVED,
+    Counts,
+    PartnerCounts,
+    columns_of,
+    profile_of,
+    score_edges,
+)
+from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.quality import drift
+from opboost_ops.scratch.folders import private_folder
+from opboost_ops.serving.answers import STATES
+from opboost_ops.serving.loaded_version import LoadedVersion, Scored
+from opboost_ops.stages.home import Home
+from opboost_ops.stages.score_columns import SCORE
+
+#: So many rows are counted at once, and not at the next look.
+_MOST = 20_000
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: A version and its mode of scoring.
+_Key = tuple[str, str]
+
+
+class Recorder:
+    """Counts rows; threads may add at once.
+
+    Args:
+        home: The label holder's folder of the federation.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._adding, self._counting = threading.Lock(), threading.Lock()
+        self._waiting: list[tuple[LoadedVersion, Scored]] = []
+        self._rows = 0
+        self._counts: dict[_Key, Counts] = {}
+        self._failed = False
+
+    def add(self, served: LoadedVersion, scored: Scored) -> None:
+        """Take rows that wait to be counted.
+
+        Args:
+            served: The version that scored them.
+            scored: They.
+        """
+        with self._adding:
+            self._waiting.append((served, scored))
+            self._rows += len(scored.refused)
+            many = self._rows >= _MOST
+        if many:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count what waits, and add it to the day's records. What cannot be kept waits on."""
+        with self._counting:
+            with self._adding:
+                waiting, self._waiting, self._rows = self._waiting, [], 0
+            parts: dict[_Key, list[tuple[LoadedVersion, Scored]]] = defaultdict(list)
+            for served, scored in waiting:
+                parts[served.version, served.mode].append((served, scored))
+            for key, some in parts.items():
+                self._counts[key] = self._counts.get(key, Counts()) + self._counted(some)
+            for key in [*self._counts]:
+                try:
+                    self._keep(key, self._counts[key])
+                    del self._counts[key]
+                    self._failed = False
+                except (OSError, ValueError) as error:
+                    if not self._failed:
+                        _LOG.warning(
+                            "Counts of scored rows cannot be kept (%s): monitoring lacks them "
+                            "until the label holder's home can be written.",
+                            type(error).__name__,
+                        )
+                    self._failed = True
+
+    def _counted(self, some: Sequence[tuple[LoadedVersion, Scored]]) -> Counts:
+        served = some[0][0]
+        edges = score_edges(self._home, served.version, served.mode, served.task)
+        known = profile_of(self._home, served.version).features
+        bins = {name: known[name] for name in served.own_features if name in known}
+        frames: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = defaultdict(list)
+        scores, refused = [], 0
+        for _, scored in some:
+            done = scored.refused == ""
+            scores.append(scored.table.column(SCORE).to_numpy()[done])
+            refused += int(len(done) - done.sum())
+            own = scored.own if done.all() else scored.own.filter(pl.Series(done))
+            frames[tuple(own.dtypes)].append(own)
+        alike = [pl.concat(group) for group in frames.values()]
+        numbers = np.concatenate(scores)
+        columns = drift.counted(
+            lambda names: (f.select(names) for f in alike), served.own_features, bins
+        )
+        return Counts(
+            edges=edges,
+            scores=tuple(on_grid(numbers, np.array(edges)).tolist()) if edges else (),
+            rows=len(numbers),
+            refused=refused,
+            columns=columns_of(columns),
+            partners={party: _partner(party, [scored for _, scored in some])
+                      for party in some[0][1].states},
+        )  # fmt: skip
+
+    def _keep(self, key: _Key, counts: Counts) -> None:
+        version, mode = key
+        folder = self._home / DISTRIBUTIONS / version
+        private_folder(folder)
+        name = f"{SERVED}{datetime.now(UTC):%Y-%m-%d}-{mode}"
+        with (folder / ".lock").open("a") as lock:
+            # Several processes may serve one federation.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            path = folder / f"{name}.json"
+            if path.is_file():
+                counts = Counts.model_validate(json.loads(path.read_bytes())["live"]) + counts
+            document = {"mode": mode, "live": counts.model_dump(mode="json")}
+            Home(folder).write_json(name, document)
+
+
+def _partner(party: str, some: Sequence[Scored]) -> PartnerCounts:
+    # Of a forgotten person nothing is counted.
+    kept = [scored.refused != "forgotten" for scored in some]
+    pairs = list(zip(some, kept, strict=True))
+    states = np.concatenate([scored.states[party][rows] for scored, rows in pairs])
+    ages = np.concatenate([scored.age_days[party][rows] for scored, rows in pairs])
+    ages = ages[~np.isnan(ages)]
+    counts = np.bincount(states, minlength=len(STATES)).tolist()
+    return PartnerCounts(
+        states=dict(zip(STATES, counts, strict=True)), aged=len(ages), days=float(ages.sum())
+    )
