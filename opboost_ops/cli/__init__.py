@@ -54,10 +54,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _commands(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Vertical federated gradient boosting whose exchange is local-differentially private."""
+    """Train gradient-boosted trees across organisations, with local differential privacy."""
     # Only a command needs it, and `--help` is quick without.
     from opboost_ops.orchestration.settings import use_airflow_secrets
 

@@ -46,26 +46,26 @@ def command(
     site: Annotated[
         Path,
         typer.Argument(
-            help="Folder of the party's site.yaml; or of federation.yaml, for each party beside it."
+            help="Folder of the party's site.yaml, or of federation.yaml to ask all parties in it."
         ),
     ],
     federation: Annotated[
-        Path | None, typer.Argument(help="federation.yaml; without it, what is agreed is listed.")
+        Path | None, typer.Argument(help="federation.yaml; without it, agreements are listed.")
     ] = None,
     yes: Annotated[
         bool,
         typer.Option(
             "--yes",
-            help="--yes DIGEST agrees to just that content. Alone only for a made-up party.",
+            help="Agree to exactly this DIGEST; optional for generated parties.",
         ),
     ] = False,
     digest: Annotated[str | None, typer.Option("--digest", hidden=True)] = None,
     withdraw: Annotated[
-        int | None, typer.Option(help="Number of an agreement to answer no more.")
+        int | None, typer.Option(help="Number of the agreement to withdraw.")
     ] = None,
     keep_version: Annotated[
         list[str] | None,
-        typer.Option(help="A version to score still, under the agreement of its training."),
+        typer.Option(help="A version to keep scoring under its former agreement."),
     ] = None,
     as_json: Annotated[
         bool,
@@ -76,12 +76,12 @@ def command(
     html: Annotated[
         Path | None, typer.Option(help="Write the consent sheet here, as a page to print.")
     ] = None,
-    by: Annotated[str, typer.Option(help="Who agrees; it is kept in the audit log.")] = "",
-    because: Annotated[str, typer.Option(help="Why; it is kept in the audit log.")] = "",
+    by: Annotated[str, typer.Option(help="Who agrees, for the audit log.")] = "",
+    because: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
 ) -> None:
-    """Show what will leave, what it means and what is new, ask, and pin it at the site.
+    """Show what will leave the party and what is new since the last agreement, then ask.
 
-    It needs the party's own files and the federation file alone.
+    Reads only the party's own files and the federation file.
     """
     if federation is None and (members := _beside(site)):
         if as_json or html or withdraw is not None:

@@ -9,14 +9,14 @@ from opboost_ops.cli.arguments import FederationFile
 from opboost_ops.cli.demo import require_airflow
 from opboost_ops.errors import OpBoostError
 
-app = typer.Typer(help="Set up an Airflow that exists.", no_args_is_help=True)
+app = typer.Typer(help="Install into an existing Airflow.", no_args_is_help=True)
 
 
 @app.command("check")
 def check() -> None:
-    """Check this Airflow, and print the line that fixes what is missing.
+    """Check this Airflow, and print a fix for each problem.
 
-    It ends with 1 if something blocks runs.
+    Exits with 1 if a problem blocks runs.
     """
     require_airflow("opboost airflow check")
     from opboost_ops.orchestration.doctor import examine
@@ -39,7 +39,7 @@ def install(
     federation: FederationFile,
     yes: Annotated[bool, typer.Option("--yes", help="Write without asking.")] = False,
 ) -> None:
-    """Write DAG file, preloading and the parties' sites into an Airflow home, after a diff."""
+    """Show a diff, then write DAG file, preloading and site paths into an Airflow home."""
     require_airflow("opboost airflow install")
     from opboost_ops.orchestration.installation import plan
     from opboost_ops.run.party_sites import federation_file

@@ -8,16 +8,17 @@ import typer
 
 def command(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
-    run: Annotated[str, typer.Argument(help="The run, as the waiting task names it.")],
+    run: Annotated[str, typer.Argument(help="The run ID that the waiting task prints.")],
     answer: Annotated[
-        bool | None, typer.Option("--yes/--no", help="The answer; without, what waits is shown.")
+        bool | None,
+        typer.Option("--yes/--no", help="The decision; without it, the request is shown."),
     ] = None,
     plan: Annotated[
-        str, typer.Option(help="With an answer: the digest of the plan, as it was shown.")
+        str, typer.Option(help="With --yes or --no: the plan's digest, as shown.")
     ] = "",
-    because: Annotated[str, typer.Option(help="Why; it is kept in the audit log.")] = "",
+    because: Annotated[str, typer.Option(help="The reason, for the audit log.")] = "",
 ) -> None:
-    """Show what a release waits for, and with --yes or --no answer it, for good."""
+    """Show why a release waits for approval; with --yes or --no, decide it permanently."""
     import getpass
 
     from opboost_ops.config.loading import load_site

@@ -23,9 +23,9 @@ def command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The manifest, on stdout.")] = False,
 ) -> None:
-    """Print an artifact's manifest; with --key or --federation verify it instead.
+    """Print an artifact's manifest; with --key or --federation, verify it.
 
-    Verified are signature, canonical form, and the files' digests and sizes; no values are printed.
+    Verifies signature, canonical form, and digests and sizes of the files. Prints no values.
     """
     from opboost_ops.exchange.manifest import MANIFEST, parse_manifest
 

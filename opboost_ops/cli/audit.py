@@ -13,7 +13,7 @@ from opboost_ops.cli.forms import one_form, print_csv
 if TYPE_CHECKING:
     from opboost_ops.exchange.audit import Audit
 
-app = typer.Typer(help="What a party sent, received and answered.", no_args_is_help=True)
+app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
 
 _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
@@ -27,7 +27,7 @@ def show(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Print all entries of a party's audit log, once its chain has been recomputed."""
+    """Verify the chain of a party's audit log, and print its entries."""
     import json
 
     from opboost_ops.exchange.audit import Entry
@@ -73,10 +73,10 @@ def show(
 @app.command("note")
 def note(
     site: _Site,
-    run: Annotated[str, typer.Argument(help="The run of Airflow's by which it was asked.")],
-    because: Annotated[str, typer.Option(help="Why; it stays at home.")],
+    run: Annotated[str, typer.Argument(help="The Airflow run of the action.")],
+    because: Annotated[str, typer.Option(help="The reason; it stays at home.")],
 ) -> None:
-    """Add why something was asked through Airflow, in words that Airflow's database never has."""
+    """Add a reason in your own words to an action that was requested through Airflow."""
     import getpass
 
     from opboost_ops.config.loading import load_site

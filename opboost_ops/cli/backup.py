@@ -21,13 +21,13 @@ _Passphrase = Annotated[
 
 def backup(
     site: _Site,
-    file: Annotated[Path, typer.Argument(help="The backup, a file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(help="The backup, a new file.")],
     recipient: Annotated[
-        str | None, typer.Option(help="Public encryption key (X25519) of who can open the backup.")
+        str | None, typer.Option(help="Public X25519 key; its private key opens the backup.")
     ] = None,
     passphrase_file: _Passphrase = None,
 ) -> None:
-    """Write a party's state and keys into one encrypted file, while runs go on."""
+    """Write a party's state and keys into one encrypted file; runs may continue."""
     from opboost_ops.backup.encryption import Lock
     from opboost_ops.backup.writing import back_up
 
@@ -55,9 +55,9 @@ def restore(
         Path | None, typer.Option(help="File of the private key that the backup is encrypted to.")
     ] = None,
     passphrase_file: _Passphrase = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Set aside the state that is there.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Move the existing state aside.")] = False,
 ) -> None:
-    """Put a party's state back; everything is verified before anything is changed."""
+    """Restore a party's state; verifies everything before it changes anything."""
     from opboost_ops.backup.encryption import Key
     from opboost_ops.backup.restoring import restore as put_back
     from opboost_ops.exchange.encryption import PrivateKey

@@ -4,7 +4,7 @@ from opboost_ops.cli.arguments import Site
 
 
 def command(site: Site) -> None:
-    """Write bounds, categories and fills of the filled-in bounds.csv into the party's offer.
+    """Write the completed bounds.csv into the party's offer.
 
     Categories are separated by | or commas; those that are not listed count as the one under
     `rest`. Dates are written as 2020-01-31 or 31.01.2020. A scale `private 0.1` draws a column's

@@ -25,14 +25,12 @@ def command(
     cost: Annotated[str, typer.Option(help="absolute or squared (designed).")] = "absolute",
     prior: Annotated[
         str | None,
-        typer.Option(help="Weights of all values, with commas; even when absent (designed)."),
+        typer.Option(help="Weights of all values, with commas; default: even (designed)."),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="A new file that keeps the table (designed).")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A new file for the table (designed).")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print probabilities, counts out of 2^64, the loss curve, and whether it is certified."""
+    """Print a mechanism's probabilities, counts out of 2^64, and certified loss curve."""
     import json
 
     from opboost_ops import api

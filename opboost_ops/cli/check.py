@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def command(federation: FederationFile, as_json: AsJson = False) -> None:
     """Validate federation, sites, policies, keys and tables; print what will leave each party.
 
-    It ends with 1 if a party has not agreed to the federation file as it is.
+    Exits with 1 if a party has not agreed to this federation file.
     """
     from rich.table import Table
 

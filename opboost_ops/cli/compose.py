@@ -8,7 +8,7 @@ import typer
 
 def command(
     federation: Annotated[Path, typer.Argument(help="The federation file.")],
-    out: Annotated[Path, typer.Option(help="The deployment's folder; it is extended.")] = Path(
+    out: Annotated[Path, typer.Option(help="The deployment's folder, new or existing.")] = Path(
         "compose"
     ),
 ) -> None:

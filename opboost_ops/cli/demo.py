@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opboost_ops.run.local import Finished
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
-Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' things.")]
+Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
 _WORK = Path(".opboost")
 
 
@@ -40,7 +40,7 @@ def require_airflow(command: str) -> None:
 
 
 def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
-    """Train and score on a real Airflow, show the progress, and report what it gave."""
+    """Train and score in a real Airflow, show the progress, and print the results."""
     require_airflow("opboost demo")
     from opboost_ops.api.experiments import run_document
     from opboost_ops.cli import run
@@ -92,7 +92,7 @@ def ui(
         Path | None, typer.Option(help="Folder of your own federation files instead.")
     ] = None,
 ) -> None:
-    """Leave Airflow running until Ctrl-C, and print where it is."""
+    """Run Airflow until Ctrl-C, and print its address and login."""
     require_airflow("opboost ui")
     from opboost_ops.orchestration.standalone import Standalone
 

@@ -19,27 +19,27 @@ def command(
         ),
     ],
     column: Annotated[str, typer.Option(help="Its numeric column.")],
-    cells: Annotated[int, typer.Option(help="How many cells; |D| at most.")] = 10,
+    cells: Annotated[int, typer.Option(help="How many cells, at most |D|.")] = 10,
     private: Annotated[
         float | None,
-        typer.Option(
-            help="Draw them from the party's own table, at this epsilon for a person; charged."
-        ),
+        typer.Option(help="Draw them from the party's own table; this epsilon is charged."),
     ] = None,
     federation: Annotated[
         Path | None,
         typer.Option(
-            help="With --private: the federation.yaml to write into; the party's offer when absent."
+            help="With --private: the federation.yaml to write into; default: the party's offer."
         ),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(min=0, help="Of a sample: also a bucket_response, with a bucket a cell."),
+        typer.Option(
+            min=0, help="With a sample: also print a bucket_response, one bucket per cell."
+        ),
     ] = None,
     lower: Annotated[int, typer.Option(help="L of the domain, for its buckets.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
-    """Find edges between cells that hold about equal shares of the rows.
+    """Find edges between cells with about equal shares of the rows.
 
     Of a public sample it prints the `scale` entry. With --private it draws differentially private
     quantiles from the party's own table, charges them to the column in its ledger, and writes them

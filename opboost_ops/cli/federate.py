@@ -10,7 +10,7 @@ def command(
     offers: Annotated[list[Path], typer.Argument(help="All offers, or folders of parties.")],
     out: Annotated[Path, typer.Option(help="The federation file.")] = Path("federation.yaml"),
 ) -> None:
-    """Write federation.yaml from the parties' offers; a party joins or leaves by the same command.
+    """Write federation.yaml from the parties' offers, also when a party joins or leaves.
 
     A file that is there keeps its training, scoring and schedule, and keys that were renewed. Its
     parties become those of the offers: all must then agree again. Of a party's folder, its

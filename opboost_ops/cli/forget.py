@@ -16,18 +16,16 @@ def command(
     site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
     person: Annotated[
         str,
-        typer.Argument(
-            help="The ID, or the values of its columns, joined by |. Put - to read it from stdin."
-        ),
+        typer.Argument(help="The ID, or the values of its columns, joined by |. - reads stdin."),
     ],
     integer: Annotated[
-        bool, typer.Option(help="Only where IDs are integers; both are tried when absent.")
+        bool, typer.Option(help="IDs are integers; by default both forms are tried.")
     ] = False,
     receipt: Annotated[
-        Path | None, typer.Option(help="A new JSON file with what was done; the ID is not in it.")
+        Path | None, typer.Option(help="A new JSON file that states what was done, without the ID.")
     ] = None,
 ) -> None:
-    """Forget a person: from the next run on no row of theirs is used; say what stays outside."""
+    """Forget a person: no later run uses their rows. Lists what cannot be recalled."""
     import re
     import sys
 

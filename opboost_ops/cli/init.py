@@ -15,14 +15,12 @@ def command(
     table: Annotated[
         str, typer.Option(help="A Parquet or CSV file, a pattern, s3://..., or env:NAME of a URL.")
     ],
-    identity: Annotated[
-        str, typer.Option("--id", help="The column that names a person, or several: a,b,c.")
-    ],
+    identity: Annotated[str, typer.Option("--id", help="The ID column, or several: a,b,c.")],
     folder: Annotated[
-        Path | None, typer.Argument(help="A new folder; the party's name when absent.")
+        Path | None, typer.Argument(help="A new folder; default: the party's name.")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(help="The label's column, at the label holder alone.")
+        str | None, typer.Option(help="The label's column, for the label holder only.")
     ] = None,
     name: Annotated[str, typer.Option(help="Name of the federation.")] = "federation",
     store: Annotated[
@@ -30,7 +28,9 @@ def command(
     ] = "../exchange",
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Of every protected feature, by Global-map; a better channel if absent."),
+        typer.Option(
+            help="Epsilon of Global-map for every protected feature; default: the standard channel."
+        ),
     ] = None,
     private_edges: Annotated[
         float | None,
@@ -40,7 +40,7 @@ def command(
         ),
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option(help="A policy.yaml that pins columns of the table already.")
+        Path | None, typer.Option(help="An existing policy.yaml that pins columns of the table.")
     ] = None,
     query: Annotated[
         str | None, typer.Option(help="SELECT ..., where the table is a database.")
@@ -49,7 +49,7 @@ def command(
         str | None, typer.Option(help="Which of two classes of the label is the positive one.")
     ] = None,
     task: Annotated[
-        Task | None, typer.Option(help="What is learnt; guessed from the label when absent.")
+        Task | None, typer.Option(help="The task; guessed from the label by default.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show policy and offer; write nothing.")

@@ -7,7 +7,7 @@ import typer
 from opboost_ops.cli.arguments import AsJson, Site
 from opboost_ops.errors import ConfigError
 
-app = typer.Typer(help="A party's keys.", no_args_is_help=True)
+app = typer.Typer(help="Make, show and renew a party's keys.", no_args_is_help=True)
 
 
 @app.command("init")
@@ -23,7 +23,7 @@ def init(
 
 @app.command("show")
 def show(site: Site, as_json: AsJson = False) -> None:
-    """Print a party's public keys and their fingerprint, to be read out; never a secret."""
+    """Print a party's public keys and their fingerprint."""
     import json
 
     from opboost_ops.setup.keys import show_keys
@@ -64,7 +64,7 @@ def renew(
     site: Site,
     use: Annotated[str, typer.Argument(help="signing or encryption.")],
     days: Annotated[
-        int, typer.Option(min=0, max=92, help="For how many days the old key stays good.")
+        int, typer.Option(min=0, max=92, help="How many days the old key stays valid.")
     ] = 14,
     revoke: Annotated[
         bool, typer.Option("--revoke", help="The old key is refused at once.")
@@ -93,7 +93,10 @@ def renew(
 def rotate(
     site: Site,
     yes: Annotated[
-        bool, typer.Option("--yes", help="All later releases are new draws, charged again.")
+        bool,
+        typer.Option(
+            "--yes", help="Confirm: all later releases are new draws and are charged again."
+        ),
     ] = False,
 ) -> None:
     """Replace the noise secret: every later release is a new draw, recorded in the ledger.

@@ -19,7 +19,7 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Attack the release that a party would make now; report and picture stay in its home."""
+    """Attack a party's next release; report and picture stay in its home."""
     import json
 
     from opboost_ops import api

@@ -10,7 +10,7 @@ from opboost_ops.cli.arguments import AsCsv, AsJson
 from opboost_ops.cli.forms import one_form, print_csv
 from opboost_ops.errors import ConfigError
 
-app = typer.Typer(help="What a party released, and what it cost.", no_args_is_help=True)
+app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
@@ -24,12 +24,13 @@ def _commands() -> None:
 def show(
     site: Site,
     people: Annotated[
-        bool, typer.Option("--people", help="Also what cells have released; never show it around.")
+        bool,
+        typer.Option("--people", help="Also what cells have released; keep this inside the party."),
     ] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Worst case of every column, how far it can still grow, its budget, and what is exact."""
+    """Print each column's worst case and budget, and all exact disclosures."""
     import json
 
     from opboost_ops.cli.ledger_words import (
@@ -103,7 +104,7 @@ def check(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Compare the database with store, checkpoints and cell files; exit 1 where one is missing."""
+    """Compare the database with store, checkpoints and cell files; exit 1 if one is missing."""
     import json
 
     from opboost_ops.config.loading import load_site
@@ -144,10 +145,10 @@ def recover(
     site: Site,
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Charge what is missing, and use the store that is there now."),
+        typer.Option("--yes", help="Charge the missing releases, and accept the present store."),
     ] = False,
 ) -> None:
-    """Charge releases that the ledger has lost, or use another store from now on, and go on."""
+    """Charge releases that the ledger has lost, or accept another store."""
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.run.recovery import recover as charge
     from opboost_ops.run.rollback import check as find_gaps
@@ -187,7 +188,7 @@ def export(
     site: Site,
     out: Annotated[Path, typer.Option(help="A .csv or .json file.")],
 ) -> None:
-    """Write all lines, oldest first."""
+    """Write all entries, oldest first."""
     import csv
     import json
 

@@ -8,20 +8,20 @@ import typer
 from opboost_ops.cli.arguments import AsCsv, AsJson
 from opboost_ops.cli.forms import one_form, print_csv
 
-app = typer.Typer(help="Model versions, and which one is champion.", no_args_is_help=True)
+app = typer.Typer(help="List, export and promote model versions.", no_args_is_help=True)
 
 Site = Annotated[Path, typer.Argument(help="Folder of the label holder's site.yaml.")]
 Federation = Annotated[
-    str | None, typer.Option(help="Whose models; needed where there are several.")
+    str | None, typer.Option(help="The federation; required if there are several.")
 ]
-Because = Annotated[str, typer.Option(help="Why; it is kept in the history.")]
+Because = Annotated[str, typer.Option(help="The reason, for the history of decisions.")]
 
 
 @app.command("list")
 def list_(
     site: Site, federation: Federation = None, as_json: AsJson = False, as_csv: AsCsv = False
 ) -> None:
-    """List versions, oldest first, with metrics and what was decided about each."""
+    """List versions, oldest first, with metrics and decisions."""
     import json
 
     from opboost_ops.api.models import flat, models_at
@@ -64,11 +64,11 @@ def list_(
 @app.command("show")
 def show(
     site: Site,
-    version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
+    version: Annotated[str | None, typer.Argument(help="Default: the champion.")] = None,
     federation: Federation = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a version's card; with --json the document itself."""
+    """Print a version's card."""
     from opboost_ops.api.models import models_at
 
     found = models_at(site, federation)
@@ -87,14 +87,14 @@ def show(
 def export(
     site: Site,
     out: Annotated[Path, typer.Option(help="The new file.")],
-    version: Annotated[str | None, typer.Argument(help="The champion when absent.")] = None,
+    version: Annotated[str | None, typer.Argument(help="Default: the champion.")] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="text (LightGBM's file) or json; the model's own if absent."),
+        typer.Option("--format", help="text (LightGBM's file) or json; default: the model's own."),
     ] = None,
     federation: Federation = None,
 ) -> None:
-    """Write a model for other programs, and beside it how its columns must be mapped."""
+    """Write a model for other programs, and how to map its columns."""
     from opboost_ops.api.models import models_at
 
     model, columns = models_at(site, federation).export(out, version, form)
@@ -118,12 +118,12 @@ def promote(
 def rollback(
     site: Site,
     version: Annotated[
-        str | None, typer.Argument(help="A former champion; the one before when absent.")
+        str | None, typer.Argument(help="A former champion; default: the previous one.")
     ] = None,
     because: Because = "by hand",
     federation: Federation = None,
 ) -> None:
-    """Make a former champion champion again: the one before the present one, or the one named."""
+    """Make the previous champion, or a named former one, champion again."""
     from opboost_ops.api.models import models_at
 
     print(f"{models_at(site, federation).rollback(version, because)} is champion again.")

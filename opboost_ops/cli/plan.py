@@ -22,15 +22,15 @@ def command(
     sample: Annotated[
         Path | None, typer.Option(help="Public Parquet rows with the same columns (recommended).")
     ] = None,
-    max_loss_1: Annotated[float | None, typer.Option(help="Cap on loss(1) of a feature.")] = None,
+    max_loss_1: Annotated[float | None, typer.Option(help="Cap on a feature's loss(1).")] = None,
     max_loss_whole: Annotated[
-        float | None, typer.Option(help="Cap on loss(R - L) of a feature.")
+        float | None, typer.Option(help="Cap on a feature's loss(R - L).")
     ] = None,
     total_loss_1: Annotated[
         float | None, typer.Option(help="Divide this over columns: the sum of their loss(1).")
     ] = None,
     total_loss_whole: Annotated[
-        float | None, typer.Option(help="The same of their loss(R - L); both may be given.")
+        float | None, typer.Option(help="The same for loss(R - L); may be combined.")
     ] = None,
     importance: Annotated[
         list[str] | None,
@@ -38,7 +38,7 @@ def command(
     ] = None,
     reach: Annotated[
         float | None,
-        typer.Option(help="Least part of the total that keeps this share of the unprotected."),
+        typer.Option(help="Find the least total that keeps this share of the unprotected gain."),
     ] = None,
     values: Annotated[
         list[int] | None, typer.Option(help="Compare domains of these sizes at one loss.")
@@ -48,15 +48,17 @@ def command(
         typer.Option(help="NAME=DISTANCE, in raw units: where --values have the same loss."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the picture goes; the party's home when absent.")
+        Path | None, typer.Option(help="The picture's file; default: in the party's home.")
     ] = None,
     write: Annotated[
         bool,
-        typer.Option("--write", help="Choose cells, too, and write it all into federation.yaml."),
+        typer.Option(
+            "--write", help="Also choose cells, and write the result into federation.yaml."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank mechanisms and parameters by expected order preservation, at the party, with a picture.
+    """Rank mechanisms and parameters by the order that they are expected to preserve.
 
     Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
 

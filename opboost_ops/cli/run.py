@@ -16,7 +16,9 @@ def command(
     federation: Annotated[
         Path | None, typer.Argument(help="federation.yaml, or its folder.")
     ] = None,
-    dataset: Annotated[str | None, typer.Option(help="A named table instead.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A named table instead of a federation file.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="For all protected features.")] = None,
     lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
     upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
@@ -28,24 +30,25 @@ def command(
     depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="One of the booster's own; may stand repeatedly."),
+        typer.Option(metavar="NAME=VALUE", help="NAME=VALUE of the booster; may be repeated."),
     ] = None,
     denoise: Annotated[
         str | None,
-        typer.Option(help="none, joint or auto; a dataset is then scored routed."),
+        typer.Option(help="none, joint or auto; a dataset is then scored in mode routed."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Predictable split, booster and noise (dataset only).")
+        int | None,
+        typer.Option(help="Seed of split, booster and noise, for experiments (dataset only)."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the parties' things (dataset only).")
+        Path | None, typer.Option(help="Folder for the parties' files (dataset only).")
     ] = None,
     because: Annotated[
-        str | None, typer.Option(help="Approve for all parties what waits for a person, and why.")
+        str | None, typer.Option(help="Approve for all parties, with this reason.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a federation here: every party in its own process, meeting only at the store."""
+    """Train a federation on this machine, each party in its own process."""
     from opboost_ops.api.experiments import run_document, write_named
     from opboost_ops.api.runs import answering
     from opboost_ops.cli.progress import Progress

@@ -11,7 +11,9 @@ from opboost_ops.cli.arguments import AsJson, FederationFile
 
 def command(
     federation: FederationFile,
-    version: Annotated[str | None, typer.Option(help="A model; the champion if absent.")] = None,
+    version: Annotated[
+        str | None, typer.Option(help="A model version; default: the champion.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score the parties' tables of new rows (tables.*.score in their site.yaml)."""

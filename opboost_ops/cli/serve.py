@@ -11,11 +11,11 @@ def command(
     site: Site,
     federation: FederationFile,
     host: Annotated[
-        str, typer.Option(help="Address to listen at; others than this machine need TLS before it.")
+        str, typer.Option(help="Address to listen on; put TLS in front of any but 127.0.0.1.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen at.")] = 8750,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8750,
 ) -> None:
-    """Score single rows by HTTP, without the other parties: /score, /version, /health, /metrics."""
+    """Serve scores of single rows over HTTP, without the other parties."""
     from opboost_ops.config.loading import load_site
     from opboost_ops.serving.app import require_server, serve
     from opboost_ops.serving.scorer import Scorer

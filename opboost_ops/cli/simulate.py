@@ -9,18 +9,18 @@ from opboost_ops.errors import ConfigError
 
 
 def command(
-    table: Annotated[Path, typer.Argument(help="One's own Parquet or CSV table.")],
-    label: Annotated[str, typer.Option(help="Its label column.")],
+    table: Annotated[Path, typer.Argument(help="A Parquet or CSV table.")],
+    label: Annotated[str, typer.Option(help="The label column.")],
     split: Annotated[
         list[str],
         typer.Option(metavar="PARTY=a,b,c", help="Columns of an imagined party; repeatable."),
     ],
     upper: Annotated[int, typer.Option(help="R of the domain, whose L is 1.")] = 10,
     seed: Annotated[int, typer.Option(help="Of noise and held-out rows.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("simulation.html"),
+    out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("simulation.html"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
-    """Deal a table to imagined parties: the metric in each mode over the loss, with intervals."""
+    """Split a table among imagined parties, and show what a federation would gain at each loss."""
     import json
 
     from opboost_ops import api

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Keys and maps for outbound-only sites.", no_args_is_help=True)
+app = typer.Typer(help="Make keys and maps for outbound-only sites.", no_args_is_help=True)
 
 
 @app.callback()
@@ -19,7 +19,7 @@ def keys(
     out: Annotated[Path, typer.Option(help="Folder of authority, coordinator and parties.")],
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Name or address by which sites call the proxy; may be repeated."),
+        typer.Option(help="Name or address of the proxy, for its certificate; may be repeated."),
     ] = None,
     days: Annotated[int, typer.Option(min=1, help="How long certificates are valid.")] = 397,
 ) -> None:
@@ -35,7 +35,7 @@ def maps(
     federations: Annotated[Path, typer.Argument(help="Folder of federation files.")],
     out: Annotated[Path, typer.Option(help="Folder that the proxy reads.")],
 ) -> None:
-    """Write which party each queue and each task belongs to, for the proxy."""
+    """Write the proxy's maps from queues and tasks to parties."""
     from opboost_ops.orchestration.sites.maps import write_maps
 
     for queue, party in sorted(write_maps(federations, out).items()):

@@ -7,7 +7,7 @@ import typer
 
 Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 Federation = Annotated[str, typer.Argument(help="The federation's name.")]
-Because = Annotated[str, typer.Option(help="Why; it is kept in the audit log, at home.")]
+Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
 
 
 def stop(site: Site, federation: Federation, because: Because) -> None:

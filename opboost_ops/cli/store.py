@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opboost_ops.exchange.audit import Audit
     from opboost_ops.exchange.store import Store
 
-app = typer.Typer(help="What lies in a party's store, and what may go.", no_args_is_help=True)
+app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
 
 _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
@@ -26,11 +26,11 @@ _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 @app.command("list")
 def list_(
     site: _Site,
-    run: Annotated[str | None, typer.Option(help="Only this run's.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """List the published artifacts, their content unread."""
+    """List the published artifacts."""
     import json
 
     from opboost_ops.config.loading import load_site
@@ -62,9 +62,9 @@ def list_(
 def gc(
     site: _Site,
     older_than: Annotated[
-        float, typer.Option(min=0, help="Only what has not changed for so many hours.")
+        float, typer.Option(min=0, help="Only files unchanged for this many hours.")
     ] = 24.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
 ) -> None:
     """Remove what crashed writers left behind, and runs older than `retention_days`.
 
