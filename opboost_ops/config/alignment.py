@@ -18,8 +18,8 @@ class Overlap(Record):
     """Which rows of the label holder are trained on and scored.
 
     Attributes:
-        overlap: ``common``: those of people whom all feature holders have. ``left``: all of them
-            (a left join), with missing values where a feature holder lacks the person.
+        overlap: ``common``: those of people that all feature holders have. ``left``: all (a left
+        join), with missing values where a feature holder lacks the person.
     """
 
     overlap: Literal["common", "left"] = "common"

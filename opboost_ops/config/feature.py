@@ -38,7 +38,7 @@ class Edges(Record):
         edges: The edges.
         source: Where they come from. ``private_quantiles`` were drawn from the private table by
             `opboost edges` and are charged to the column.
-        epsilon: What private quantiles cost a person who is added, removed or replaced.
+        epsilon: Loss of private quantiles, for a person added, removed or replaced.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
@@ -80,7 +80,7 @@ class PlainFill(Record):
 
 
 class Fill(PlainFill):
-    """A fill that may be released as such.
+    """A fill, with an optional bit for what was missing.
 
     Attributes:
         bit: Whether a value was missing, released as a column of its own (feature holders).
@@ -93,19 +93,18 @@ class SharedFeature(Record):
     """One column that all parties of horizontal learning have: its values stay at home.
 
     Attributes:
-        uuid: Immutable name of the column: noise and the ledger go by it, so a rename is free.
+        uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
             is a word for a numeric feature with bounds [0, 1].
         unit: Of a numeric feature whose raw column holds dates or times: they are counted in this
             unit since 1970-01-01 (UTC), durations from zero. Bounds and fill may then be dates.
         bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
             the label holder's, too, where DPBoost trains.
-        scale: How [bounds] are laid on the domain.
+        scale: How bounds map to the domain.
         categories: Of an ordinal feature in their order, lowest first; of a feature holder's
             nominal feature in any order, and of the label holder's where DPBoost trains.
         mapping: Raw categories that count as a declared one.
-        rest: The declared category that every raw one counts as which is neither declared nor
-            mapped: rare ones need not be named, and a new one is no fault.
+        rest: The declared category for all raw ones that are neither declared nor mapped.
         missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered
             categories in horizontal learning) ``keep``.
     """
@@ -188,11 +187,10 @@ class Feature(SharedFeature):
     """One column of one party.
 
     Attributes:
-        missing: A fill may say what was missing by a randomised bit.
+        missing: A fill may have a randomised bit that says what was missing.
         mechanism: How the feature is randomised; required of feature holders.
-        epsilons: Further epsilons at which a run may ask for the feature. Each of them is a draw
-            of its own of every cell, so the parties agree on the list, and a trigger form offers
-            nothing else.
+        epsilons: Further epsilons that a run may request. Each is a separate draw of every cell, so
+            the parties agree on the list, and the trigger form offers nothing else.
     """
 
     missing: Literal["forbid", "keep"] | Fill = "forbid"

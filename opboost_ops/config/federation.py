@@ -46,13 +46,13 @@ _SCORE_COLUMNS = frozenset(
 
 
 class IdColumn(Record):
-    """What names a person in every party's table: a column, or several together.
+    """The ID of a person in every party's table: one column, or several.
 
     Attributes:
-        column: The ID's name; ``id`` where it is made of `columns` and has no other one.
-        columns: Two or more columns of which it is made, in their order.
-        normalise: How the texts of each column are brought into one form before parties compare
-            them: ``strip``, ``nfc``, ``casefold``, ``digits``. They are applied in this order.
+        column: The ID's name; default for several `columns`: ``id``.
+        columns: Two or more columns that form the ID, in order.
+        normalise: Rules for the texts of each column, applied in this order: ``strip``, ``nfc``,
+            ``casefold``, ``digits``.
         type: Of its values.
     """
 
@@ -111,9 +111,9 @@ class Label(Record):
 
     Attributes:
         column: Its column.
-        task: What is learnt.
-        classes: Declared class values in their order (for ``binary`` the second is the positive
-            one); read off the label column when absent, which horizontal learning does not do.
+        task: Binary, multiclass or regression.
+        classes: Class values in order (for ``binary`` the second is positive). Default: read from
+            the label column, except in horizontal learning.
         bounds: Public bounds of a number, in horizontal learning and for DPBoost; values outside
             are clipped.
     """
@@ -132,7 +132,7 @@ class Party(PublicKeys):
     """One organisation, as the others see it; its keys are those of `PublicKeys`.
 
     Attributes:
-        role: What it does.
+        role: Label holder or feature holder.
         queue: Airflow queue of its workers.
         pool: Airflow pool of its tasks.
         label: The label holder's target.
@@ -147,16 +147,16 @@ class Party(PublicKeys):
 
 
 class Schedule(Record):
-    """When the training DAG runs by itself, and for how long at most.
+    """When the training DAG runs, and its time limit.
 
     Attributes:
-        cron: At these times.
-        on_tables: When all parties' tables have changed since the last run: how often each party
-            looks at its own, as a cron expression. It looks at its table of new rows, too: when
-            all of these have changed, they are scored.
-        catch_up: Whether a time that was missed, because nothing was running, is made up for once,
-            as soon as something is. It does not reach back before the federation was there.
-        timeout_hours: After how many hours a run is ended as failed; a task a little sooner.
+        cron: Times of runs.
+        on_tables: How often each party checks its tables, as a cron expression. When all tables
+            have changed since the last run, a run starts; when all tables of new rows have, they
+            are scored.
+        catch_up: Whether a missed run is made up once, as soon as Airflow runs again; never for
+            times before the federation existed.
+        timeout_hours: Hours after which a run fails; a task fails after 95 % of it.
     """
 
     cron: str | None = None
@@ -173,7 +173,7 @@ class Federation(Record):
         name: The federation's.
         learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
             of other people, each party with its own label.
-        id: The column that names a person.
+        id: The ID of a person.
         alignment: Which rows of the label holder are used; vertical.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.

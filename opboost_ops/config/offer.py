@@ -41,7 +41,7 @@ class Offer(Record):
         version: Of this format.
         federation: Name of the federation that it is for.
         party: Who offers.
-        id: The column that names a person.
+        id: The ID of a person.
         signing_key: The party's Ed25519 public key.
         encryption_key: The party's X25519 public key.
         label: The target, in the label holder's offer.

@@ -19,9 +19,9 @@ class Receiver(Record):
 
     Attributes:
         signing_key: The key.
-        linkable: Whether it shares one noise secret with all other linkable receivers. They can
-            then link rows of their artifacts, and an unchanged cell is the same draw for all of
-            them; otherwise each receiver's release is a draw of its own, and charged apart.
+        linkable: Share one noise secret with all other linkable receivers. They can link rows of
+            their artifacts, and an unchanged cell is one draw for all; otherwise each receiver's
+            release is charged separately.
     """
 
     signing_key: PublicKey
@@ -29,27 +29,26 @@ class Receiver(Record):
 
 
 class FeatureRule(Record):
-    """Which column a feature permanently is, and what may be done with it.
+    """A feature's column, and what may be released of it.
 
     Attributes:
-        uuid: The column's immutable name, made once by the party; the federation file repeats it.
-            Noise, cells, edges and budgets go by it, so a plan that bears another one is refused,
-            and so is every release of a feature without.
-        column: Its name in the party's own table, where that is not the feature's: no other
-            party ever sees it.
-        mechanisms: Names of the mechanisms that may release it; none where it is only read at
-            home, as the label holder's own columns are, and all of horizontal learning.
-        max_splits: Most split values answered in one run; |D| - 1 when absent.
+        uuid: The column's permanent name, made once by the party and repeated in the federation
+            file. Noise, cells, edges and budgets use it; a plan with another one, or none, is
+            refused.
+        column: Its name in the party's own table, if different; no other party sees it.
+        mechanisms: Mechanisms that may release it; none for columns that stay at home (the label
+            holder's own, and all in horizontal learning).
+        max_splits: Most split values answered in one run; default: |D| - 1.
         max_loss_1: Cap on loss(1) of a release, a move by one step of the domain.
         max_loss_whole: Cap on loss(R - L) of a release, a move across the domain; a category's
             whole loss.
         budget_1: Cap on the sum of loss(1) over all different releases ever.
         budget_whole: The same for loss(R - L).
-        max_changes: How many different values of a person's cell may be released; a cell at this
-            cap goes on releasing the last one, and nobody outside can tell.
-        least_cell_width: How narrow, in the feature's unit, the cells may become that all
-            partition edges and thresholds ever disclosed leave; for a nominal feature, 1 is one
-            category. Local-map and routed scoring need it: what they disclose is exact.
+        max_changes: How many different values of a person's cell may be released. A cell at this
+            cap repeats the last one, which nobody outside can see.
+        least_cell_width: Least distance, in the feature's unit, between all partition edges and
+            thresholds ever disclosed; for a nominal feature, 1 is one category. Required for
+            Local-map and routed scoring, which are exact.
     """
 
     uuid: UUID | None = None
@@ -65,7 +64,7 @@ class FeatureRule(Record):
 
 
 class AllFeatures(Record):
-    """Caps on what one person's features cost together.
+    """Caps on the total loss of one person's features.
 
     Attributes:
         max_loss_1: On the sum of loss(1) over the features of one release.
@@ -81,13 +80,13 @@ class AllFeatures(Record):
 
 
 class ModelBudget(Record):
-    """What all private models of the party's rows may cost together, metrics with noise included.
+    """Cap on the composed cost of all private models and noisy metrics of the party's rows.
 
     Attributes:
         epsilon: Cap on the composed epsilon of a row added or removed, over all models ever
             trained, also those that never became champion.
-        delta: At which the models' shared curve is turned into epsilon; the least delta that any
-            of them was declared with when absent.
+        delta: The delta at which the models' shared curve becomes epsilon; default: the least
+            declared delta.
     """
 
     epsilon: float = Field(gt=0)
@@ -95,7 +94,7 @@ class ModelBudget(Record):
 
 
 class LeastRows(Record):
-    """How few rows are too few for a run of each purpose.
+    """Least rows of a run, by purpose.
 
     Attributes:
         train: Fewest in a training run.
@@ -112,20 +111,18 @@ _GONE = ("allow", "decoys", "max_asked")
 
 
 class AlignmentRules(Record):
-    """What a party's table may be asked, and what leaves of it.
+    """Rules for alignment: queries and sealed rows.
 
     Attributes:
-        seal_everybody: Whether sealed rows of all people of the party's table may leave: all of
-            them are charged, and the label holder can open those of people whom it asks about.
-            Without it a feature holder takes part in no run.
-        members: What the label holder may learn of each person that it asks about, where there
-            are several feature holders: whether ``all`` of them have the person, or of ``each``
-            whether it does, as ``overlap: left`` needs. With one feature holder both are the same.
-        max_new_queries: About how many different people the label holder may ask in one calendar
-            month; required of a feature holder.
-        max_queries_total: About how many in all months together, where those of a month count
-            once: that many guesses of who is a customer it could have tested by now.
-        least_rows: A feature holder with fewer rows in its own table releases nothing.
+        seal_everybody: Allow sealed rows of everybody in the table to leave. All are charged; the
+            label holder can open those that it queries. Required of a feature holder.
+        members: What the label holder may learn of each person queried, if there are several
+            feature holders: whether ``all`` have the person, or whether ``each`` does, as
+            ``overlap: left`` needs.
+        max_new_queries: Most different people queried in a calendar month; required of a feature
+            holder.
+        max_queries_total: Most people queried over all months, those of one month counted once.
+        least_rows: With fewer rows in its own table a feature holder releases nothing.
         least_common: A run with fewer common people stops at the label holder.
     """
 
@@ -155,9 +152,9 @@ class Checks(Record):
     Attributes:
         max_clipped_share: Of values outside a feature's bounds.
         max_missing_share: Of missing values.
-        max_drift: The greatest population stability index, between the champion's training table
-            and a later one, that is no drift; 0.1 and 0.25 are customary. Not a share.
-        tell_drift: Whether everybody who sees a run may know that there is drift.
+        max_drift: Population stability index against the champion's training table above which
+            there is drift; 0.1 and 0.25 are customary. Not a share.
+        tell_drift: Whether everyone who sees a run may learn of drift.
     """
 
     max_clipped_share: Share = 0.05
@@ -167,7 +164,7 @@ class Checks(Record):
 
 
 class Above(Record):
-    """From which cost on a release needs a person; never where absent.
+    """The cost above which a release needs approval.
 
     Attributes:
         loss_1: Sum of loss(1) over the features of one release.
@@ -181,14 +178,14 @@ class Above(Record):
 
 
 class Approve(Record):
-    """When a person of the party must approve a release before anything of it is drawn.
+    """When a person of the party must approve a release before it is drawn.
 
     Attributes:
         first_release: Before the first release of a federation to its label holder, the first
             routed answers, and the first training of horizontal learning.
-        above: Before each release that costs more; routed answers and sums, which have no loss
-            to be held against it, are always above.
-        hours: After how many hours without an answer it is declined.
+        above: Before each release that costs more; routed answers and sums, which are exact, always
+            do.
+        hours: Hours after which an unanswered release is declined.
     """
 
     first_release: bool = False
@@ -200,22 +197,22 @@ class Policy(Record):
     """The whole of ``policy.yaml``.
 
     Attributes:
-        id_column: The raw column of the party's table that names a person, whatever the
-            federation file calls it; what the file says when absent.
-        columns: Raw columns of other declared names that are no features: the label's, the
-            holdout's, those that an ID is made of.
-        require_encryption: Whether every plan is refused in which a party that this one sends to
-            has no encryption key: without it anyone who reads the store reads what is sent.
+        id_column: The raw ID column of the party's table; default: as in the federation file.
+        columns: Raw columns of declared names other than features: label, holdout, columns of the
+            ID.
+        require_encryption: Refuse plans in which a receiver has no encryption key; its files would
+            be readable to all readers of the store.
         receivers: Who may receive releases.
-        features: Which features may go, and how.
+        features: Which features may be released, and how.
         all_features: Caps on their sum.
-        model_budget: Cap on what private models cost together; no cap when absent.
-        scoring: Modes of scoring in which this party takes part.
+        model_budget: Cap on the composed cost of private models; default: none.
+        scoring: Scoring modes that this party allows.
         serve: How the label holder scores single rows without the other parties.
-        alignment: How the label holder may find the people that all parties have.
+        alignment: Rules for alignment queries.
         checks: Thresholds of its checks.
-        approve: Which releases need a person; none when absent.
-        acts: What may be asked for through Airflow; nothing when absent. At home everything may.
+        approve: Which releases need a person's approval; default: none.
+        acts: Actions that may be requested through Airflow; default: none. At home all are
+            possible.
     """
 
     version: Literal[1]

@@ -18,7 +18,7 @@ class FormerKey(Record):
     Attributes:
         use: What it was for.
         key: The public key.
-        until: The last day on which a run may begin in which it is still good.
+        until: The last day on which a run under it may begin.
     """
 
     use: KeyUse

@@ -13,13 +13,13 @@ Task = Literal["binary", "multiclass", "regression"]
 
 
 class Threshold(Record):
-    """From which score on a row counts as positive; one of three rules, of two classes.
+    """The score from which a row is positive, by one of three rules; two classes.
 
     Attributes:
-        cost_ratio: A positive row that is missed costs that many times a false alarm: from
-            1 / (1 + cost_ratio) on.
-        share: That share of the held-out rows counts as positive.
-        precision: At least that share of the held-out rows that count as positive are so.
+        cost_ratio: Cost of a missed positive, relative to a false alarm: the threshold is 1 / (1 +
+            cost_ratio).
+        share: Share of held-out rows that are positive.
+        precision: Least precision on the held-out rows.
     """
 
     cost_ratio: float | None = Field(default=None, gt=0, le=1e6)
@@ -39,17 +39,16 @@ class Scoring(Record):
 
     Attributes:
         mode: ``desensitised``: feature holders release randomised domain values of the new rows.
-            ``routed``: they answer, for every row, every comparison with a threshold of the
-            model. ``local``: the label holder holds all columns that the model uses, as every
-            party does in horizontal learning, which knows no other mode.
-        evaluate: Other modes in which a model's held-out rows are evaluated too, so that one
-            can choose; each must be allowed by all parties as the scoring mode must.
-        cron: At these times new rows are scored, besides after every new champion.
-        threshold: From which score on a row counts as positive; 0.5 when absent.
-        calibration: How scores are made probabilities, by the held-out rows; two classes.
-        interval: In which share of cases a number shall lie in the interval beside its score, by
-            the held-out rows (split conformal); regression.
-        reasons: How many features are named beside each score that contribute most to it.
+            ``routed``: they answer, for every row, every comparison with a threshold of the model.
+            ``local``: the label holder has all columns that the model uses, as in horizontal
+            learning, where it is the only mode.
+        evaluate: Further modes in which held-out rows are evaluated; all parties must allow each.
+        cron: When new rows are scored, in addition to after every new champion.
+        threshold: The score from which a row is positive; default: 0.5.
+        calibration: Calibrate scores on the held-out rows; two classes.
+        interval: Coverage of the interval beside each score, from the held-out rows (split
+            conformal); regression.
+        reasons: How many of the features that contribute most are listed with each score.
     """
 
     mode: ScoringMode = "desensitised"

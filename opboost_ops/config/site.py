@@ -26,12 +26,12 @@ class Tables(Record):
     """A party's tables for one federation.
 
     Attributes:
-        train: The people to learn from: a Parquet file, or a folder of them, which are used where
-            they lie; or a source that each run reads once.
+        train: The training table: a Parquet file or a folder of them, used in place; or a source
+            that each run reads once.
         score: New rows to score, likewise, for parties that take part in scoring.
         scores_to: Where the label holder's scores go besides its folder of scores.
-        aggregate: Where a person has several rows: how each column that is used becomes one value,
-            by raw name, in both tables.
+        aggregate: If a person has several rows: how each column becomes one value, by raw name, in
+            both tables.
     """
 
     train: Table
@@ -48,16 +48,14 @@ class Site(Record):
         store: URL or folder of the exchange, the only channel between parties; ``env:NAME`` for an
             environment variable that holds it, or ``airflow:NAME`` for a connection of type
             ``opboost_store`` in the secrets backend of this worker's Airflow.
-        ledger: Database URL of the party's ledger, or ``env:NAME`` for an environment variable
-            that holds it: a password belongs there.
-        cells: What each cell has released; it never leaves.
-        retention_days: After how many days a run is removed from the store and the home folder;
-            never when absent.
+        ledger: Database URL of the party's ledger, or ``env:NAME`` of it, for a URL with a
+            password.
+        cells: Folder of the cell files; they never leave.
+        retention_days: Days after which a run is removed from store and home; default: never.
         dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
             an environment variable that holds it; absent, ``training.engine: dask`` starts workers
             on this machine.
-        cells_key: File of 32 bytes under which cell files are encrypted at rest; absent, they lie
-            in the clear.
+        cells_key: File of 32 bytes that encrypts cell files at rest; default: not encrypted.
         agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.

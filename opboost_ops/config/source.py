@@ -88,11 +88,11 @@ class Source(Place):
     Attributes:
         at: A CSV file (also gzipped), a pattern such as ``days/*.parquet``, an ``s3://`` URL of a
             file or pattern, or a database's URL.
-        query: What a database is asked.
+        query: The database query.
         separator: Of a CSV file's columns.
         decimal: The sign before a CSV file's decimals.
         encoding: Of a CSV file's text.
-        missing: Texts of a CSV file that stand for no value.
+        missing: Texts of a CSV file that mean a missing value.
     """
 
     query: str | None = None
@@ -120,7 +120,7 @@ class Sink(Place):
     Attributes:
         at: A folder, an ``s3://`` URL of one, or a database's URL.
         format: Of files.
-        table: Of a database; it is made if it is absent.
+        table: Of a database; created if absent.
     """
 
     format: Literal["parquet", "csv"] = "parquet"

@@ -26,7 +26,7 @@ class HoldoutColumn(Record):
 
 
 class EarlyStopping(Record):
-    """Boosting ends when a tenth of the training rows, which no tree learns from, gains no more.
+    """Stop boosting when a tenth of the training rows, kept back, no longer gains.
 
     Attributes:
         rounds: After how many rounds without a gain in the objective's own loss.
@@ -36,12 +36,11 @@ class EarlyStopping(Record):
 
 
 class Tuning(Record):
-    """Parameters are searched on released training rows; no trial sends a request to any party.
+    """Search parameters on released training rows; trials send no requests.
 
     Attributes:
-        trials: How many; the first is what the file declares.
-            They are compared in three folds by auc, or r2 in regression, or by the objective's
-            own loss where another one than l2 is declared.
+        trials: How many; the first has the declared values. Trials are compared in three folds by
+            auc, r2, or the declared objective's loss.
     """
 
     trials: int = Field(default=30, ge=1, le=1000)
@@ -91,15 +90,13 @@ class BoosterTraining(AnyTraining):
 
 
 class LightGBMTraining(BoosterTraining):
-    """LightGBM, which trains when no trainer is named.
+    """LightGBM, the default trainer.
 
     Attributes:
-        engine: Where the label holder trains: in one process, or on a Dask cluster, for tables
-            that are too large for that (an extra).
-        denoise: What the label holder does about others' noise before it trains. ``joint`` samples
-            the original values of all of a row's released cells together, several times over
-            (in one process), for models of clear rows. ``auto`` is ``joint`` where that was not
-            found to be worse than ``none``: see `Federation.denoising`. ``none`` when absent.
+        engine: Where the label holder trains: in one process, or on a Dask cluster (an extra).
+        denoise: What the label holder does about others' noise before it trains. ``joint`` trains
+        on several samples of each row's original values, for models of clear rows. ``auto`` is
+        ``joint`` if the label holder has no own columns. Default: ``none``.
     """
 
     trainer: Literal["lightgbm"] = "lightgbm"
@@ -108,7 +105,7 @@ class LightGBMTraining(BoosterTraining):
 
 
 class XGBoostTraining(BoosterTraining):
-    """XGBoost, an extra that the label holder alone needs; with a bin for each rank."""
+    """XGBoost; only the label holder needs the extra."""
 
     trainer: Literal["xgboost"]
 
@@ -161,16 +158,16 @@ class _AllRowsAlike(AnyTraining):
 
 
 class DPBoostPrivacy(Record):
-    """What makes a model of DPBoost differentially private.
+    """The privacy parameters of a DPBoost model.
 
     Attributes:
-        epsilon: What one training costs a row that is added or removed.
-        delta: Below 1 / rows. The whole model is then (epsilon, delta)-differentially private, by
-            Skellam noise on leaf sums; it needs random splits. Absent or 0: epsilon alone.
-        splits: ``random`` draws splits without a look at any row, so that all of epsilon goes to
-            leaves, and every tree learns from all rows. DPBoost's way when absent.
-        metrics_epsilon: What the metrics of one training cost a held-out row: they get noise, and
-            so does what the champion's gate goes by. Without it they are exact.
+        epsilon: Loss of one training, for a row added or removed.
+        delta: Below 1 / rows. The model is then (epsilon, delta)-differentially private, by Skellam
+            noise on leaf sums; needs random splits. Default: 0, epsilon alone.
+        splits: ``random`` draws splits without reading a row, so all of epsilon goes to leaves, and
+            every tree learns from all rows. Default: DPBoost's splits.
+        metrics_epsilon: Loss of a training's metrics, for a held-out row. Metrics and gate then use
+            noise; default: exact.
     """
 
     epsilon: float = Field(gt=0, le=1000)
@@ -191,15 +188,15 @@ class DPBoostPrivacy(Record):
 
 
 class DPBoostTraining(_AllRowsAlike):
-    """DPBoost: a differentially private model, by an extra that the label holder alone needs.
+    """DPBoost: a differentially private model; only the label holder needs the extra.
 
     Attributes:
-        trees: 50 when absent, with random splits 20, with a delta 400.
-        learning_rate: With random splits 0.5 when absent, with a delta 0.15.
-        depth: 6 when absent, with random splits 4; a complete tree has 2^depth leaves. With a delta
-            at most 6: trees of small tables are shallower, by a rule of rows, epsilon and delta.
-        private: What the model costs.
-        seed: Of which rows are in which tree.
+        trees: Default: 50; with random splits 20, with a delta 400.
+        learning_rate: Default with random splits 0.5, with a delta 0.15.
+        depth: Default: 6, with random splits 4; a complete tree has 2^depth leaves. With a delta at
+            most 6; small tables get shallower trees, by rows, epsilon and delta.
+        private: The privacy parameters.
+        seed: Of the assignment of rows to trees.
     """
 
     trainer: Literal["dpboost"]
@@ -224,11 +221,11 @@ class SumPrivacy(Record):
     """Noise in all sums of horizontal learning.
 
     Attributes:
-        epsilon: What one training costs a row, of any party, that is added or removed.
+        epsilon: Loss of one training, for a row of any party added or removed.
         delta: Below 1 / rows of all parties.
-        metrics_epsilon: As of DPBoost.
-        colluding: kappa, how many of them may pool what they know, the active one among them, or
-            leave their noise out; 1 when absent.
+        metrics_epsilon: As with DPBoost.
+        colluding: kappa, how many parties, the active one included, may pool what they know or omit
+            their noise; default: 1.
     """
 
     epsilon: float = Field(gt=0, le=1000)
@@ -242,12 +239,12 @@ class FederBoostTraining(_AllRowsAlike):
 
     Attributes:
         active: The party that opens the runs and learns the sums.
-        private: What a private model costs; sums are exact when absent. Trees are then 200 of
-            depth 6 at learning rate 0.1 when absent, and shallower for few rows.
-        buckets: At most how many buckets a feature is cut into; 16 when absent, 32 with noise.
-        lambda_l2: What is added to each sum of hessians; 1 when absent.
-        least_node: Fewest rows, of all parties together, in a node; 20 when absent.
-        wait_minutes: How long a party waits for another in a round; 15 when absent.
+        private: The privacy parameters; default: exact sums. Defaults are then 200 trees of depth 6
+            at learning rate 0.1, shallower for few rows.
+        buckets: Most buckets of a feature; default: 16, with noise 32.
+        lambda_l2: Added to each sum of hessians; default: 1.
+        least_node: Fewest rows, of all parties together, in a node; default: 20.
+        wait_minutes: How long a party waits for another in a round; default: 15.
     """
 
     trainer: Literal["federboost"]

@@ -22,7 +22,7 @@ class AdjMap(PartitionedParameters):
     With declared edges, theta is the longest partition's length.
 
     Attributes:
-        alpha: How the budget is shared between partition and value.
+        alpha: Share of the budget between partition and value.
     """
 
     name: Literal["adj_map"] = "adj_map"

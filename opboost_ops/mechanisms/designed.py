@@ -41,12 +41,12 @@ class Table(Parameters):
 
 
 class Designed(Parameters):
-    """The channel of least expected cost under a declared prior whose loss keeps a declared curve.
+    """The channel of least expected cost, for a declared prior, under a declared loss curve.
 
     Attributes:
         epsilon: Loss per unit of distance, near.
         most: Loss between any two values, far.
-        table: Its counts; in a federation file the name of the file beside it that holds them.
+        table: Its counts; in a federation file, the name of their file beside it.
     """
 
     name: Literal["designed"] = "designed"

@@ -31,7 +31,7 @@ class Geometric(Parameters):
     beyond about 36.
 
     Attributes:
-        epsilon: Loss per unit of distance, certified for the very channel that is built.
+        epsilon: Loss per unit of distance, certified for the channel that is built.
     """
 
     name: Literal["geometric"] = "geometric"

@@ -16,7 +16,7 @@ class GlobalMap(Parameters):
     paper's two samplers are one channel.
 
     Attributes:
-        epsilon: Loss per unit of distance, certified for the very channel that is built.
+        epsilon: Loss per unit of distance, certified for the channel that is built.
     """
 
     name: Literal["global_map"] = "global_map"

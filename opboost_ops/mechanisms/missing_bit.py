@@ -13,8 +13,8 @@ from opboost_ops.mechanisms.parameters import Epsilon, Parameters
 class MissingBit(Parameters):
     """The bit stays with e^eps / (e^eps + 1).
 
-    It is a column beside the feature's own, in which missing values are filled as declared; a
-    value that appears or goes away costs this epsilon and the feature's own loss(R - L).
+    It is a column beside the feature's own; a value that appears or vanishes costs this epsilon and
+    the feature's loss(R - L).
 
     Attributes:
         epsilon: Loss between missing and present.

@@ -40,14 +40,14 @@ class GeneralisedResponse(Parameters):
 class BucketResponse(Parameters):
     """Stay in the bucket with e^eps / (e^eps + q - 1), else uniformly one of the other q - 1.
 
-    A bucket is released as its middle value. Buckets are equal parts of the declared domain, or
-    lie between declared edges; q counts those that are there. The loss is that of single cells,
-    and it holds for edges that do not depend on the table alone.
+    A bucket is released as its middle value. Buckets are equal parts of the declared domain, or lie
+    between declared edges; q is their number. The loss is that of single cells, and holds only for
+    edges that do not depend on the table.
 
     Attributes:
         epsilon: Loss between any two values.
-        buckets: Their number q, as equal parts of the domain; 16 when neither is given.
-        edges: Uneven buckets instead: the domain value with which each but the first begins.
+        buckets: Their number q, as equal parts of the domain; default: 16.
+        edges: Uneven buckets instead: the first domain value of each bucket but the first.
     """
 
     name: Literal["bucket_response"] = "bucket_response"
