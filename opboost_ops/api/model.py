@@ -1,7 +1,7 @@
 """A trained version for notebooks: it takes raw columns and maps them as its declaration says."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,17 +9,14 @@ import polars as pl
 
 from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.boosting.trainer import predict
-from opboost_ops.config.columns import columns_of, missing_name
-from opboost_ops.config.feature import Feature, Fill
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.feature import PlainFill
 from opboost_ops.errors import ContractError
 from opboost_ops.models.export import ModelColumns, federation_in, model_columns
+from opboost_ops.models.raw_columns import RawColumn, raw_columns
 from opboost_ops.models.registry import model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes
-
-#: Makes a model's column of a raw one.
-_Map = Callable[[pl.Series], np.ndarray]
+from opboost_ops.stages.raw_values import declared_series
 
 
 class Model:
@@ -47,7 +44,7 @@ class Model:
                 "A model of horizontal learning is not predicted from raw columns here.",
                 "Use `opboost score`.",
             )
-        self._maps = _maps(self._federation, json.loads(files["columns.json"])["categories"])
+        self._columns = raw_columns(self._federation, json.loads(files["columns.json"]))
 
     def __repr__(self) -> str:
         learnt = f"{self.columns.task} of {self.columns.predicts}"
@@ -125,8 +122,7 @@ class Model:
     @property
     def features(self) -> tuple[str, ...]:
         """The raw columns that a frame must have, as ``party.feature`` or as ``feature``."""
-        every = (f"{column.party}.{column.feature}" for column in self.columns.columns)
-        return tuple(dict.fromkeys(every))
+        return tuple(dict.fromkeys(column.source for column in self._columns))
 
     def matrix(self, frame: Any) -> np.ndarray:
         """Raw columns as the booster takes them.
@@ -143,10 +139,7 @@ class Model:
         """
         frame = _frame(frame, self.features)
         sources = {name: _column(frame, name, self.features) for name in self.features}
-        made = [
-            self._maps[column.name](sources[f"{column.party}.{column.feature}"])
-            for column in self.columns.columns
-        ]
+        made = [_made(column, sources[column.source]) for column in self._columns]
         return np.column_stack(made) if made else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
@@ -213,71 +206,28 @@ def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series
     )
 
 
-def _maps(federation: Federation, categories: Mapping[str, list[str]]) -> dict[str, _Map]:
-    """How each of the model's columns is made of a raw one."""
-    found: dict[str, _Map] = {}
-    owner = federation.label_holder
-    for name, feature in federation.parties[owner].features.items():
-        full = f"{owner}.{name}"
-        if feature.type == "nominal":
-            fill = feature.missing.fill if isinstance(feature.missing, Fill) else None
-            found[full] = _codes(categories.get(full, []), None if fill is None else str(fill))
-        else:
-            found[full] = _numbers(feature)
-    for party in federation.feature_holders:
-        for column in columns_of(federation, party):
-            feature = federation.parties[party].features[column.feature]
-            full = f"{party}.{column.name}"
-            if column.name == missing_name(column.feature) and column.bit is None:
-                found[full] = _gaps
-            elif column.bit is not None:
-                found[full] = _bit(feature, column.bit)
-            else:
-                found[full] = _integers(feature, federation)
-    return found
+def _made(column: RawColumn, raw: pl.Series) -> np.ndarray:
+    """One of the model's columns, of its raw one."""
+    feature = column.declared
+    if column.made == "missing":
+        return np.asarray(raw_table.missing(raw), np.float64)
+    if column.made == "code":
+        text = declared_series(raw, feature).cast(pl.String)
+        if isinstance(feature.missing, PlainFill):
+            text = text.fill_null(str(feature.missing.fill))
+        return category_codes(text, list(column.categories or ()))
+    numbers = raw_table.numbers(raw, feature)
+    if column.made == "number":
+        return numbers
+    _require_complete(numbers, raw)
+    if column.mapping is None:
+        return np.asarray(numbers == column.bit, np.float64)
+    return np.asarray(column.mapping.encode(numbers), np.float64)
 
 
-def _codes(known: list[str], fill: str | None) -> _Map:
-    def made(raw: pl.Series) -> np.ndarray:
-        text = raw.cast(pl.String)
-        return category_codes(text if fill is None else text.fill_null(fill), known)
-
-    return made
-
-
-def _numbers(feature: Feature) -> _Map:
-    def made(raw: pl.Series) -> np.ndarray:
-        return raw_table.numbers(raw, feature)
-
-    return made
-
-
-def _gaps(raw: pl.Series) -> np.ndarray:
-    return np.asarray(raw_table.missing(raw), np.float64)
-
-
-def _bit(feature: Feature, bit: int) -> _Map:
-    def made(raw: pl.Series) -> np.ndarray:
-        positions = _complete(raw_table.numbers(raw, feature), raw)
-        return np.asarray(positions == bit, np.float64)
-
-    return made
-
-
-def _integers(feature: Feature, federation: Federation) -> _Map:
-    on = feature.domain_map(federation.domain.to_domain())
-
-    def made(raw: pl.Series) -> np.ndarray:
-        numbers = _complete(raw_table.numbers(raw, feature), raw)
-        return np.asarray(on.encode(numbers), np.float64)
-
-    return made
-
-
-def _complete(values: np.ndarray, raw: pl.Series) -> np.ndarray:
+def _require_complete(values: np.ndarray, raw: pl.Series) -> None:
     if not np.isfinite(values).all():
         raise ContractError(
             f"{raw.name} has missing or infinite values, and declares no fill.",
             "Leave these rows out.",
         )
-    return values

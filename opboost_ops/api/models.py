@@ -151,24 +151,26 @@ class Models:
 
     def export(
         self, out: str | Path, version: str | None = None, form: str | None = None
-    ) -> tuple[Path, Path]:
+    ) -> tuple[Path, ...]:
         """Write a model for other programs, and beside it how its columns must be mapped.
 
         Args:
             out: The new file.
             version: The champion when absent.
-            form: ``text`` or ``json``; the model's own when absent.
+            form: ``text``, ``json`` or ``onnx``; the model's own when absent.
 
         Returns:
-            Both new files.
+            The new files: the second says how columns are mapped, which ONNX does itself.
 
         Raises:
             ConfigError: One of them exists, or cannot be written.
         """
         target = Path(out)
         files = self.files(version)
-        columns = target.with_name(f"{target.name}.columns.json")
-        made = {columns: model_columns(files).json_bytes(), target: export_model(files, form)}
+        made = {target: export_model(files, form)}
+        if form != "onnx":
+            columns = target.with_name(f"{target.name}.columns.json")
+            made[columns] = model_columns(files).json_bytes()
         for path in made:
             if path.exists():
                 raise ConfigError(
@@ -179,7 +181,7 @@ class Models:
                 path.write_bytes(content)
         except OSError as error:
             raise ConfigError(f"{target.name} cannot be written: {error.strerror}.") from None
-        return target, columns
+        return tuple(made)
 
     def promote(self, version: str, because: str = "by hand") -> str:
         """Make a version champion, whatever the gate decided; its name."""

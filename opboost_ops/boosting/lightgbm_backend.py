@@ -29,7 +29,7 @@ class LightGBM:
 
     name = "LightGBM"
     file = "model.txt"
-    forms: tuple[str, ...] = ("text", "json")
+    forms: tuple[str, ...] = ("text", "json", "onnx")
 
     def require(self) -> None:
         """Make sure that LightGBM loads.
@@ -99,7 +99,7 @@ class LightGBM:
         return np.asarray(booster_of(text).feature_importance("gain"))
 
     def export(self, text: str, form: str) -> str:
-        """``text``, LightGBM's own file, or ``json``, what its ``dump_model`` gives."""
+        """``text``, LightGBM's own file, or what its ``dump_model`` gives, for ``onnx`` too."""
         if form == "text":
             return text
         # Python writes the shortest decimal that reads back as the same float.

@@ -90,15 +90,17 @@ def export(
     version: Annotated[str | None, typer.Argument(help="Default: the champion.")] = None,
     form: Annotated[
         str | None,
-        typer.Option("--format", help="text (LightGBM's file) or json; default: the model's own."),
+        typer.Option("--format", help="text, json or onnx; default: the model's own."),
     ] = None,
     federation: Federation = None,
 ) -> None:
-    """Write a model for other programs, and how to map its columns."""
+    """Write a model for other programs: ONNX takes raw columns, other formats mapped ones."""
     from opboost_ops.api.models import models_at
 
-    model, columns = models_at(site, federation).export(out, version, form)
-    print(f"Model: {model}\nRead before use, how its columns are mapped: {columns}")
+    model, *columns = models_at(site, federation).export(out, version, form)
+    print(f"Model: {model}")
+    for path in columns:
+        print(f"Read before use, how its columns are mapped: {path}")
 
 
 @app.command("promote")

@@ -1,20 +1,21 @@
 """A registered model for other programs, and what its columns must hold before it is used."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from opboost_ops.boosting.trainer import READERS
-from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.feature import PlainFill, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
-from opboost_ops.config.shared_columns import EVERYONE, shared_columns
+from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
+from opboost_ops.models.onnx_graph import onnx_model
+from opboost_ops.models.raw_columns import RawColumn, raw_columns
 from opboost_ops.models.registry import backend_in, model_in
 
-#: The boosters' own. Why ONNX is not among them: docs/adr/0006-export.md.
+#: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0006-export.md.
 FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
 
 _NOTE = (
@@ -80,22 +81,23 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
     Args:
         files: The version's files.
         form: ``text``, LightGBM's own file; ``json``, XGBoost's own file, or what LightGBM's
-            ``dump_model`` gives; its booster's own file when absent.
+            ``dump_model`` gives; ``onnx``, which takes raw columns; its booster's own file when
+            absent.
 
     Raises:
         ConfigError: There is no such form of this model.
     """
     if form is not None and form not in FORMATS:
-        raise ConfigError(
-            f"A model is exported as {' or '.join(FORMATS)}, not as {form}.",
-            "ONNX would not be exact: docs/scoring.md says why." if form == "onnx" else "",
-        )
+        raise ConfigError(f"A model is exported as {', '.join(FORMATS)}, not as {form}.")
     backend = backend_in(files)
     if form is not None and form not in backend.forms:
         raise ConfigError(
             f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "
             f"not as {form}."
         )
+    if form == "onnx":
+        dumped = backend.export(model_in(files), "json")
+        return onnx_model(federation_in(files), files, dumped)
     return backend.export(model_in(files), form or backend.forms[0]).encode()
 
 
@@ -116,7 +118,6 @@ def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
     """
     federation = federation_in(files)
     facts = json.loads(files["columns.json"])
-    found = {column.name: column for column in _columns(federation, facts["categories"])}
     label = federation.parties[federation.label_holder].label
     assert label is not None
     return ModelColumns(
@@ -124,52 +125,37 @@ def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
         task=facts["task"],
         classes=tuple(facts["classes"]),
         domain=(federation.domain.lower, federation.domain.upper),
-        columns=tuple(found[name] for name in facts["names"]),
+        columns=tuple(_column(column) for column in raw_columns(federation, facts)),
     )
 
 
-def _columns(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[ModelColumn]:
-    if federation.learning == "horizontal":
-        for shared in shared_columns(federation):
-            feature = federation.features[shared.feature]
-            words = _own(feature)
-            if shared.bit is not None:
-                words = _bit(feature, shared.bit)
-            yield _column(shared.name, EVERYONE, shared.feature, feature, words)
-        return
-    for party, spec in federation.parties.items():
-        if party == federation.label_holder:
-            for name, feature in spec.features.items():
-                full = f"{party}.{name}"
-                codes = tuple(categories[full]) if full in categories else None
-                yield _column(full, party, name, feature, _own(feature), codes)
-        else:
-            for column in columns_of(federation, party):
-                feature = spec.features[column.feature]
-                words = _protected(column, feature)
-                yield _column(f"{party}.{column.name}", party, column.feature, feature, words)
-
-
-def _column(
-    name: str,
-    party: str,
-    feature: str,
-    declared: SharedFeature,
-    values: str,
-    categories: tuple[str, ...] | None = None,
-) -> ModelColumn:
+def _column(column: RawColumn) -> ModelColumn:
+    feature = column.declared
     return ModelColumn(
-        name=name,
-        party=party,
-        feature=feature,
-        values=values,
-        categories=categories,
-        declared=declared.model_dump(
+        name=column.name,
+        party=column.party,
+        feature=column.feature,
+        values=_values(column),
+        categories=column.categories,
+        declared=feature.model_dump(
             mode="json",
             exclude={"uuid": True, "mechanism": True, "missing": {"bit": True}},
             exclude_none=True,
         ),
     )
+
+
+def _values(column: RawColumn) -> str:
+    feature = column.declared
+    if column.made == "missing":
+        return "1 where the value was missing, 0 elsewhere."
+    if column.bit is not None:
+        assert feature.categories is not None
+        category = json.dumps(feature.categories[column.bit], ensure_ascii=False)
+        return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
+    if column.mapping is not None:
+        return _mapped(column.mapping, feature)
+    return _own(feature)
 
 
 def _own(feature: SharedFeature) -> str:
@@ -182,13 +168,8 @@ def _own(feature: SharedFeature) -> str:
     return words + _missing(feature)
 
 
-def _protected(column: Column, feature: SharedFeature) -> str:
-    if column.source != column.feature:
-        return "1 where the value was missing, 0 elsewhere."
-    if column.bit is not None:
-        return _bit(feature, column.bit)
-    mapping = feature.domain_map(column.domain)
-    lower, upper = column.domain.lower, column.domain.upper
+def _mapped(mapping: DomainMap, feature: SharedFeature) -> str:
+    lower, upper = mapping.domain.lower, mapping.domain.upper
     if mapping.edges is not None:
         words = f"{lower} plus how many of `declared.scale.edges` are below x"
     else:
@@ -196,12 +177,6 @@ def _protected(column: Column, feature: SharedFeature) -> str:
     x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
     bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
-
-
-def _bit(feature: SharedFeature, bit: int) -> str:
-    assert feature.categories is not None
-    category = json.dumps(feature.categories[bit], ensure_ascii=False)
-    return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
 
 
 def _missing(feature: SharedFeature) -> str:

@@ -32,6 +32,10 @@ def test_a_model_is_exported_with_its_columns(
     text = tmp_path / "model.txt"
     opboost("models", "export", site, trained_once.run, "--out", text)
     assert text.read_bytes() == home.read("model.txt")
+    portable = tmp_path / "credit.onnx"
+    told = opboost("models", "export", site, "--format", "onnx", "--out", portable).output
+    assert "mapped" not in told and portable.is_file()
+    assert not portable.with_name("credit.onnx.columns.json").exists()
 
 
 def test_nothing_is_overwritten(trained_once: Workspace, tmp_path: Path, opboost: Opboost) -> None:
@@ -52,8 +56,8 @@ def test_what_cannot_be_exported_is_one_error(
     error = opboost("models", "export", site, "--out", tmp_path / "no" / "model").error
     assert "model cannot be written" in error
     assert str(tmp_path) not in error
-    error = opboost("models", "export", site, "--format", "onnx", "--out", tmp_path / "x").error
-    assert "docs/scoring.md" in error
+    error = opboost("models", "export", site, "--format", "pmml", "--out", tmp_path / "x").error
+    assert "exported as text, json, onnx, not as pmml" in error
     assert (
         "no model version" in opboost("models", "export", site, "v9", "--out", tmp_path / "x").error
     )

@@ -21,7 +21,7 @@ from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.store import open_store
-from opboost_ops.models.export import model_columns
+from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -32,6 +32,7 @@ from opboost_ops.stages.boost import model_text, rows_of, settings_of
 from opboost_ops.stages.catalogue import STAGES
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.redaction import whole
+from tests.unit.models.test_onnx import run as onnx_scores
 
 TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))
 
@@ -210,7 +211,10 @@ def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
         assert said[name, "write_scores"]["rows"] == rows.height
         card = (site.models / NAME / TRAIN / "card.html").read_text()
         assert "of all parties together" in card and "every party" in card
-        columns = model_columns(Registry(site.models, NAME).files(TRAIN)).columns
+        files = Registry(site.models, NAME).files(TRAIN)
+        found = onnx_scores(export_model(files, "onnx"), rows)["score"]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+        columns = model_columns(files).columns
         (income,) = [column for column in columns if column.name == "income"]
         assert income.values.endswith("NaN where missing.")
 

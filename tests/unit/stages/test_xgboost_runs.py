@@ -75,8 +75,9 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
     files = workspace.files("credit", "models", "credit_scoring", SECOND_RUN)
     assert export_model(files) == export_model(files, "json") == files["model.json"]
     assert "model.txt" not in files
-    with pytest.raises(ConfigError, match="XGBoost's, which is exported as json, not as text"):
-        export_model(files, "text")
+    for form in ("text", "onnx"):
+        with pytest.raises(ConfigError, match="XGBoost's, which is exported as json, not as"):
+            export_model(files, form)
     card = json.loads(files["card.json"])
     assert card["software"]["XGBoost"] == xgboost.__version__
     assert "LightGBM" not in card["software"]

@@ -1,0 +1,215 @@
+"""The ONNX form: onnxruntime scores raw rows as the registered version does."""
+
+import json
+import math
+import sys
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import Generator, default_rng
+
+from opboost_ops import api
+from opboost_ops.api.model import Model
+from opboost_ops.boosting.trainer import Frame, Parameters, train
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.models.export import export_model, federation_in
+from opboost_ops.models.raw_columns import RawColumn, raw_columns
+from tests.federation import Workspace
+from tests.unit.models.test_model_api import joined
+
+WORDS = ("red", "green", "blue", "a b")
+
+
+def run(content: bytes, frame: pl.DataFrame) -> dict[str, np.ndarray]:
+    """The outputs by name; a missing text is empty, a missing number NaN."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    feed: dict[str, np.ndarray] = {}
+    for put in session.get_inputs():
+        raw = frame.get_column(put.name)
+        if put.type == "tensor(string)":
+            feed[put.name] = raw.cast(pl.String).fill_null("").to_numpy().astype(object)
+        else:
+            feed[put.name] = raw.cast(pl.Float64).fill_null(math.nan).to_numpy()
+    names = [put.name for put in session.get_outputs()]
+    return dict(zip(names, session.run(names, feed), strict=True))
+
+
+def declared(rng: Generator, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """A version's files with a feature of every kind, bounds and rules being random."""
+    told, facts = (json.loads(files[name]) for name in ("federation.json", "columns.json"))
+    lower = int(rng.integers(-5, 5))
+    told["domain"] = {"lower": lower, "upper": lower + int(rng.integers(4, 40))}
+    low = float(rng.normal() * 10)
+    high = low + float(rng.exponential() * 100) + 1
+    rules = {"mapping": {"crimson": "red"}, "rest": "blue"} if rng.random() < 0.5 else {}
+    words = {"categories": WORDS, **rules}
+    bit = {"name": "missing_bit", "epsilon": 1.0}
+    own: dict[str, Any] = {
+        "plain": {"missing": "keep" if rng.random() < 0.5 else "forbid"},
+        "when": {"unit": "seconds", "missing": {"fill": 1.7e9}},
+        "order": {"type": "ordinal", **words, "missing": "keep"},
+        "free": {"type": "nominal", "missing": "keep"},
+        "filled": {"type": "nominal", "missing": {"fill": "green"}},
+        "named": {"type": "nominal", **words, "missing": "keep"},
+    }
+    edges = sorted({float(edge) for edge in rng.uniform(low, high, 3)})
+    others: dict[str, Any] = {
+        "linear": {"bounds": [low, high]},
+        "log": {"bounds": [low, high], "scale": "log1p", "missing": {"fill": low, "bit": bit}},
+        "cells": {"bounds": [low, high], "scale": {"edges": edges}, "missing": {"fill": high}},
+        "grade": {"type": "ordinal", **words},
+        "kind": {"type": "nominal", **words},
+        "shade": {"type": "nominal", "categories": WORDS, "missing": {"fill": "red", "bit": bit}},
+    }
+    for number, (name, feature) in enumerate((*own.items(), *others.items())):
+        feature["uuid"] = str(uuid.UUID(int=number))
+        if name in others:
+            unary = feature.get("type") == "nominal"
+            feature["mechanism"] = {"name": "unary" if unary else "global_map", "epsilon": 1.0}
+    told["parties"]["credit"]["features"] = own
+    told["parties"]["bank"]["features"] = others
+    del told["parties"]["shop"]
+    facts["task"] = str(rng.choice(["binary", "multiclass", "regression"]))
+    classes = {"binary": ["no", "yes"], "multiclass": [3, 1, 2], "regression": []}
+    facts["classes"] = classes[facts["task"]]
+    facts["categories"] = {
+        f"credit.{name}": ["blue", "green", "red"] for name in ("free", "filled", "named")
+    }
+    bits = [f"bank.{name}={word}" for name in ("kind", "shade") for word in WORDS]
+    rest = [*others, "log=missing", "shade=missing"]
+    plain = [f"bank.{name}" for name in rest if name not in ("kind", "shade")]
+    facts["names"] = [f"credit.{name}" for name in own] + plain
+    facts["names"] += [name.replace(" ", "%20") for name in bits]
+    new = {"federation.json": told, "columns.json": facts}
+    return {**files, **{name: json.dumps(of).encode() for name, of in new.items()}}
+
+
+def cells(rng: Generator, column: RawColumn, rows: int, known: Mapping[str, Any]) -> list[Any]:
+    """Raw cells that are not refused: of a number also all ends of its domain's integers."""
+    feature = column.declared
+    if feature.type == "numeric":
+        low, high = feature.bounds or (-3.0, 3.0)
+        width = high - low
+        ends = known.get(column.source, [low, high, 0.0])
+        near = [np.nextafter(e, e + step) for e in ends for step in (-1, 0, 1)]
+        found = [*rng.choice(near, rows // 2), *rng.uniform(low - width, high + width, rows)]
+        if feature.unit:
+            found = [1.7e9 + round(value * 100) for value in found]
+    else:
+        texts = ["red", "green", "blue"] if not feature.categories else list(WORDS)
+        texts += ["new", "newer"] if column.made == "code" and not feature.categories else []
+        texts += [*feature.mapping, *(["other"] if feature.rest else [])]
+        found = list(rng.choice(texts, rows + rows // 2))
+    if feature.missing != "forbid":
+        found[:: 7 + len(column.name)] = [None] * len(found[:: 7 + len(column.name)])
+    return [found[i] for i in rng.permutation(rows)]
+
+
+def trained(rng: Generator, files: Mapping[str, bytes]) -> tuple[dict[str, bytes], pl.DataFrame]:
+    """A version whose trees split on every column, and raw rows."""
+    made, rows = declared(rng, files), 400
+    federation, facts = federation_in(made), json.loads(made["columns.json"])
+    columns = {column.source: column for column in raw_columns(federation, facts)}
+    ends = {
+        name: list(column.mapping.boundaries())
+        for name, column in columns.items()
+        if column.mapping and column.declared.type == "numeric"
+    }
+    sources = {name: cells(rng, column, rows, ends) for name, column in columns.items()}
+    frame = pl.DataFrame({name: pl.Series(of, strict=False) for name, of in sources.items()})
+    matrix = Model({**made, "model.txt": b"tree"}, "v").matrix(frame)
+    label = rng.permutation(rows) % max(len(facts["classes"]), 2) * 1.0
+    coded = tuple(name for name in facts["names"] if name in facts["categories"])
+    own = {"min_data_in_leaf": 1, "feature_fraction": 0.4, "cat_smooth": 0, "cat_l2": 0}
+    how = Parameters(facts["task"], len(facts["classes"]), 25, 0.3, 5, 0, 1, own=own)
+    text = train(Frame(tuple(facts["names"]), matrix, coded, ()), label, how)
+    return {**made, "model.txt": text.encode()}, frame
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_random_models_score_random_raw_rows_as_the_registry(
+    trained_once: Workspace, seed: int
+) -> None:
+    rng = default_rng(seed)
+    known = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    files, frame = trained(rng, known)
+    content, model = export_model(files, "onnx"), Model(files, "v")
+    found = run(content, frame)
+    if not model.classes:
+        np.testing.assert_allclose(found["score"], model.predict(frame), rtol=0, atol=1e-6)
+        return
+    expected = model.predict_proba(frame)
+    for place, name in enumerate(model.classes):
+        given = found[f"probability_{name}"]
+        np.testing.assert_allclose(given, expected[:, place], rtol=0, atol=1e-6)
+    clear = np.abs(expected - expected.max(axis=1, keepdims=True)) < 1e-9
+    clear = clear.sum(axis=1) == 1
+    assert found["class"][clear].tolist() == model.predict(frame)[clear].tolist()
+    assert content == export_model(files, "onnx")
+
+
+def test_a_row_that_would_be_refused_has_no_score(trained_once: Workspace) -> None:
+    """As `Model` refuses it, or the label holder's own checks of new rows do."""
+    known = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    files, frame = trained(default_rng(5), known)
+    content, model = export_model(files, "onnx"), Model(files, "v")
+    faults = {
+        "bank.linear": [None, math.inf],
+        "bank.log": [-math.inf],
+        "bank.grade": [None, "unknown"],
+        "bank.shade": ["unknown"],
+        "credit.order": ["unknown"],
+    }
+    federation = federation_in(files)
+    if "rest" in federation.parties["bank"].features["grade"].model_dump(exclude_none=True):
+        faults["bank.grade"] = [None]
+        faults.pop("credit.order")
+    good = frame.filter(pl.all_horizontal(pl.exclude("none").is_not_null())).head(1)
+    assert np.isfinite(run(content, good)["score"]).all()
+    for name, values in faults.items():
+        for value in values:
+            row = good.with_columns(pl.Series(name, [value], good.schema[name]))
+            with pytest.raises(ContractError):
+                model.matrix(row)
+            assert np.isnan(run(content, row)["score"]).all(), (name, value)
+    # Beside a row that is refused, others have the scores that they have alone.
+    both = pl.concat([good, good.with_columns(pl.lit(math.inf).alias("bank.linear"))])
+    scores = run(content, both)["score"]
+    assert np.isnan(scores[1]) and scores[0] == run(content, good)["score"][0]
+
+
+def test_a_run_of_the_federation_is_exported(trained_once: Workspace) -> None:
+    import onnx
+
+    models = api.models(trained_once.folder)
+    model, frame = models.model(), joined(trained_once)
+    content = export_model(models.files(), "onnx")
+    onnx.checker.check_model(content, full_check=True)
+    found = run(content, frame)
+    expected = model.predict_proba(frame)
+    assert len(np.unique(expected[:, 1])) > 10
+    np.testing.assert_allclose(found["score"], expected[:, 1], rtol=0, atol=1e-12)
+    assert found["class"].tolist() == model.predict(frame).tolist()
+    document = onnx.load_from_string(content)
+    assert [put.name for put in document.graph.input] == list(model.features)
+    props = {prop.key: prop.value for prop in document.metadata_props}
+    assert props == {"federation": "credit_scoring", "version": trained_once.run}
+
+
+def test_without_the_extra_it_is_one_error(
+    trained_once: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    files = api.models(trained_once.folder).files()
+    with pytest.raises(ConfigError) as refused:
+        export_model(files, "onnx")
+    assert "opboost-ops[onnx]" in refused.value.remedy
