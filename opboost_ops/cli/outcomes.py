@@ -6,20 +6,19 @@ from typing import Annotated
 import typer
 
 from opboost_ops.cli.arguments import AsJson, Site
+from opboost_ops.cli.models import Federation
 
 
 def command(
     site: Site,
     file: Annotated[
         Path,
-        typer.Argument(
-            help="All outcomes known: ID and label as in the training table; Parquet, CSV."
-        ),
+        typer.Argument(help="Parquet or CSV with all known outcomes: ID and label as in training."),
     ],
-    version: Annotated[str | None, typer.Option(help="A model; the champion if absent.")] = None,
-    federation: Annotated[
-        str | None, typer.Option(help="Whose model; needed where there are several.")
+    version: Annotated[
+        str | None, typer.Option(help="A model version; default: the champion.")
     ] = None,
+    federation: Federation = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare scores with labels that became known later; the report stays at home."""

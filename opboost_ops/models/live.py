@@ -204,7 +204,9 @@ def live_of(home: Path, version: str, mode: str) -> Live | None:
     then = _profile_of_scores(home, version).get(mode)
     scores = None
     if then is not None and tuple(then["edges"]) == whole.edges:
-        scores = _shift("score", then["counts"], whole.scores)
+        # Most scores lie in few bins: empty ones would only widen what chance gives.
+        pairs = [(a, b) for a, b in zip(then["counts"], whole.scores, strict=True) if a or b]
+        scores = _shift("score", [a for a, _ in pairs] + [0], [b for _, b in pairs] + [0])
     profile = profile_of(home, version).features
     columns = [
         _shift(name, profile[name].counts, now, missing=True)

@@ -27,7 +27,7 @@ _COLUMNS = 15
 _WORDS: dict[Move, tuple[str, State]] = {
     "none": ("as in training", "good"),
     "moved": ("moved", "warn"),
-    "far": ("far moved", "bad"),
+    "far": ("moved far", "bad"),
 }
 
 _INDEX = (
@@ -106,7 +106,7 @@ def _shifts(shifts: Sequence[Shift]) -> Table:
     for shift in shifts:
         words, state = _WORDS[shift.move]
         figures = (number(shift.index), number(shift.chance))
-        shares = (_share(shift.missing_then), _share(shift.missing))
+        shares = (_share(shift.missing_then or 0.0), _share(shift.missing or 0.0))
         rows.append((Cell(words, state=state), Cell(shift.name), *figures, *shares))
     heads = ("result", "of", "index", "by chance", "missing then", "missing now")
     return Table("live", "Scores and own columns", heads, tuple(rows), "Shares of rows.")

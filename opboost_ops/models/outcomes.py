@@ -5,7 +5,18 @@ from pathlib import Path
 
 from opboost_ops.boosting.metrics import LOSSES
 from opboost_ops.config.schema import Record
-from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Figure, Figures, Note, State, Table
+from opboost_ops.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figure,
+    Figures,
+    Note,
+    State,
+    Table,
+    moment,
+)
 from opboost_ops.display.charts import Curve, chart
 from opboost_ops.models.versions import Interval, Version, by_rank
 
@@ -108,9 +119,9 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
     worse = [name for name in names if found.worse(name, version.intervals.get(name))]
     faults = [f"{', '.join(worse)} worse than on the held-out rows"] if worse else []
     if found.off:
-        faults.append(f"a mean score of {found.score:.4g} where {_words(found.observed)} was so")
+        faults.append(f"mean score {found.score:.4g}, observed {_words(found.observed)}")
     if faults:
-        text = f"Outcomes differ from what training promised: {'; '.join(faults)}."
+        text = f"Outcomes differ from what the held-out rows promised: {'; '.join(faults)}."
         remedy = "Train again on newer labels, or declare scoring.calibration."
         blocks.append(Note("warn", text, remedy))
     state: State = "warn" if found.off else "good"
@@ -119,8 +130,10 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
             (
                 Fact("Outcomes known", f"{found.joined:,}", f"of {found.rows:,} rows of the file"),
                 Fact("Not scored", f"{found.unknown:,}", "people whom this version has not scored"),
-                Fact("Without outcome", f"{found.open:,}", f"reported {found.at[:16]} UTC"),
-                Fact("Mean score", f"{found.score:.4g}", f"so: {_words(found.observed)}", state),
+                Fact("Without outcome", f"{found.open:,}", f"reported {moment(found.at).text} UTC"),
+                Fact(
+                    "Mean score", f"{found.score:.4g}", f"observed: {_words(found.observed)}", state
+                ),
             )
         )
     )
@@ -131,7 +144,7 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
         Curve("outcomes", points, band=band),
         Curve("perfect calibration", ((low, low), (high, high)), dashed=True),
     ]
-    label = "mean score, against what was so"
+    label = "mean score, against observed outcome"
     svg = chart(
         lines,
         title="Calibration on outcomes",

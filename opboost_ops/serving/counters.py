@@ -88,10 +88,12 @@ class Counters:
 def _live_lines(live: Live) -> Iterator[str]:
     yield "# TYPE opboost_live_rows gauge"
     yield f"opboost_live_rows {live.rows}"
+    shifts = [("score", live.scores), *(("column", column) for column in live.columns)]
+    known = [(f'{{of="{of}",name="{shift.name}"}}', shift) for of, shift in shifts if shift]
     yield "# TYPE opboost_live_index gauge"
-    for of, shifts in (("score", [live.scores]), ("column", live.columns)):
-        for shift in filter(None, shifts):
-            yield f'opboost_live_index{{of="{of}",name="{shift.name}"}} {shift.index}'
+    yield from (f"opboost_live_index{named} {shift.index}" for named, shift in known)
+    yield "# TYPE opboost_live_index_by_chance gauge"
+    yield from (f"opboost_live_index_by_chance{named} {shift.chance}" for named, shift in known)
     yield "# TYPE opboost_live_partner_age_days gauge"
     for partner in live.partners:
         if partner.mean_days is not None:

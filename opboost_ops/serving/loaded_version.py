@@ -45,11 +45,11 @@ class Scored:
         used: By party, whether the score rests on its values.
         refused: Why there is no score, by row; empty where there is one.
         unseen: By own feature, which rows have a category that no training row had.
-        own: The label holder's own features, as declared.
+        rows: As they were scored: the label holder's own features as declared, and more.
     """
 
     def __init__(self, count: int) -> None:
-        self.own = pl.DataFrame()
+        self.rows = pl.DataFrame()
         self.table = pa.table({})
         self.states: dict[str, np.ndarray] = {}
         self.age_days: dict[str, np.ndarray] = {}
@@ -176,7 +176,7 @@ class LoadedVersion:
         scored = Scored(frame.height)
         if not frame.height:
             return scored
-        scored.own = frame.select(list(self.own_features))
+        scored.rows = frame
         columns = own_columns(self.federation, frame, self._facts["categories"])
         for full in self._facts["categories"]:
             name = full.partition(".")[2]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
 from opboost_ops.boosting.distribution import on_grid
 from opboost_ops.models.live import (
@@ -79,18 +80,20 @@ class Recorder:
             parts: dict[_Key, list[tuple[LoadedVersion, Scored]]] = defaultdict(list)
             for served, scored in waiting:
                 parts[served.version, served.mode].append((served, scored))
-            for key, some in parts.items():
-                self._counts[key] = self._counts.get(key, Counts()) + self._counted(some)
-            for key in [*self._counts]:
+            for key in {**self._counts, **parts}:
                 try:
+                    if key in parts:
+                        before = self._counts.get(key, Counts())
+                        self._counts[key] = before + self._counted(parts[key])
                     self._keep(key, self._counts[key])
                     del self._counts[key]
                     self._failed = False
-                except (OSError, ValueError) as error:
+                except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
+                    # Whether rows can be counted changes nothing of their scores.
                     if not self._failed:
                         _LOG.warning(
-                            "Counts of scored rows cannot be kept (%s): monitoring lacks them "
-                            "until the label holder's home can be written.",
+                            "Scored rows cannot be counted (%s): their version's page lacks them. "
+                            "Look at the label holder's home, folders distributions and profiles.",
                             type(error).__name__,
                         )
                     self._failed = True
@@ -100,14 +103,14 @@ class Recorder:
         edges = score_edges(self._home, served.version, served.mode, served.task)
         known = profile_of(self._home, served.version).features
         bins = {name: known[name] for name in served.own_features if name in known}
-        frames: dict[tuple[pl.DataType, ...], list[pl.DataFrame]] = defaultdict(list)
+        frames: dict[tuple[object, ...], list[pl.DataFrame]] = defaultdict(list)
         scores, refused = [], 0
         for _, scored in some:
             done = scored.refused == ""
             scores.append(scored.table.column(SCORE).to_numpy()[done])
             refused += int(len(done) - done.sum())
-            own = scored.own if done.all() else scored.own.filter(pl.Series(done))
-            frames[tuple(own.dtypes)].append(own)
+            rows = scored.rows if done.all() else scored.rows.filter(pl.Series(done))
+            frames[tuple(rows.schema.items())].append(rows)
         alike = [pl.concat(group) for group in frames.values()]
         numbers = np.concatenate(scores)
         columns = drift.counted(

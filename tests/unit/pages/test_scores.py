@@ -75,7 +75,7 @@ def test_a_version_in_production_beside_its_training(reader: Reader, shown: Work
     assert 'aria-label="Calibration on outcomes. ' in text
     listed = {row["of"]: row for row in rows(reader, VERSION, "credit.live")}
     assert {"score", "amount", "age", "employment"} <= set(listed)
-    assert listed["amount"]["result"] == "far moved"
+    assert listed["amount"]["result"] == "moved far"
     assert {row["party"] for row in rows(reader, VERSION, "credit.partners")} == {"bank", "shop"}
     found = {row["metric"]: row for row in rows(reader, VERSION, "credit.outcomes")}
     assert float(found["auc"]["on outcomes"]) == pytest.approx(known.metrics["auc"].value)

@@ -112,7 +112,7 @@ def test_scoring_goes_on_where_counts_cannot_be_kept(
     for _ in range(3):
         assert scorer.score(row).score is not None
         scorer.look()
-    said = [r for r in caplog.records if "cannot be kept" in r.getMessage()]
+    said = [r for r in caplog.records if "cannot be counted" in r.getMessage()]
     assert len(said) == 1 and row["id"] not in caplog.text
     path.write_bytes(whole)
     scorer.look()
