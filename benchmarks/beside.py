@@ -54,6 +54,8 @@ def measured(python: Path, tree: Path, benchmark: str, options: list[str]) -> di
     out = subprocess.run(
         [str(python), f"benchmarks/{benchmark}", *options, "--json"],
         cwd=tree,
+        # Whatever an environment has installed: the tree's own code.
+        env={**os.environ, "PYTHONPATH": str(tree)},
         check=True,
         stdout=subprocess.PIPE,
         text=True,
