@@ -32,7 +32,11 @@ WORKLOADS = {
         "--rows 200000 --features 1 --trees 5 --parties 2 --repeats 1",
         "alignment_seconds",
     ),
-    "training in Airflow": ("orchestration.py", "", "command"),
+    "training in Airflow": (
+        "orchestration.py",
+        "--dataset credit --repeats 1 --without",
+        "command",
+    ),
 }
 
 
