@@ -53,33 +53,17 @@ class LightGBM:
         self, frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell = unheard
     ) -> str:
         """See `Backend.train`: with a bin for each rank."""
-        import lightgbm
-
-        settings = settings_of(frame, highest_of(frame.matrix), len(label), parameters)
-        columns: dict[str, Any] = {
-            "feature_name": list(frame.names),
-            "categorical_feature": [frame.names.index(name) for name in frame.categorical],
-            "free_raw_data": True,
-        }
-        stop = parameters.stop
-        judged = held_back(label, HELD_BACK, parameters.seed, "early stopping") if stop else None
-        learns = frame if judged is None else frame.rows(~judged)
-        mine = label if judged is None else label[~judged]
-        data = lightgbm.Dataset(
-            learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
-        )
-        valid: list[Any] = []
-        callbacks: list[Any] = [after_each(tell, parameters)]
-        if stop is not None and judged is not None:
-            others = frame.rows(judged)
-            valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
-            callbacks += [lightgbm.early_stopping(stop.rounds, verbose=False)]
-        booster = lightgbm.train(
-            settings, data, num_boost_round=parameters.trees, valid_sets=valid, callbacks=callbacks
-        )
-        best = booster.best_iteration if stop is not None else None
+        booster, best = _trained(frame, label, parameters, tell)
         model = TextModel.parse(booster.model_to_string(num_iteration=best))
         return model.without(LOCAL).text()
+
+    def tried(
+        self, frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
+    ) -> np.ndarray:
+        """What `predict` says with the model of `train`, whose text is not written."""
+        booster, best = _trained(frame, label, parameters, unheard)
+        threads = threads_for(matrix.size)
+        return np.asarray(booster.predict(matrix, num_iteration=best, num_threads=threads))
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock LightGBM does."""
@@ -104,6 +88,43 @@ class LightGBM:
             return text
         # Python writes the shortest decimal that reads back as the same float.
         return json.dumps(booster_of(text).dump_model(), allow_nan=False, indent=1)
+
+
+def _trained(
+    frame: Frame, label: np.ndarray, parameters: Parameters, tell: Tell
+) -> tuple["lightgbm.Booster", int | None]:
+    """A trained booster, and how many of its rounds count; all when absent."""
+    import lightgbm
+
+    settings = settings_of(frame, highest_of(frame.matrix), len(label), parameters)
+    columns: dict[str, Any] = {
+        "feature_name": list(frame.names),
+        "categorical_feature": [frame.names.index(name) for name in frame.categorical],
+        "free_raw_data": True,
+    }
+    stop = parameters.stop
+    judged = held_back(label, HELD_BACK, parameters.seed, "early stopping") if stop else None
+    learns = frame if judged is None else frame.rows(~judged)
+    mine = label if judged is None else label[~judged]
+    data = lightgbm.Dataset(
+        learns.matrix, label=mine, weight=learns.weight, params=settings, **columns
+    )
+    valid: list[Any] = []
+    callbacks: list[Any] = [after_each(tell, parameters)]
+    if stop is not None and judged is not None:
+        others = frame.rows(judged)
+        valid = [data.create_valid(others.matrix, label[judged], weight=others.weight)]
+        callbacks += [lightgbm.early_stopping(stop.rounds, verbose=False)]
+    booster = lightgbm.train(
+        settings,
+        data,
+        num_boost_round=parameters.trees,
+        valid_sets=valid,
+        callbacks=callbacks,
+        # Otherwise it is written and read again, to be smaller.
+        keep_training_booster=True,
+    )
+    return booster, booster.best_iteration if stop is not None else None
 
 
 def require_lightgbm() -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "model_of",
     "predict",
     "train",
+    "tried",
 ]
 
 #: By the name in the federation file.
@@ -101,6 +102,26 @@ def train(
     if isinstance(backend, DPBoost):
         return backend.train(frame, label, parameters, tell, memory)
     return backend.train(frame, label, parameters, tell)
+
+
+def tried(
+    frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
+) -> np.ndarray:
+    """Predictions of a model that is trained for them alone: those of `predict` with `train`'s.
+
+    Args:
+        frame: Training rows.
+        label: Numbers or class indices, shape (n,).
+        parameters: How, and with which booster.
+        matrix: float64, shape (m, features).
+
+    Raises:
+        ContractError: As by `train`.
+    """
+    backend = BACKENDS[parameters.trainer]
+    if isinstance(backend, LightGBM) and len(label) and frame.names:
+        return backend.tried(frame, label, parameters, matrix)
+    return predict(train(frame, label, parameters), matrix)
 
 
 def predict(text: str, matrix: np.ndarray) -> np.ndarray:

@@ -133,8 +133,8 @@ def predicted(
     found = np.empty((len(label), parameters.classes) if several else len(label))
     for number in np.unique(part):
         here = part == number
-        model = trainer.train(frame.rows(~here), label[~here], parameters)
-        found[here] = trainer.predict(model, frame.rows(here).matrix)
+        others = frame.rows(~here)
+        found[here] = trainer.tried(others, label[~here], parameters, frame.rows(here).matrix)
     return found
 
 
