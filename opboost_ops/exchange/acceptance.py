@@ -40,7 +40,7 @@ from datetime import date
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
 from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
@@ -57,7 +57,7 @@ from opboost_ops.exchange.manifest import (
     sender_of,
 )
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
-from opboost_ops.exchange.plan import Plan, parse_plan
+from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.privacy.loss import column_losses
@@ -224,6 +224,26 @@ class Acceptance:
             self.memory = self.memory.model_copy(update={"since": today})
         return artifact
 
+    def manifest(self, kind: Kind, about: str, heads: Mapping[str, bytes]) -> Manifest:
+        """The manifest of what was accepted at a place before; its files are not needed for that.
+
+        Args:
+            kind: The place's kind.
+            about: The place's party.
+            heads: Manifest and signature that lie there.
+
+        Raises:
+            Rejected: It is not what was accepted, or nothing was.
+        """
+        what = reference(self._name, self._run, kind, about)
+        sender = self._sender(kind, about, what)
+        manifest, _ = self._signed(heads, sender, what)
+        self._require_place(manifest, kind, about, sender, what)
+        require_order(self.memory, manifest, self._label_holder, self.plan, what)
+        if self.memory.digest(kind, about) != manifest.digest:
+            raise Rejected("out_of_order", f"{what}: it was not accepted yet.")
+        return manifest
+
     def day(self, today: date) -> date:
         """The day by which the run's keys are judged: the plan's, or when this party accepted it.
 
@@ -353,7 +373,7 @@ class Acceptance:
         raise Rejected("not_for_me", f"{what}: {self._party} has no key that opens it.")
 
     def _planned(self, artifact: Artifact, key: str, what: str) -> Plan:
-        plan = parse_plan(artifact.document, what)
+        plan = read_plan(artifact.files.get(DOCUMENT, b""), what)
         federation = plan.federation
         if federation.name != self._name:
             raise Rejected("wrong_federation", f"{what}: it plans another federation.")

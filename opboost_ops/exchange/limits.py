@@ -26,6 +26,38 @@ MOST_FILES = MOST_PARTS + _MOST_OTHERS
 MOST_UNVERIFIED = 512 << 20
 
 
+class _Heads(Exception):  # noqa: N818
+    """Ends reading an artifact after manifest and signature."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        super().__init__()
+        self.files = files
+
+
+def heads_alone(
+    read: Callable[[Admit], Mapping[str, bytes] | None],
+) -> Mapping[str, bytes] | None:
+    """Manifest and signature of an artifact, whose other files are not read.
+
+    Args:
+        read: Reads the artifact, as `Store.get` or `Store.wait` do.
+
+    Returns:
+        Both, not verified; None where ``read`` finds nothing.
+
+    Raises:
+        Rejected: There is what no artifact has.
+    """
+
+    def stop(files: Mapping[str, bytes]) -> Mapping[str, int]:
+        raise _Heads(files)
+
+    try:
+        return read(stop)
+    except _Heads as found:
+        return found.files
+
+
 def read_within(
     names: list[str],
     read: Callable[[str, int], bytes | None],

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from functools import lru_cache
 from typing import Any, get_args
 
 from opboost_ops.alignment.epochs import is_epoch
@@ -13,6 +14,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.removed_keys import without_spelled_out
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import is_run_id
 from opboost_ops.exchange.rejection import Rejected
 
@@ -83,6 +85,24 @@ class Plan:
             "model": self.model,
             "form": dict(self.form),
         }
+
+
+@lru_cache(maxsize=4)
+def read_plan(raw: bytes, what: str) -> Plan:
+    """Read a plan's document from its bytes: each stage of a run reads the same one.
+
+    Args:
+        raw: JSON.
+        what: Name of its place, for the error.
+
+    Raises:
+        Rejected: It is none.
+    """
+    try:
+        document = read_json(raw)
+    except (ValueError, RecursionError):
+        document = None
+    return parse_plan(document, what)
 
 
 def parse_plan(document: Any, what: str) -> Plan:

@@ -14,12 +14,12 @@ from opboost_ops.config.training import Training
 
 _ROWS = 10_000
 
-#: Seconds of processor that it may take, and what TreeSHAP takes of them for a row, a leaf and a
-#: level of its tree. How many rows there are follows from the
-#: model alone, never from a clock: a retry writes the same card.
-_BUDGET = 3.0
+#: Processor seconds that it takes; where so few are too few for some hundred rows, at most these.
+_BUDGET, _MOST = 0.1, 3.0
+#: What TreeSHAP takes of them for a row, a leaf and a level of its tree. How many rows there are
+#: follows from the model alone, never from a clock: a retry writes the same card.
 _SECONDS_A_STEP = 26e-9
-_FEWEST_ROWS = 32
+_ENOUGH_ROWS, _FEWEST_ROWS = 300, 32
 
 
 class ImportanceLine(Record):
@@ -146,8 +146,9 @@ def row_cap(training: Training, splits: int) -> int:
     """
     # A tree of s splits has s + 1 leaves. Of several classes there are more trees than declared.
     leaves = max(min(2 * splits, splits + training.trees), 1)
-    fits = int(_BUDGET / (_SECONDS_A_STEP * leaves * training.depth))
-    return min(_ROWS, max(_FEWEST_ROWS, fits))
+    row = _SECONDS_A_STEP * leaves * training.depth
+    enough = min(_ENOUGH_ROWS, int(_MOST / row))
+    return min(_ROWS, max(_FEWEST_ROWS, enough, int(_BUDGET / row)))
 
 
 def _evenly(rows: int, most: int) -> np.ndarray:

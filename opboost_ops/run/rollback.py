@@ -11,6 +11,7 @@ from typing import get_args
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.limits import heads_alone
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     ROUND_KINDS,
@@ -304,10 +305,6 @@ def _federations(state: PartyState, site: Site) -> list[str]:
     return sorted(agreed | set(site.tables))
 
 
-class _Read(Exception):  # noqa: N818
-    """Ends reading an artifact after manifest and signature."""
-
-
 def manifest_at(store: Store, reference: str) -> tuple[Manifest, bytes, bytes] | None:
     """Manifest and signature of what lies at a place; its files are not read.
 
@@ -318,19 +315,8 @@ def manifest_at(store: Store, reference: str) -> tuple[Manifest, bytes, bytes] |
     Returns:
         The manifest, its bytes and the signature, not verified; None where there is none to read.
     """
-    heads: dict[str, bytes] = {}
-
-    def admit(found: Mapping[str, bytes]) -> Mapping[str, int]:
-        heads.update(found)
-        raise _Read
-
     try:
-        heads.update(store.get(reference, admit) or {})
-    except _Read:
-        pass
-    except Rejected:
-        return None
-    try:
+        heads = heads_alone(lambda admit: store.get(reference, admit)) or {}
         raw, signature = heads[MANIFEST], heads[SIGNATURE]
         return parse_manifest(raw, reference), raw, signature
     except (KeyError, Rejected):

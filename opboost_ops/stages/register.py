@@ -27,10 +27,12 @@ def register(context: Context) -> Outcome:
     """
     context.home.json("checked_model")
     model = materialised_model(context)
+    holders = context.federation.feature_holders
+    released = {party: context.manifest("ranks", party) for party in holders}
     losses = {
         f"{party}.{name}": curve
-        for party in context.federation.feature_holders
-        for name, curve in context.receive("ranks", party).manifest.losses.items()
+        for party, manifest in released.items()
+        for name, curve in manifest.losses.items()
     }
     private = context.federation.training.private
     noisy = private is not None and private.metrics_epsilon is not None
@@ -43,10 +45,7 @@ def register(context: Context) -> Outcome:
         training_rows=rows or context.home.json("alignment")["train"],
         losses=losses,
         splits=model_of(model).split_counts(),
-        experiment=any(
-            context.receive("ranks", party).manifest.experiment
-            for party in context.federation.feature_holders
-        ),
+        experiment=any(manifest.experiment for manifest in released.values()),
         classes=context.home.json("frame")["classes"],
         # An exact function of the held-out rows, which noisy metrics would not cover.
         importance=None

@@ -52,7 +52,7 @@ def request_routes(context: Context) -> Outcome:
                 document={"thresholds": asked},
                 rows=counts[party],
                 columns=tuple(asked),
-                answers=context.receive("split_values", party).digest
+                answers=context.manifest("split_values", party).digest
                 if context.purpose == "train"
                 else context.plan,
                 discloses=DISCLOSES,

@@ -46,7 +46,7 @@ def request_splits(context: Context) -> Outcome:
                 document={"splits": splits, "thresholds": thresholds},
                 rows=counts[party] + more,
                 columns=tuple(names),
-                answers=context.receive("ranks", party).digest,
+                answers=context.manifest("ranks", party).digest,
                 discloses=discloses,
             )
         )

@@ -26,7 +26,8 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.manifest import Kind, reference
+from opboost_ops.exchange.limits import heads_alone
+from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.charges import Charges, ModelCharge
@@ -119,6 +120,22 @@ class Context:
         self.waited.append(time.perf_counter() - begin)
         self.polled.append(time.process_time() - polled)
         return self.acceptance.accept(kind, about, files, datetime.now(UTC).date(), rows)
+
+    def manifest(self, kind: Kind, about: str) -> Manifest:
+        """The manifest of an artifact that an earlier stage has received; no file is read again.
+
+        Args:
+            kind: Its kind.
+            about: The party that it is about.
+
+        Raises:
+            ArtifactError: It is missing.
+            Rejected: It is not the one that was accepted.
+        """
+        assert self.acceptance is not None
+        place = reference(self.federation.name, self.run, kind, about)
+        heads = heads_alone(lambda admit: self.store.wait(place, 0.0, admit))
+        return self.acceptance.manifest(kind, about, heads or {})
 
     def noise_secret(self) -> noise.Secret:
         """The secret of all noise towards this federation's label holder."""
