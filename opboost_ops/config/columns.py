@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -79,9 +80,29 @@ def columns_of(
         recorded: What the party's first agreement says of its columns; anyone who asks for noise
             needs it.
     """
+    return _columns_of(_Itself(federation), party, _Itself(recorded))
+
+
+class _Itself:
+    """A frozen value as a key: it equals itself alone, which takes no comparison of its content."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+# A stage asks a dozen times for the columns of one and the same plan.
+@lru_cache(maxsize=64)
+def _columns_of(kept: _Itself, party: str, record: _Itself) -> tuple[Column, ...]:
+    federation: Federation = kept.value
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
-    known = recorded or {}
+    known = record.value or {}
     return tuple(
         column
         for name, feature in features.items()

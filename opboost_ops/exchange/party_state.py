@@ -144,8 +144,10 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
     kept = None if fresh else _KEPT.get()
     key = (site.party, url, site.cells, site.home)
     if kept is not None and key in kept:
-        yield kept[key]
-        return
+        if kept[key].database.is_current():
+            yield kept[key]
+            return
+        kept.pop(key).database.close()
     if not fresh and not has_tables(url):
         require_never_begun(site)
     database = Database(url)
@@ -168,8 +170,8 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
 def reuse_open_state() -> Iterator[None]:
     """Within it a party's state, once opened, stays open for this thread.
 
-    Opening and closing take longer than most questions. Nothing within it waits for another
-    party: a database that is put back or replaced meanwhile would not be seen.
+    Opening and closing take longer than most questions. A database that is put back or replaced
+    meanwhile is opened again.
     """
     if _KEPT.get() is not None:
         yield

@@ -58,6 +58,9 @@ class PinnedStores:
 
     def pins(self) -> Mapping[str, Pin]:
         """By federation."""
+        return self._database.unless_changed("pins", self._pins)
+
+    def _pins(self) -> Mapping[str, Pin]:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(_STORES).order_by(_STORES.c.federation)).all()
         return {row.federation: Pin(row.identity, row.since) for row in rows}

@@ -127,6 +127,9 @@ class AgreementRecords:
         Raises:
             ConfigError: One was changed outside this software.
         """
+        return self._database.unless_changed("agreements", self._read)
+
+    def _read(self) -> Agreements:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number)).all()
             first = connection.execute(sa.select(_COLUMNS)).all()

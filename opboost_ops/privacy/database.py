@@ -2,12 +2,13 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -48,6 +49,11 @@ _WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party))
 _LOCK = 0x0B0057
 
 
+#: Seconds that a connection to a server may idle before it is opened again.
+_IDLE = 30.0
+
+_Read = TypeVar("_Read")
+
 #: Databases whose tables this process has seen.
 _COMPLETE: set[str] = set()
 
@@ -74,6 +80,8 @@ class Database:
             self._open: sa.Connection | None = None
             self._reader: sa.Connection | None = None
             self._is_read = False
+            self._answers: dict[str, Any] = {}
+            self._commits: int | None = None
             if self.file is not None:
                 # SQLite gives its journals the mode of the file. It names the fault itself.
                 with suppress(OSError):
@@ -89,6 +97,7 @@ class Database:
                         METADATA.create_all(connection)
                         set_version(connection)
                         _COMPLETE.add(url)
+            self._opened = self._place()
         except sa.exc.DBAPIError as error:
             engine = None
             # SQLite makes its tables and its journal when it is opened.
@@ -151,6 +160,37 @@ class Database:
             self._is_read = False
             # PostgreSQL would go on showing what was there at the first question.
             self._reader.rollback()
+
+    def unless_changed(self, name: str, read: Callable[[], _Read]) -> _Read:
+        """What a question was answered before, as long as nobody has committed anything since.
+
+        Args:
+            name: Of the question.
+            read: Asks it.
+        """
+        if self._open is not None or self._is_read or self.file is None:
+            return read()
+        with self.reading() as connection:
+            commits = connection.exec_driver_sql("PRAGMA data_version").scalar()
+        if commits != self._commits:
+            self._answers, self._commits = {}, commits
+        if name not in self._answers:
+            self._answers[name] = read()
+        found: _Read = self._answers[name]
+        return found
+
+    def is_current(self) -> bool:
+        """Whether it may be used on: its file was not replaced, or its server has not waited."""
+        return self._place() == self._opened
+
+    def _place(self) -> tuple[float, ...]:
+        """Which file it is; of a server, when it was used."""
+        if self.file is None:
+            return (time.monotonic() // _IDLE,)
+        with suppress(OSError):
+            found = self.file.stat()
+            return (found.st_dev, found.st_ino)
+        return ()
 
     @property
     def in_transaction(self) -> bool:
@@ -233,9 +273,11 @@ class Database:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+        # Commits are counted for one connection.
+        self._answers, self._commits = {}, None
         self._engine.dispose()
 
-    @property
+    @cached_property
     def file(self) -> Path | None:
         """Where it lies, if it is a file."""
         name = self._engine.url.database

@@ -97,6 +97,9 @@ class Forgotten:
 
     def read(self) -> ForgottenPeople:
         """The list."""
+        return self._database.unless_changed("forgotten", self._read)
+
+    def _read(self) -> ForgottenPeople:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
             return ForgottenPeople(frozenset((key, person) for key, person in rows))

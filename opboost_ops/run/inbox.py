@@ -131,14 +131,12 @@ def accept_plan(
             acceptance = acceptance_of(party, run)
         except PolicyError as error:
             unknown = error.problem
-    if unknown:
-        home = home_of(party.site, run.federation, run.run)
-        raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
-    place = reference(run.federation, run.run, "plan", run.label_holder)
-    files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
-    with reuse_open_state():
-        plan = _taken(party, run, stage, also, acceptance, files)
-    return acceptance, plan
+        if unknown:
+            home = home_of(party.site, run.federation, run.run)
+            raise refuse_unknown(party, run.federation, run.run, run.label_holder, unknown, home)
+        place = reference(run.federation, run.run, "plan", run.label_holder)
+        files = party.store.wait(place, run.timeout, acceptance.admit("plan", run.label_holder))
+        return acceptance, _taken(party, run, stage, also, acceptance, files)
 
 
 def _taken(

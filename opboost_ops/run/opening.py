@@ -18,7 +18,7 @@ from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
-from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.plan import Plan, asks, names_holdout
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.export import federation_in
@@ -36,6 +36,7 @@ from opboost_ops.stages.reference import reference_of
 from opboost_ops.stages.stage import SKIP, alignment_key
 
 
+@reuse_open_state()
 def open_run(
     federation_file: Path,
     run: str,

@@ -47,7 +47,7 @@ from opboost_ops.errors import (
 )
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
-from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run import (
@@ -152,6 +152,7 @@ def _full(error: BaseException | None) -> bool:
     return False
 
 
+@reuse_open_state()
 def _run_stage(
     party: Publisher,
     stage: str,

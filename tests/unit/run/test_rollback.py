@@ -14,6 +14,7 @@ from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
+from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
 from tests.federation import SECOND_RUN, Step, Workspace
@@ -57,6 +58,23 @@ def two_nights(
     now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
     now.all()
     return now
+
+
+def test_a_state_that_is_put_back_within_a_stage_is_the_one_that_it_goes_on_with(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = workspace.folder / PARTY
+    shutil.copy(folder / "ledger.sqlite", tmp_path / "backup")
+    with reuse_open_state():
+        with state_of(workspace, PARTY) as state:
+            before, _ = state.audit.head()
+            state.agreements.withdraw(frozenset({1}), "2026-01-01T00:00:00+00:00")
+            state.audit.add("noted", "credit_scoring/store", PARTY)
+            assert state.agreements.read().agreements[0].withdrawn is not None
+        (tmp_path / "backup").replace(folder / "ledger.sqlite")
+        with state_of(workspace, PARTY) as state:
+            assert state.audit.head()[0] == before
+            assert state.agreements.read().agreements[0].withdrawn is None
 
 
 def missing(now: Workspace) -> list[str]:
