@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -20,6 +20,9 @@ import numpy as np
 from opboost_ops.alignment import curve
 from opboost_ops.alignment.tags import rows_of
 from opboost_ops.alignment.worker import Job, Worker
+
+#: So many points take much longer than the start of a process.
+_WORTH_A_PROCESS = 8_192
 
 #: Points in a block: what is kept at once, and what a process gets at once.
 BLOCK = 65_536
@@ -55,6 +58,15 @@ class Engine:
     keep: Keep | None = None
     progress: Callable[[str, int, int], None] = lambda *_: None
     block: int = BLOCK
+
+    def spread(self, total: int) -> "Engine":
+        """One with blocks so small that each processor has some, where no other party works.
+
+        Args:
+            total: How many points there are.
+        """
+        even = -(-total // self.processes)
+        return replace(self, block=min(self.block, max(even, _WORTH_A_PROCESS)))
 
     def hashed(
         self, messages: Iterable[Sequence[bytes]], tag: bytes, scalar: bytes, role: str, total: int

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
+#: Seconds between two looks at a run's tasks, whose states are shown.
+_SECONDS_A_LOOK = 0.9
+
 _WORK = Path(".opboost")
 
 
@@ -197,10 +200,15 @@ def follow(
     run = run or client.trigger(dag)
     finished = Finished(run_id(dag, run), federation)
     seen: set[tuple[str, str]] = set()
+    looked = 0.0
     while True:
         airflow.check()
         state = client.run(dag, run)["state"]
-        tasks = client.tasks(dag, run)
+        # A look at all tasks takes the API more time than one at the run.
+        if state not in ("success", "failed") and time.monotonic() < looked + _SECONDS_A_LOOK:
+            time.sleep(_SECONDS_A_LOOK / 3)
+            continue
+        looked, tasks = time.monotonic(), client.tasks(dag, run)
         for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
             _show(client, task, seen, finished, progress, purpose)
         if state == "success":
@@ -209,7 +217,6 @@ def follow(
             return finished
         if state == "failed":
             raise DemoError(_failure(client, dag, run, tasks))
-        time.sleep(0.3)
 
 
 def _show(

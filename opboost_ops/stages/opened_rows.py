@@ -152,7 +152,9 @@ def _unblinded(
 
     end, failed = 0, False
     try:
-        for points in oprf.unblind(session.engine, session.exponent, pieces(), len(places), holder):
+        # Everybody else waits for this.
+        engine = session.engine.spread(len(places))
+        for points in oprf.unblind(engine, session.exponent, pieces(), len(places), holder):
             begin, end = end, end + len(points)
             yield places[begin:end], {"": points}
     except ValueError:
