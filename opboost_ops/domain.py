@@ -96,7 +96,7 @@ class DomainMap:
         """
         values = np.asarray(values, dtype=np.float64)
         if not np.isfinite(values).all():
-            raise ContractError("Missing or infinite values cannot be laid on the domain.")
+            raise ContractError("Missing or infinite values cannot be mapped to the domain.")
         lower, upper = self.bounds
         inside = np.clip(values, lower, upper)
         if self.scale == "edges":

@@ -89,7 +89,7 @@ class DecisionKey:
             return AESGCM(self.raw).decrypt(raw[:_NONCE], raw[_NONCE:], name.encode())
         except (ValueError, InvalidTag):
             pass
-        raise Rejected("malformed", f"{what}: it is not encrypted to the parties of this session.")
+        raise Rejected("malformed", f"{what}: it is not encrypted to this session's parties.")
 
 
 def key_in(document: Mapping[str, object], party: str) -> str:

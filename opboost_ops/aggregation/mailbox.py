@@ -133,7 +133,9 @@ class Mailbox:
         with contextlib.suppress(ValidationError):
             return decide(total)
         self._send_closed(name, "malformed")
-        raise Rejected("malformed", f"{name}: no rows give the sum; a party has sent another one.")
+        raise Rejected(
+            "malformed", f"{name}: no rows can have this sum; a party sent a wrong vector."
+        )
 
     def total(self, name: Round) -> np.ndarray:
         """See `Rounds.total`.
@@ -236,9 +238,8 @@ class Mailbox:
             self.closed = True
             charged = "It stays charged in full. " if self._federation.training.private else ""
             raise ClosedSessionError(
-                f"{name}: the active party has closed the session: a message in it is not the one "
-                "that was due.",
-                f"{charged}No model has come of it: trigger a new run.",
+                f"{name}: the active party has closed the session after an invalid message.",
+                f"{charged}No model was trained: trigger a new run.",
             )
         if self._key is None and self._masks is not None:
             wrapped = key_in(accepted.document, self._me.party)

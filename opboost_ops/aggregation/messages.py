@@ -151,8 +151,8 @@ class Messages:
             if now - begin > self._timeout:
                 raise ArtifactError(
                     f"{waiting}; nothing came within {self._timeout:.0f} s.",
-                    "No party may drop out. Look at that party's task or log; then run this again: "
-                    "it goes on where it stopped.",
+                    "No party may drop out. Look at that party's task or log; then run this "
+                    "again: it resumes where it stopped.",
                 )
             if now - told > _PATIENCE:
                 _LOG.info("%s, still", waiting)

@@ -81,8 +81,7 @@ class SentVectors:
         origin, digest = path.with_suffix(".exact"), hashlib.sha256(exact).hexdigest()
         if path.with_suffix(".sha256").is_file():
             raise ContractError(
-                f"{name}: its decision was heard before and is not in the store any more; noise "
-                "is never drawn twice.",
+                f"{name}: its decision is no longer in the store; noise is never drawn twice.",
                 "Trigger a new run, which is charged again.",
             )
         if path.is_file():
@@ -120,7 +119,7 @@ class SentVectors:
             raw = None
         if raw is None:
             raise ContractError(
-                f"{name}: its sum was kept in this party's home, and is gone.",
+                f"{name}: its sum is missing from this party's home.",
                 "Trigger a new run.",
             )
         return np.frombuffer(raw, dtype="<i8").astype(np.int64)

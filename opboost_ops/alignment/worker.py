@@ -78,7 +78,7 @@ class Worker:
             raise ValueError("a point of small order")
         if len(answer) != curve.POINT * len(job.items):
             raise ContractError(
-                "A process that multiplies points has ended in the middle of its work.",
+                "A process that multiplies points was killed.",
                 "Free some memory, or lower alignment_processes in site.yaml; then clear this "
                 "task: the blocks that are done are kept.",
             )

@@ -169,7 +169,7 @@ def agree(
     if digest is not None and digest != found:
         raise ConfigError(
             f"{digest} is not the digest of {path.name}, which is {found} now.",
-            "Nothing was agreed to. Read what is new, and name the digest that was read.",
+            "Nothing was agreed to. Read what is new, and give its digest.",
         )
     if digest is not None:
         pin(Path(site), declared)

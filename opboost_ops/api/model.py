@@ -184,7 +184,7 @@ def _frame(given: Any, features: tuple[str, ...]) -> pl.DataFrame:
     array = np.asarray(given)
     if array.ndim != 2 or array.shape[1] != len(features):
         raise ContractError(
-            f"An array of shape {array.shape} was given, and the model has {len(features)} raw "
+            f"An array of shape {array.shape} was given, but the model has {len(features)} raw "
             "columns.",
             f"Give them in this order: {', '.join(features)}.",
         )

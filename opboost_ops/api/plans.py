@@ -65,7 +65,8 @@ def plan(
         return rank(file, party, _path(sample), limits, _path(out), progress)
     if sample is None:
         raise ConfigError(
-            "A proposal by the party's own table is not written: it would say something about it.",
+            "A proposal from the party's own table is not written: it would disclose something "
+            "about it.",
             "Give --sample with public rows.",
         )
     found = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)

@@ -173,8 +173,8 @@ def answering(because: str | None) -> AtWait:
         loaded = load_site(site)
         if because is None or not because.strip():
             raise ApprovalError(
-                f"{loaded.party} asks a person before its first release, and nobody can answer "
-                "inside this call; nothing was released.",
+                f"{loaded.party} requires approval of its first release, which this call cannot "
+                "wait for; nothing was released.",
                 "Approve for all parties with `because='...'`, or begin with `opboost run` or "
                 "`opboost score`, which wait for `opboost approve`.",
             )

@@ -188,7 +188,7 @@ def _locked(lock: Lock) -> tuple[str, bytes, bytes]:
         if lock.passphrase is None or len(lock.passphrase) < LEAST:
             raise ConfigError(
                 f"The passphrase has fewer than {LEAST} characters; nothing was written.",
-                "Take a longer one: anyone who finds the file may try for years.",
+                "Use a longer one: anyone who finds the file can try for years.",
             )
         salt = secrets.token_bytes(32)
         return "", salt, _stretched(lock.passphrase, salt)

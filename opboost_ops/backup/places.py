@@ -78,7 +78,7 @@ class Places:
         plain = name == "/".join(parts) and name.isprintable()
         if not plain or ".." in parts or "\\" in name:
             raise ArtifactError(
-                "An entry of the backup leads out of its folder.",
+                "An entry of the backup would be written outside of its folder.",
                 "Take another one. Nothing was changed.",
             )
         for kind, folder in {DATABASE: self.rows, **self._at}.items():

@@ -144,8 +144,8 @@ def learn_private(
     )
     if private.delta * start.rows >= 1:
         raise ContractError(
-            f"delta is {private.delta:g}, which is not below 1 / rows: it would allow a row to be "
-            "told as it is.",
+            f"delta is {private.delta:g}, which is not below 1 / rows: it would allow a row to "
+            "be published unchanged.",
             "Declare a smaller training.private.delta, and trigger a new run.",
         )
 

@@ -133,7 +133,7 @@ def command(
     if digest is not None and digest != found:
         raise ConfigError(
             f"--yes {digest} is not the digest of {path.name}, which is {found} now.",
-            "Nothing was agreed to. Read what is new (--json), and name the digest that was read.",
+            "Nothing was agreed to. Read what is new (--json), and give its digest.",
         )
     if yes:
         _require_made_up(mine, site)
@@ -241,7 +241,7 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     if (folder / MADE_UP).is_file() or open_store(mine.store).throwaway:
         return
     raise ConfigError(
-        f"{mine.party} is a real party: --yes needs the digest that was read.",
+        f"{mine.party} is not a generated party: --yes needs the digest that you have read.",
         "Nothing was agreed to. --json prints it with all that is new.",
     )
 

@@ -39,7 +39,7 @@ def command(
                   "   (or --no)")  # fmt: skip
         return
     if not because.strip():
-        raise ConfigError("An answer needs a reason.", "Give it with --because.")
+        raise ConfigError("A decision needs a reason.", "Give it with --because.")
     asked = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
     federation, done = asked.place.split("/")[0], "approved" if answer else "declined"
     print(f"Run {run} of {federation} is {done}; its task goes on by itself.")

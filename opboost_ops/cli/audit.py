@@ -84,7 +84,7 @@ def note(
     from opboost_ops.run import admin_actions
 
     if not because.strip():
-        raise ConfigError("It needs a reason.", "Give it with --because.")
+        raise ConfigError("A reason is required.", "Give it with --because.")
     asked = admin_actions.note(
         load_site(site / "site.yaml"), run, getpass.getuser(), because.strip()
     )

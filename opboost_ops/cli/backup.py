@@ -78,7 +78,7 @@ def restore(
     lost = sum(gap.lacks != "open" for gap in found)
     if lost:
         raise ConfigError(
-            f"The state is back, and {lost} things are missing in it.",
+            f"The state is restored, with {lost} gaps.",
             "What was released since the backup is charged by `opboost ledger recover`; until "
             "then no run releases anything.",
         )

@@ -20,7 +20,7 @@ def one_form(as_json: bool, as_csv: bool) -> None:
         ConfigError: Both were.
     """
     if as_json and as_csv:
-        raise ConfigError("--json and --csv were both given.", "Ask for one of them.")
+        raise ConfigError("--json and --csv exclude each other.", "Give one of them.")
 
 
 def print_csv(heads: Iterable[str], rows: "Iterable[Mapping[str, Value]]") -> None:

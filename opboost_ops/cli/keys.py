@@ -82,7 +82,7 @@ def renew(
     from opboost_ops.setup.keys import renew_key
 
     if use not in ("signing", "encryption"):
-        raise ConfigError(f"There is no {use} key to renew.", "Say signing or encryption.")
+        raise ConfigError(f"There is no {use} key to renew.", "Give signing or encryption.")
     today = datetime.now(UTC).date()
     until = None if revoke else today + timedelta(days=days)
     for line in renew_key(site, cast(KeyUse, use), today, until):

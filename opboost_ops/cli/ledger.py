@@ -136,7 +136,7 @@ def check(
         raise ConfigError(
             f"{lost} gaps between the state of {declared.party} and its store, and "
             f"{len(gaps) - lost} entries are charged that are not known to be published.",
-            "docs/runbook.md says what to do about each; no run releases anything until then.",
+            "docs/runbook.md has the fix for each; until then no run releases anything.",
         )
 
 
@@ -164,12 +164,12 @@ def recover(
         lost = sum(gap.lacks != "store" for gap in gaps)
         if not lost:
             raise ConfigError(
-                "Recovery would use the store that is there now from now on, at no charge.",
-                "Mount the right one; or say --yes. Nothing was changed.",
+                "Recovery would accept the present store, at no charge.",
+                "Mount the right one; or add --yes. Nothing was changed.",
             )
         raise ConfigError(
             f"Recovery would charge {lost} gaps at the declared worst case, for good.",
-            "Restore the newest backup, which costs less; or say --yes. Nothing was changed.",
+            "Restore the newest backup, which costs less; or add --yes. Nothing was changed.",
         )
     done = charge(declared, policy)
     if done.stores:

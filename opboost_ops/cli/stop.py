@@ -36,7 +36,7 @@ def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: st
     from opboost_ops.run.admin_actions import ActionRequest, do
 
     if not because.strip():
-        raise ConfigError("It needs a reason.", "Give it with --because.")
+        raise ConfigError("A reason is required.", "Give it with --because.")
     mine = load_site(site / "site.yaml")
     do(mine, federation, ActionRequest(act, because.strip(), getpass.getuser()))
     return mine.party

@@ -14,7 +14,7 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
     if former := federation.alignment.former:
         yield Fault(
             "alignment",
-            f"is `{former}`, and there is one way of alignment now, the sealed release",
+            f"is `{former}`, which was removed: the sealed release is the only alignment",
             "leave it out, write `seal_everybody: true` and max_new_queries under alignment in "
             "each feature holder's policy.yaml, and let all parties agree again; models, ledgers "
             "and keys stay",
@@ -22,7 +22,7 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
     if renamed := federation.alignment.renamed:
         yield Fault(
             "alignment.members",
-            f"is `{renamed}`, and this entry is called overlap now",
+            f"is `{renamed}`; this entry is now called overlap",
             f"write `alignment: {{overlap: {federation.alignment.overlap}}}`; `left` needs a new "
             "agreement, and models stay in use",
         )
@@ -46,7 +46,7 @@ def alignment_faults(federation: Federation) -> Iterator[Fault]:
     ):
         yield Fault(
             "alignment.overlap",
-            "is `left`, which leaves missing values, and neither DPBoost nor denoise takes any",
+            "is `left`, which leaves missing values; DPBoost and denoise take none",
             "declare `common`, or train with LightGBM or XGBoost and `denoise: none`",
         )
     if isinstance(rule, HoldoutColumn) and "routed" in federation.scoring.modes:

@@ -144,7 +144,7 @@ def _key_faults(federation: Federation) -> Iterator[Fault]:
                 yield Fault(
                     f"{where}.{kind}",
                     "is revoked, too",
-                    "a key that was revoked is never good again: `opboost keys renew` makes one",
+                    "a revoked key stays revoked: `opboost keys renew` makes a new one",
                 )
         first, last = party.signing_key_from, party.signing_key_expires
         if first is not None and last is not None and first > last:

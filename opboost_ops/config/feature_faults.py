@@ -52,11 +52,15 @@ def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
     for raw, category in mapping.items():
         place = f"{where}.mapping.{raw}"
         if categories and category not in categories:
-            yield Fault(place, "leads to no declared category", "add it to categories")
+            yield Fault(place, "maps to no declared category", "add it to categories")
         if raw in categories:
-            yield Fault(place, "is a declared category itself", "take one of the two out")
+            yield Fault(place, "is itself a declared category", "take one of the two out")
         elif category in mapping:
-            yield Fault(place, "leads to what is mapped, too", "name the last category at once")
+            yield Fault(
+                place,
+                "maps to a category that is itself mapped",
+                "map to the last category directly",
+            )
 
 
 def public_map_faults(where: str, feature: SharedFeature, domain: Domain) -> Iterator[Fault]:
@@ -70,7 +74,7 @@ def public_map_faults(where: str, feature: SharedFeature, domain: Domain) -> Ite
     if feature.type == "numeric" and feature.bounds is None:
         yield Fault(
             f"{where}.bounds",
-            "is required: public bounds, never read off the data",
+            "is required: public bounds, not read from the data",
             "for example [0, 100]",
         )
     elif feature.type == "ordinal" and len(feature.categories or ()) < 2:
@@ -126,7 +130,7 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
         yield Fault(
             f"{where}.missing.bit",
             "is only for feature holders",
-            "the booster sees what is missing in own features: declare `missing: keep`",
+            "the booster handles missing values of own features: declare `missing: keep`",
         )
 
 
@@ -184,7 +188,7 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
         if isinstance(mechanism.table, str):
             yield Fault(
                 f"{where}.mechanism.table",
-                "names a file, and only federation.yaml can: here the table itself must stand",
+                "names a file, which only federation.yaml can do: give the table itself",
             )
         if feature.epsilons:
             yield Fault(

@@ -88,6 +88,6 @@ def _airflow(what: str) -> SecretsBackend:
     if backend := _backend():
         return backend
     raise ConfigError(
-        f"{what} is kept in Airflow's secrets backend, and there is no Airflow here.",
+        f"{what} is in Airflow's secrets backend, and Airflow is not installed here.",
         "Run this where the party's worker runs, with the extra `airflow`.",
     )

@@ -140,7 +140,7 @@ class AlignmentRules(Record):
             return data
         if gone := [name for name in _GONE if name in data]:
             raise ValueError(
-                f"{', '.join(gone)} belong to ways of alignment that are gone: write "
+                f"{', '.join(gone)} belong to removed kinds of alignment: write "
                 "seal_everybody: true and max_new_queries instead"
             )
         return {_RENAMED.get(name, name): value for name, value in data.items()}

@@ -40,7 +40,7 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
     if honest_of(federation) < 1:
         yield Fault(
             f"{where}.colluding",
-            f"leaves no party whose noise counts, of {len(federation.parties)}",
+            f"leaves no honest party among {len(federation.parties)}",
             "declare fewer",
         )
     training = federation.training
@@ -51,7 +51,7 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
                         "take it out")  # fmt: skip
     if training.learning_rate > _STEEPEST:
         yield Fault("training.learning_rate",
-                    f"is {training.learning_rate:g}, and private trees take ten steps at once",
+                    f"is {training.learning_rate:g}, but private trees take ten steps at once",
                     f"declare at most {_STEEPEST:g}, or take it out")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
@@ -105,7 +105,7 @@ def dpboost_faults(federation: Federation) -> Iterator[Fault]:
             if declared.missing == "keep":
                 yield Fault(
                     f"{place}.missing",
-                    "is keep, and dpboost has no way for a missing number",
+                    "is keep, but dpboost takes no missing numbers",
                     "declare a fill",
                 )
             if declared.type != "nominal":
@@ -113,7 +113,7 @@ def dpboost_faults(federation: Federation) -> Iterator[Fault]:
             elif not declared.categories:
                 yield Fault(
                     f"{place}.categories",
-                    "is required for dpboost: candidate splits are never read off the data",
+                    "is required for dpboost: candidate splits are not read from the data",
                     "list all its categories; they are public",
                 )
 
@@ -128,13 +128,13 @@ def _label_faults(where: str, label: Label) -> Iterator[Fault]:
     elif label.task == "binary" and not label.classes:
         yield Fault(
             f"{where}.classes",
-            "is required for dpboost: which classes there are would be read off the labels",
+            "is required for dpboost: classes must not be read from the labels",
             "list both, the positive one last",
         )
     elif label.task == "regression" and label.bounds is None:
         yield Fault(
             f"{where}.bounds",
-            "is required for dpboost: public bounds, never read off the labels",
+            "is required for dpboost: public bounds, not read from the labels",
             "for example [0, 100]",
         )
     elif label.bounds is not None and label.bounds[0] >= label.bounds[1]:

@@ -226,7 +226,7 @@ def _search_faults(
         if training.engine == "dask":
             yield Fault(
                 where,
-                "looks at all rows at once, and engine dask never does",
+                "needs all rows at once, which engine dask does not have",
                 "leave one of them out",
             )
         if federation.denoising == "joint":
@@ -244,13 +244,13 @@ def _denoise_faults(federation: Federation, training: LightGBMTraining) -> Itera
     if training.engine == "dask":
         yield Fault(
             place,
-            "looks at all rows at once, and engine dask never does",
+            "needs all rows at once, which engine dask does not have",
             "leave one of them out",
         )
     if federation.scoring.mode == "desensitised":
         yield Fault(
             place,
-            "makes a model for clear rows, and scoring is desensitised",
+            "makes a model for clear rows, but scoring is desensitised",
             "declare scoring: {mode: routed} or {mode: local}, or leave denoise out",
         )
 
@@ -259,7 +259,7 @@ def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
     if max(-federation.domain.lower, federation.domain.upper) > _XGBOOST_FARTHEST:
         yield Fault(
             "domain",
-            f"reaches beyond {_XGBOOST_FARTHEST:,}, where XGBoost's 32-bit thresholds are too "
+            f"exceeds {_XGBOOST_FARTHEST:,}, beyond which XGBoost's 32-bit thresholds are too "
             "coarse",
             "declare a smaller domain, or trainer: lightgbm",
         )

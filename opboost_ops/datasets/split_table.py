@@ -112,7 +112,7 @@ def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]
         faults.append("--split names no party")
     if faults:
         raise ConfigError(
-            f"This table cannot be dealt so: {'; '.join(dict.fromkeys(faults))}.",
+            f"This table cannot be split like this: {'; '.join(dict.fromkeys(faults))}.",
             f"Its columns are {', '.join(table.columns)}.",
         )
 

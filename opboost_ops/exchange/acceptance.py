@@ -380,7 +380,9 @@ class Acceptance:
         if federation.label_holder != self._label_holder:
             raise Rejected("wrong_party", f"{what}: it names another label holder.")
         if key not in federation.parties[self._label_holder].signed_ever:
-            raise Rejected("malformed", f"{what}: it names another key than it is signed with.")
+            raise Rejected(
+                "malformed", f"{what}: it names another key than the one that signed it."
+            )
         if self._party not in federation.parties:
             raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
         return plan
@@ -411,4 +413,6 @@ class Acceptance:
             )
         if manifest.experiment != self._experiment:
             says = "to be an experiment" if manifest.experiment else "a guarantee"
-            raise Rejected("wrong_guarantee", f"{what}: it says {says}, other than the run's plan.")
+            raise Rejected(
+                "wrong_guarantee", f"{what}: it says {says}, but the run's plan does not."
+            )

@@ -112,7 +112,7 @@ class Envelope:
         if len(content) > _MOST:
             raise ArtifactError(
                 f"{name} is larger than 2 GiB, which one encrypted file cannot be.",
-                "Deal the people to several federations: docs/scaling.md.",
+                "Split the people among several federations: docs/scaling.md.",
             )
         ephemeral, nonce = self._draw(digest, name)
         head = ephemeral.public_key().public_bytes_raw() + nonce

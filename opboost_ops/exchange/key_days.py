@@ -23,7 +23,7 @@ def require_recent(day: date, today: date, what: str) -> None:
     """
     if not -1 <= (today - day).days <= RUN_DAYS:
         raise Rejected(
-            "wrong_day", f"{what}: it says that it was opened on {day}, and it is {today} here."
+            "wrong_day", f"{what}: it states {day} as its day, but today is {today} here."
         )
 
 

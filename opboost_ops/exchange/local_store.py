@@ -92,7 +92,7 @@ class LocalStore:
                 found = _mine(place, reference, files)
         if found is None:
             raise ArtifactError(
-                f"{reference}: something unfinished, of no writer known here, is in the way.",
+                f"{reference}: an unfinished write of an unknown writer blocks it.",
                 "Remove that folder from the store by hand; then run this again.",
             )
         if found is False:

@@ -253,5 +253,5 @@ def require_protocol(manifest: Manifest, what: str) -> None:
         "unsupported_version",
         f"{what}: {manifest.party} runs version {release}, which speaks protocol "
         f"{manifest.protocol}, and this party speaks {PROTOCOL}: {behind} has to upgrade. A run "
-        "that was begun before an upgrade does not go on after it: trigger a new one.",
+        "cannot continue across an upgrade: trigger a new one.",
     )

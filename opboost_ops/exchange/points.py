@@ -144,7 +144,7 @@ def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]
         yield number, points
         del points  # Before the next part is read.
     if count != artifact.manifest.rows + 1:
-        raise Rejected("wrong_row_count", f"{what}: its points are not as many as it says.")
+        raise Rejected("wrong_row_count", f"{what}: its points are not as many as it states.")
 
 
 def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> None:

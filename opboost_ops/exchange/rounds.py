@@ -197,7 +197,7 @@ class Conversation:
             Rejected: A party's key was not heard.
         """
         if set(self._keys) != set(self._federation.parties):
-            raise Rejected("out_of_order", "A party's key of this run was not heard.")
+            raise Rejected("out_of_order", "A party's key of this run is missing.")
         facts = [self._federation.name, self._run, self._plan, sorted(self._keys.items())]
         self.head = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return self.head

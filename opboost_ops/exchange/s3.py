@@ -182,7 +182,7 @@ def _faults() -> Iterator[None]:
     except (boto.NoCredentialsError, boto.CredentialRetrievalError) as error:
         failure = ConfigError(f"There is no login for S3 ({type(error).__name__}).", _LOGIN)
     except (boto.BotoCoreError, ValueError) as error:
-        failure = ConfigError(f"S3 is not set up rightly ({type(error).__name__}).", _SETTINGS)
+        failure = ConfigError(f"S3 is misconfigured ({type(error).__name__}).", _SETTINGS)
     except OSError as error:
         failure = ConnectionError(f"The S3 store cannot be reached ({type(error).__name__}).")
     # Without the foreign exception, whose text names URLs.
@@ -197,13 +197,15 @@ def _refusal(error: Any) -> Exception:
     if status in _TRY_AGAIN or code in ("RequestTimeout", "SlowDown", "Throttling"):
         return ConnectionError(f"The S3 store is busy or broken ({shown}).")
     if code == "NoSuchBucket":
-        return ConfigError("The S3 store's bucket does not exist.", "Correct `store`, or make it.")
+        return ConfigError(
+            "The S3 store's bucket does not exist.", "Correct `store`, or create the bucket."
+        )
     if status in (400, 401, 403):
         return ConfigError(f"The S3 store refused this party's login ({shown}).", _LOGIN)
     if status in (405, 501):
         return ConfigError(
-            f"The S3 store cannot write on a condition ({shown}).",
-            "Use a service that knows If-None-Match.",
+            f"The S3 store has no conditional writes ({shown}).",
+            "Use a service that supports If-None-Match.",
         )
     return ArtifactError(f"The S3 store answered {shown}.", "Look at the service's own log.")
 

@@ -204,8 +204,8 @@ class Registry:
         if found != kept:
             raise ContractError(
                 f"Model version {version} is damaged: its files are not as they were registered.",
-                "Bring them back from a backup, or put another version into use with "
-                "`opboost models promote`.",
+                "Restore them from a backup, or promote another version with `opboost models "
+                "promote`.",
             )
         return files
 
@@ -284,7 +284,7 @@ def backend_in(files: Mapping[str, bytes]) -> Reader:
             "longer be scored, compared or exported. Its files are unchanged.",
             "Train a version with `denoise: auto`, or score this one with release 0.2.0.",
         )
-    raise ContractError("A model version holds no model file.", "Put another one into use.")
+    raise ContractError("A model version holds no model file.", "Promote another version.")
 
 
 def model_in(files: Mapping[str, bytes]) -> str:

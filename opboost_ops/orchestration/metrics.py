@@ -51,8 +51,8 @@ def wanted() -> bool:
     value = os.environ.get(VARIABLE, "").lower()
     if value not in _VALUES:
         raise ConfigError(
-            f"{VARIABLE} says neither on nor off.",
-            "Set it right on this worker, or unset it, then clear the task.",
+            f"{VARIABLE} is neither on nor off.",
+            "Correct it on this worker, or unset it; then clear the task.",
         )
     return _VALUES[value]
 

@@ -40,7 +40,7 @@ _LATE = timedelta(minutes=15)
 
 _LOG = logging.getLogger("opboost_ops")
 
-_REMEDY = "Set it right on this worker, or unset it, then clear the task."
+_REMEDY = "Correct it on this worker, or unset it; then clear the task."
 
 
 class LooksAgain(AirflowException):

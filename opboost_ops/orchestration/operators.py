@@ -149,7 +149,7 @@ class PartyOperator(BaseOperator):
             trigger = StoreTrigger(waits.look, waits.arguments, began(context["dag_run"]))
             self.defer(trigger=trigger, method_name="awake", timeout=_PATIENCE)
         if alone and queues:
-            _LOG.warning("This task looks itself from now on. %s", alone)
+            _LOG.warning("This task checks by itself from now on. %s", alone)
         again = datetime.now(UTC) + timedelta(seconds=waits.seconds)
         raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
 

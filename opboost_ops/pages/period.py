@@ -58,9 +58,11 @@ def asked_for(query: Query) -> Period:
         last = date.fromisoformat(query.until) if query.until else datetime.now(UTC).date()
         first = date.fromisoformat(query.since) if query.since else last - timedelta(days=DAYS - 1)
     except (ValueError, OverflowError):
-        raise ContractError("A day of this period is none.", "Write it as 2026-01-31.") from None
+        raise ContractError(
+            "A date of this period is invalid.", "Write it as 2026-01-31."
+        ) from None
     if first > last:
-        raise ContractError("This period ends before it begins.", "Turn its days round.")
+        raise ContractError("This period ends before it begins.", "Exchange the dates.")
     return Period(first, last)
 
 

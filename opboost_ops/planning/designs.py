@@ -131,7 +131,7 @@ def _designed(
     if found is None:
         linear = min(epsilon, most / (domain.size - 1))
         raise ConfigError(
-            "No table of this curve is exact and tells anything.",
+            "No exact table of this curve discloses anything useful.",
             f"Declare the geometric mechanism at epsilon {linear:.6g}, which keeps it.",
         )
     table = found.mechanism.table

@@ -71,9 +71,7 @@ def divide(
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
     if request.reach is not None and not 0 < request.reach <= 1:
-        raise ConfigError(
-            "--reach is a share of what unprotected columns tell: above 0, at most 1."
-        )
+        raise ConfigError("--reach is a share of the unprotected gain: above 0, at most 1.")
     chosen: dict[str, Any] = {}
     if request.rescale and request.sample is not None:
         declared, chosen = with_best_scales(declared, holder, request.sample)
@@ -88,8 +86,8 @@ def divide(
     best = divider.best(units)
     if not best.kept > 0:
         raise ConfigError(
-            "Nothing of this total tells anything through any channel.",
-            "Raise it, or give a sample whose columns say something of the label.",
+            "This total is too small for any channel to be useful.",
+            "Raise it, or give a sample whose columns predict the label.",
         )
     columns = []
     for name, share in sorted(best.shares.items(), key=lambda pair: -pair[1]):
@@ -144,8 +142,8 @@ def _least(divider: Divider, wanted: float) -> int:
     low, high = 0, divider.units
     if divider.best(high).kept < wanted:
         raise ConfigError(
-            f"The whole total keeps {divider.best(high).kept:.3f} of the label's variance, and "
-            f"{wanted:.3f} is asked for.",
+            f"The whole total keeps {divider.best(high).kept:.3f} of the label's variance, less "
+            f"than the requested {wanted:.3f}.",
             "Raise the total, or lower --reach.",
         )
     while high - low > 1:

@@ -74,7 +74,7 @@ def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
     """
     if (request.sample is not None) == bool(request.importances):
         raise ConfigError(
-            "A division goes by a public sample or by declared importances, one of them.",
+            "A division needs either a public sample or declared importances.",
             "Give --sample with public rows of all columns and the label, or --importance for each "
             "feature; never the party's own table.",
         )

@@ -75,8 +75,8 @@ def compare_sizes(
     }
     if not features:
         raise ConfigError(
-            f"{holder} has no numeric feature that lies linearly on the domain.",
-            "By edges or log1p a step is no fixed part of the raw range, and there is nothing to "
+            f"{holder} has no numeric feature with a linear scale.",
+            "With edges or log1p a step has no fixed size in raw units, so there is nothing to "
             "compare.",
         )
     require_weights(near, "--near", list(features))

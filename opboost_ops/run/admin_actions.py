@@ -134,9 +134,8 @@ def do(
     try:
         if allowed is not None and asked.act not in allowed:
             raise PolicyError(
-                f"The policy of {site.party} does not let {asked.act} be asked for through "
-                "Airflow.",
-                "Its own people do it at home, or allow it with `acts` in policy.yaml.",
+                f"The policy of {site.party} does not allow {asked.act} through Airflow.",
+                "The party can do it at home, or allow it with `acts` in policy.yaml.",
             )
         # Nobody else writes meanwhile: nothing is done that the log does not get.
         with open_state(site) as state, state.together():
@@ -177,7 +176,7 @@ def note(site: Site, run: str, who: str, why: str) -> Entry:
         found = [entry for entry in asked if entry.place.endswith(f"/{run}/act")]
         if not found:
             raise ConfigError(
-                f"Run {run} has asked nothing of {site.party}.",
+                f"Run {run} requested nothing from {site.party}.",
                 "The summary of its task, and the page Statement, name the run.",
             )
         state.audit.add("noted", found[0].place, site.party, detail=f"{who}: {why}")
@@ -189,8 +188,8 @@ def _form(party: str, given: Mapping[str, Any]) -> Form:
         return Form.model_validate(given)
     # What was typed may be a reason in somebody's own words: it is not repeated.
     raise ConfigError(
-        f"What is asked of {party} cannot be read; nothing was done.",
-        f"An act is one of {', '.join(ADMIN_ACTIONS)}; a reason one of: {', '.join(REASONS)}.",
+        f"The request to {party} is invalid; nothing was done.",
+        f"An action is one of {', '.join(ADMIN_ACTIONS)}; a reason one of: {', '.join(REASONS)}.",
     )
 
 
@@ -236,7 +235,7 @@ def _done(state: PartyState, site: Site, federation: str, asked: ActionRequest) 
     # A stop at home outranks one through Airflow: from then on it ends at home only.
     if asked.act == "stop" and stop is not None and (asked.run or stop.at_home):
         raise ConfigError(
-            f"{site.party} has stopped taking part in {federation} already, at {stop.at}.",
+            f"{site.party} had already stopped taking part in {federation}, at {stop.at}.",
             "`opboost resume SITE FEDERATION` lets it take part again.",
         )
     return ""

@@ -195,7 +195,7 @@ def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
         if named is None or named.withdrawn is not None:
             standing = [str(a.number) for a in agreements.agreements if a.withdrawn is None]
             raise ConfigError(
-                f"{site.party} has no agreement {number} that stands.",
+                f"{site.party} has no agreement {number} in force.",
                 f"These do: {', '.join(standing)}." if standing else "None does.",
             )
         gone = frozenset(

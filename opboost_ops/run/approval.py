@@ -273,7 +273,7 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
     if before is not None:
         raise ConfigError(
             f"Run {run} was {before.action} at {before.at}: {before.detail}.",
-            "An answer stays; begin another run to ask again.",
+            "A decision is final; start another run to ask again.",
         )
     action: Action = "approved" if approve else "declined"
     with open_state(site) as state:

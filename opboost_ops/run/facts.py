@@ -45,7 +45,7 @@ def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, publi
         for name, value in _after(party, federation, stage, published):
             fact(name, value)
     except Exception as error:
-        _LOG.warning("facts of %s could not be told (%s)", stage, type(error).__name__)
+        _LOG.warning("facts of %s could not be sent (%s)", stage, type(error).__name__)
 
 
 def _after(

@@ -178,22 +178,22 @@ def require_honest(agreements: Agreements, federation: Federation, today: date) 
         for key in sorted(k for k in named if k and k in gone):
             raise ConfigError(
                 f"{where} names key {key_name(key)}, which was revoked.",
-                "Nothing was agreed to. A revoked key is never good again: its party makes another "
-                "one with `opboost keys renew`.",
+                "Nothing was agreed to. A revoked key stays revoked: its party makes a new one "
+                "with `opboost keys renew`.",
             )
         for former in spec.former_keys:
             if (former.until - today).days > LONGEST_OVERLAP:
                 raise ConfigError(
-                    f"{where}: key {key_name(former.key)} was replaced, and would be good until "
+                    f"{where}: key {key_name(former.key)} was replaced, and would be valid until "
                     f"{former.until}.",
                     f"Nothing was agreed to. An overlap lasts at most {LONGEST_OVERLAP} days.",
                 )
             known = [keys[name] for keys in before if name in keys]
             if known and former.until >= today and not any(_had(keys, former) for keys in known):
                 raise ConfigError(
-                    f"{where} names key {key_name(former.key)} as a former one, and it never was "
-                    "in what this party has agreed to.",
-                    "Nothing was agreed to. Ask that party by another way whose key it is.",
+                    f"{where} names key {key_name(former.key)} as a former one, but this party "
+                    "never agreed to it.",
+                    "Nothing was agreed to. Ask that party over another channel whose key it is.",
                 )
 
 

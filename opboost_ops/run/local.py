@@ -347,7 +347,7 @@ class _Process:
                 return event
         raise OpBoostError(
             f"The process of {self._party} ended without a message.",
-            "The system may have killed it for want of memory; its log may say more.",
+            "The system may have killed it for lack of memory; see its log.",
         )
 
     def _write(self, text: str) -> None:

@@ -157,9 +157,9 @@ def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> di
         if known is None or known.signing_key != spec.signing_key:
             problem = "does not name" if known is None else "names another signing key of"
             raise PolicyError(
-                f"The policy of {me} {problem} {name}, with which it is to add up.",
+                f"The policy of {me} {problem} {name}, with which it would add up sums.",
                 "Its owner may add every party, with its signing key, to receivers in policy.yaml: "
-                "parties that are made up could learn this one's sums.",
+                "invented parties could learn this one's sums.",
             )
         found[name] = known.signing_key
     return found

@@ -39,7 +39,7 @@ def require_agreed(federation_file: Path, federation: Federation, *, named: bool
     if faults:
         missing = "1 party has" if len(faults) == 1 else f"{len(faults)} parties have"
         raise ConfigError(
-            f"{missing} not agreed to it as it is", file=federation_file.name, faults=faults
+            f"{missing} not agreed to this version", file=federation_file.name, faults=faults
         )
 
 

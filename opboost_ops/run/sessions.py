@@ -95,8 +95,8 @@ def _held_before(state: PartyState, federation: str, run: str) -> bool:
 
 def _removed() -> ContractError:
     return ContractError(
-        "The rounds of this run were held before, and what this party kept of them was removed: "
-        "a session is never held twice.",
+        "The rounds of this run took place before, and this party's session was removed: a "
+        "session never takes place twice.",
         "Trigger a new run.",
     )
 

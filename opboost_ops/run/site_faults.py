@@ -159,7 +159,7 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
             faults.append(
                 Fault(
                     f"parties.{party}.signing_key",
-                    f"is not good today: {key_name(key)}, which the site has, {why}",
+                    f"is not valid today: {key_name(key)}, which the site has, {why}",
                     "`opboost keys renew SITE signing` makes another one",
                 )
             )

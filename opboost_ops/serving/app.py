@@ -231,7 +231,7 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
     """Rows, how many reasons, and whether it is a single row."""
     form = _RequestError(
         400,
-        "The body is no JSON object of the form that is asked for.",
+        "The body is not a JSON object of the required form.",
         'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
     )
     try:

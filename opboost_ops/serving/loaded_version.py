@@ -165,8 +165,8 @@ class LoadedVersion:
         """
         if reasons and self.federation.training.private is not None:
             raise PolicyError(
-                "Reasons would be read off single rows, and training.private promises noise for "
-                "whatever depends on them.",
+                "Reasons depend on single rows, and training.private promises noise for "
+                "everything that does.",
                 "Ask for the score alone.",
             )
         given.require_rows(frame, self.federation)

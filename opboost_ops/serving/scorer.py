@@ -301,7 +301,7 @@ def allowed(
     if not stands(digest_of(document(found))):
         raise PolicyError(
             f"{policy.party} has no agreement under which version {version} is scored.",
-            "Agree to the federation file as it is, or keep the version: `opboost agree --keep`.",
+            "Agree to the present federation file, or keep the version: `opboost agree --keep`.",
         )
     return found, left
 

@@ -132,7 +132,7 @@ def charged_draws(context: Context) -> dict[str, str]:
     }
     if found != context.home.json(HELD)["draws"]:
         raise ContractError(
-            f"What {context.party} has randomised in this run is not what it has drawn.",
+            f"What {context.party} randomised in this run is not what it drew.",
             "Clear its desensitize, and what comes after it.",
         )
     return found

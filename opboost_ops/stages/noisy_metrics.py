@@ -57,7 +57,7 @@ def noisy_metrics(
     line = json.loads(memory.lines()[0])
     if line["of"] != digest.hexdigest():
         raise ContractError(
-            "This run has evaluated other predictions, and the noise that it drew stands.",
+            "This run evaluated other predictions, and its noise is final.",
             "Trigger a new run.",
         )
     found = {

@@ -88,7 +88,7 @@ def open_rows(context: Context) -> Outcome:
     train = len(held) - holdout
     if context.purpose == "train" and not (train and holdout):
         raise ContractError(
-            "Of all common rows none or all are held out: both sides need rows.",
+            "None or all of the common rows are held out: training and evaluation both need rows.",
             "Change training.holdout.",
         )
     positions = _training_first(scratch, rows, held, train)

@@ -73,8 +73,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
         )
         if not opened[0][-1]:
             raise ContractError(
-                f"Not even the message that every party adds to its own was found at {holder}: "
-                "keys or versions of the parties differ.",
+                f"The canary was not found at {holder}: keys or versions of the parties differ.",
                 "Compare the release that each party runs, and encryption keys and ID column in "
                 "their federation files; then trigger a new run.",
             )
@@ -106,7 +105,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     new &= ~known
     if not (known | new).all():
         raise ContractError(
-            f"Points of {holder} that were known when the run began are gone.",
+            f"Points of {holder} that the run knew at its start are missing.",
             "Trigger a new run: it asks about those people again.",
         )
     # The canary is in every query: its answer shows whether the key is still the same.

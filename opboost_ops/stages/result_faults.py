@@ -45,7 +45,7 @@ def result_fault(context: Context, result: Result) -> Fault:
         keeps = not (feature.mechanism or (horizontal and feature.type == "nominal"))
         if found := _of_a_feature(place, declared, result, keeps):
             return found
-    return Fault(place, f"{result.words}: it is not so{_rows(result)}", "correct the table")
+    return Fault(place, f"{result.words}: the check failed{_rows(result)}", "correct the table")
 
 
 def _of_the_id(place: str, result: Result) -> Fault:
@@ -75,7 +75,7 @@ def _of_the_label(place: str, result: Result, context: Context) -> Fault:
             f"{_count(result)} a class that is not declared",
             f"declare all of them: parties.{context.party}.label.classes",
         )
-    return Fault(place, f"{result.words}: it is not so{_rows(result)}", "correct the table")
+    return Fault(place, f"{result.words}: the check failed{_rows(result)}", "correct the table")
 
 
 def _of_a_feature(place: str, declared: str, result: Result, keeps: bool) -> Fault | None:

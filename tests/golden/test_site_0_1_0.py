@@ -239,7 +239,7 @@ def test_a_run_that_0_1_0_began_does_not_go_on(site: Site, party: str, stage: st
         site.other(FIRST).step(party, stage)
     assert caught.value.reason == "unsupported_version"
     assert "credit has to upgrade" in caught.value.problem
-    assert "begun before an upgrade does not go on after it: trigger a new one" in str(caught.value)
+    assert "cannot continue across an upgrade: trigger a new one" in str(caught.value)
     assert site.other(FIRST).files("exchange") == before
 
 

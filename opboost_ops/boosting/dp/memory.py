@@ -47,7 +47,7 @@ def resume(memory: Memory | None, training: str) -> list[dict[str, Any]]:
     lines = [] if memory is None else [json.loads(line) for line in memory.lines()]
     if lines and lines[0]["training"] != training:
         raise ContractError(
-            "This run has begun to train on another frame, and what it drew stands.",
+            "This run began to train on another frame, and its draws are final.",
             "Trigger a new run.",
         )
     return lines

@@ -75,8 +75,8 @@ def fit(
     if private.delta is not None:
         if private.delta * len(label) >= 1:
             raise ContractError(
-                f"delta is {private.delta:g}, which is not below 1 / {len(label):,} rows: it would "
-                "allow a row to be published as it is.",
+                f"delta is {private.delta:g}, which is not below 1 / {len(label):,} rows: it "
+                "would allow a row to be published unchanged.",
                 "Declare a smaller training.private.delta, and trigger a new run.",
             )
         binary = parameters.task == "binary"

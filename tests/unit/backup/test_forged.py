@@ -73,7 +73,7 @@ def test_no_entry_leads_out_of_the_party_s_folder(
     outside.mkdir()
     forge(backup, officer, secret, {name.format(outside=outside): CONTENT})
 
-    assert "leads out of its folder" in refused(opboost, emptied.folder / "bank", backup)
+    assert "outside of its folder" in refused(opboost, emptied.folder / "bank", backup)
 
     assert not list(tmp_path.rglob("*escape*")) and not list(outside.iterdir())
 

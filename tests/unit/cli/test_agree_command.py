@@ -77,7 +77,9 @@ def test_yes_with_another_digest(workspace: Workspace) -> None:
 
 def test_a_bare_yes_is_for_made_up_parties_and_throwaway_stores(workspace: Workspace) -> None:
     done = agree(workspace, str(workspace.file), "--yes")
-    assert isinstance(done.exception, ConfigError) and "is a real party" in str(done.exception)
+    assert isinstance(done.exception, ConfigError) and "is not a generated party" in str(
+        done.exception
+    )
     assert standing(workspace) == [1]
     (workspace.folder / "exchange" / ".throwaway").touch()
     assert agree(workspace, str(workspace.file), "--yes").exit_code == 0

@@ -44,7 +44,7 @@ def test_every_listing_has_both_forms(
     assert len(rows) == len(lines)
     assert rows or listing[:2] == ("ledger", "check")
     error = opboost(*asked, "--json", "--csv").error
-    assert "--json and --csv were both given" in error
+    assert "--json and --csv exclude each other" in error
 
 
 def test_a_table_of_versions_has_a_column_for_each_metric(

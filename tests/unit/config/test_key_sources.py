@@ -140,5 +140,5 @@ def test_without_airflow_there_is_one_clear_error(
 ) -> None:
     moved(workspace, monkeypatch, "airflow")
     use_backend(lambda: None)
-    with pytest.raises(ConfigError, match="there is no Airflow here"):
+    with pytest.raises(ConfigError, match="Airflow is not installed here"):
         load_site(workspace.folder / "bank" / "site.yaml").noise_secret()

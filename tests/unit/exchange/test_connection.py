@@ -73,7 +73,7 @@ def test_the_button_reads_and_says_what_is_wrong_without_a_secret(
         "carries credentials": {"host": f"{KEY}:{SECRET}@bucket"},
         "plain names": {"schema": f"a/../{SECRET}"},
         "half a login": {"password": ""},
-        "not set up rightly": {"extra": {"endpoint": f"http//{SECRET}", "region": "x"}},
+        "misconfigured": {"extra": {"endpoint": f"http//{SECRET}", "region": "x"}},
         "another type": {"conn_type": "aws"},
     }
     for words, changed in wrong.items():
@@ -125,5 +125,5 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
 
 def test_without_airflow_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use_backend(lambda: None)
-    with pytest.raises(ConfigError, match=r"A store's login is kept in Airflow's .* no Airflow"):
+    with pytest.raises(ConfigError, match=r"A store's login is in Airflow's .* not installed"):
         open_store("airflow:bank_store")

@@ -97,7 +97,7 @@ def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"total_loss_1": 1.0}, "by a public sample or by declared importances"),
+        ({"total_loss_1": 1.0}, "either a public sample or declared importances"),
         ({"total_loss_1": -1.0, "importance": ["income=1"]}, "must be above 0"),
         ({"total_loss_1": 1.0, "importance": ["incme=1"]}, "incme is none of the features"),
         ({"total_loss_1": 1.0, "importance": ["income=x"]}, "income is no number above 0"),
@@ -105,7 +105,7 @@ def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
         ({"total_loss_1": 1.0, "importance": ["income=nan"]}, "income is no number above 0"),
         ({"total_loss_1": 1.0, "importance": ["income=1"], "reach": 1.5}, "--reach is a share"),
         ({"total_loss_1": 0.1, "importance": ["income=1"], "reach": 0.9}, "lower --reach"),
-        ({"total_loss_1": 0.0009, "importance": ["income=1"]}, "Nothing of this total"),
+        ({"total_loss_1": 0.0009, "importance": ["income=1"]}, "This total is too small"),
         ({"importance": ["income=1"]}, "are for dividing a total"),
         ({"near": ["income=1"]}, "is for comparing --values"),
         ({"values": [10]}, "needs a cap"),

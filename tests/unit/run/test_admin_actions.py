@@ -151,7 +151,7 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
     two.edit_yaml("credit/policy.yaml", lambda policy: policy.pop("acts"))
     two.known_to(monkeypatch)
     form = {"act": act, "version": OTHER, "reason": "drift"}
-    with pytest.raises(PolicyError, match=f"does not let {act} be asked for"):
+    with pytest.raises(PolicyError, match=f"does not allow {act} through Airflow"):
         admin_actions.from_airflow("credit", NAME, "0" * 16, "ann", form)
     assert registry_of(two).champion() == FIRST_RUN
     assert [e.action for e in entries(two, "credit")] == ["act_refused"]
@@ -159,7 +159,7 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
 
 def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
     two.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["stop"]))
-    with pytest.raises(PolicyError, match="does not let promote be asked for"):
+    with pytest.raises(PolicyError, match="does not allow promote through Airflow"):
         ask(two)
     assert registry_of(two).champion() == FIRST_RUN
     admin_actions.do(
@@ -189,7 +189,7 @@ def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
     with pytest.raises(ConfigError, match="already"):
         ask(workspace, "bank", run="b" * 16, act="stop")
     for words, answer in (
-        ((NAME, "--because", " "), "needs a reason"),
+        ((NAME, "--because", " "), "reason is required"),
         ((NAME, "--because", "all is well"), "takes part in runs"),
         ((NAME, "--because", "again"), "has not stopped"),
     ):
@@ -252,7 +252,7 @@ def test_own_words_are_noted_at_home(two: Workspace) -> None:
     ask(two)
     words = ("audit", "note", ASKING, "--because", "the board has seen it")
     assert "promoted at" in command(two, "credit", *words)
-    assert "has asked nothing" in command(two, "bank", *words)
+    assert "requested nothing" in command(two, "bank", *words)
     with state_of(two, "credit") as state:
         (noted,) = state.audit.of("noted")
     assert noted.place == f"{NAME}/{ASKING}/act"

@@ -268,8 +268,11 @@ def test_a_scoring_plan_of_an_older_agreement_brings_no_older_key_back(
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ({"use": "signing", "key": STRANGER, "until": 5}, "never was"),
-        ({"use": "encryption", "key": new_encryption_key(b"e" * 32)[1], "until": 5}, "never was"),
+        ({"use": "signing", "key": STRANGER, "until": 5}, "never agreed to it"),
+        (
+            {"use": "encryption", "key": new_encryption_key(b"e" * 32)[1], "until": 5},
+            "never agreed to it",
+        ),
         ({"use": "signing", "key": "own", "until": 20_000}, "at most 92 days"),
     ],
 )

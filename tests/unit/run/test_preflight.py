@@ -112,7 +112,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     assert f"3 problems block run {SECOND_RUN} of credit_scoring at bank" in text
     assert "The encryption key encryption.key is not the one" in text
     assert "features.income.budget_whole" in text
-    assert "too little room on the disk of its home" in text
+    assert "too little disk space in its home" in text
     assert (lines(workspace, "bank"), len(workspace.published())) == before
     # How much there is follows from private tables, and stays at home.
     assert "MB" not in text
@@ -163,7 +163,7 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
         workspace.edit_yaml("bank/site.yaml", lambda s: s.update(block_rows=held))  # noqa: B023
         assert f"block_rows: {held}" in site.read_text()
         if short:
-            with pytest.raises(ContractError, match="too little room on the disk of its") as caught:
+            with pytest.raises(ContractError, match="too little disk space in its") as caught:
                 workspace.step("bank", "check_table")
             assert "MB" not in str(caught.value)
             told = (workspace.home("bank") / ROOM).read_text()
@@ -201,7 +201,7 @@ def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:
         workspace.step("bank", "check_table")
     text = str(caught.value)
     assert "bank refused run" in text
-    assert "too little room" not in text and "income" not in text
+    assert "too little disk space" not in text and "income" not in text
     assert not (workspace.home("bank") / ROOM).exists()
     assert caught.value.notice == "agreement_needed"
 
@@ -218,7 +218,7 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
     text = str(caught.value)
     assert "4 problems block" in text
     for told in ("no pool gpu", "no worker of bank_queue",
-                 "Dask is not installed", "too little room"):  # fmt: skip
+                 "Dask is not installed", "too little disk space"):  # fmt: skip
         assert told in text, told
     assert workspace.published() == []
 
@@ -239,7 +239,7 @@ def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> N
     published = sorted(workspace.store.list("credit_scoring"))
     with pytest.raises(
         BudgetError,
-        match=r"(?s)2 problems.*shop has too little room.*income|income.*shop has too little room",
+        match=r"(?s)2 problems.*shop has too little disk.*income|income.*shop has too little disk",
     ):
         local.run_federation(workspace.file, {})
     assert sorted(workspace.store.list("credit_scoring")) == published

@@ -208,7 +208,7 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
 @pytest.mark.parametrize(
     ("private", "told"),
     [
-        ({"colluding": 3}, "leaves no party whose noise counts"),
+        ({"colluding": 3}, "leaves no honest party"),
         ({"remain": 2}, "training.private.remain: was removed"),
         ({"delta": None}, "training.private.delta: is empty"),
         ({"splits": "random"}, "splits: is not a known key"),

@@ -75,7 +75,7 @@ def test_a_removed_session_is_refused_at_every_party(lenders):
     remove(lenders)
     _, errors = lenders.run()
     assert set(errors) == set(lenders.names)
-    assert all("a session is never held twice" in str(error) for error in errors.values())
+    assert all("a session never takes place twice" in str(error) for error in errors.values())
     assert masked(lenders) == {}
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
 
@@ -88,7 +88,7 @@ def test_a_session_that_a_former_release_held_is_refused_too(lenders):
         with open_state(site_of(name)[0]) as state, state.database.writing() as connection:
             connection.exec_driver_sql("DELETE FROM sessions")
     _, errors = lenders.run()
-    assert all("a session is never held twice" in str(error) for error in errors.values())
+    assert all("a session never takes place twice" in str(error) for error in errors.values())
     assert set(errors) == set(lenders.names)
 
 
