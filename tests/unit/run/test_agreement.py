@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.declared_map import first_declared
+from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
@@ -103,7 +103,8 @@ def test_the_first_agreement_records_what_columns_declare(bank: Site) -> None:
     agree(bank, made)
     agree(bank, federation(**{f"{INCOME}__missing__fill": 26}))
     income = made.parties["bank"].features["income"]
-    assert load(bank).columns[str(income.uuid)] == first_declared(income, made.id)
+    recorded = {**first_declared(income, made.id), ID_TYPE: made.id.type}
+    assert load(bank).columns[str(income.uuid)] == recorded
     assert first_declared(income, made.id)["missing"] == {"fill": (25.0).hex()}
 
 
