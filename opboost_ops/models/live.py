@@ -183,18 +183,22 @@ def profile_of(home: Path, version: str) -> Profile:
     )
 
 
-def live_of(home: Path, version: str, mode: str) -> Live | None:
+def live_of(home: Path, version: str, mode: str = "") -> Live | None:
     """A version in production; None where it has scored nothing in the last `DAYS` days.
+
+    Runs and days may be of the same people. So chance is that of the largest alone.
 
     Args:
         home: The party's folder of the federation.
         version: The version.
-        mode: Of scoring.
+        mode: Of scoring; the last one when empty.
 
     Raises:
         ValueError: A record is damaged.
     """
-    records = list(_records(home / DISTRIBUTIONS / version, mode))
+    every = sorted(_records(home / DISTRIBUTIONS / version), key=lambda one: one[0])
+    mode = mode or (every[-1][1] if every else "")
+    records = [(path, counts) for _, of, path, counts in every if of == mode]
     if not records:
         return None
     whole, alone = Counts(), Counts()
@@ -206,10 +210,17 @@ def live_of(home: Path, version: str, mode: str) -> Live | None:
     if then is not None and tuple(then["edges"]) == whole.edges:
         # Most scores lie in few bins: empty ones would only widen what chance gives.
         pairs = [(a, b) for a, b in zip(then["counts"], whole.scores, strict=True) if a or b]
-        scores = _shift("score", [a for a, _ in pairs] + [0], [b for _, b in pairs] + [0])
+        people = max(counts.rows for _, counts in records)
+        scores = _shift("score", [a for a, _ in pairs] + [0], [b for _, b in pairs] + [0], people)
     profile = profile_of(home, version).features
     columns = [
-        _shift(name, profile[name].counts, now, missing=True)
+        _shift(
+            name,
+            profile[name].counts,
+            now,
+            max(sum(counts.columns.get(name, ())) for _, counts in records),
+            missing=True,
+        )
         for name, now in whole.columns.items()
         if name in profile
     ]
@@ -219,7 +230,7 @@ def live_of(home: Path, version: str, mode: str) -> Live | None:
         rows=whole.rows,
         served=alone.rows,
         refused=alone.refused,
-        last=max(path.stat().st_mtime for path, _ in records),
+        last=every[-1][0],
         scores=scores,
         columns=tuple(sorted((c for c in columns if c), key=lambda one: -one.index)),
         partners=tuple(_age(party, of) for party, of in sorted(alone.partners.items())),
@@ -239,14 +250,15 @@ def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
     return {**record, "least": LEAST, "series": series}
 
 
-def _records(folder: Path, mode: str) -> Iterator[tuple[Path, Counts]]:
+def _records(folder: Path) -> Iterator[tuple[float, str, Path, Counts]]:
+    """When each was written, its mode and counts."""
     begin = time.time() - DAYS * 86_400
     for path in folder.glob("*.json") if folder.is_dir() else ():
-        if path.stat().st_mtime >= begin:
-            found = json.loads(path.read_bytes())
-            # Runs of former releases have counted nothing.
-            if found["mode"] == mode and "live" in found:
-                yield path, Counts.model_validate(found["live"])
+        written = path.stat().st_mtime
+        found = json.loads(path.read_bytes()) if written >= begin else {}
+        # Runs of former releases have counted nothing.
+        if "live" in found:
+            yield written, found["mode"], path, Counts.model_validate(found["live"])
 
 
 def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:
@@ -256,11 +268,11 @@ def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:
 
 
 def _shift(
-    name: str, then: Sequence[int], now: Sequence[int], missing: bool = False
+    name: str, then: Sequence[int], now: Sequence[int], people: int, missing: bool = False
 ) -> Shift | None:
     if min(sum(then), sum(now)) < LEAST:
         return None
-    index, chance = stability(then, now)
+    index, chance = stability(then, now, people)
     above = index if index > chance else 0.0
     return Shift(
         name=name,

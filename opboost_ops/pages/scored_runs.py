@@ -67,7 +67,7 @@ def production(home: Path, version: Version, owner: str) -> list[Block]:
         version: The version.
         owner: The party.
     """
-    live = live_of(home, version.name, version.evaluation.get("mode", ""))
+    live = live_of(home, version.name)
     found = live_blocks(live, owner, version.parties) if live else []
     # One kind of line is for the held-out rows.
     kept = _in(home / DISTRIBUTIONS / version.name)

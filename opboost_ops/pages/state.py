@@ -328,9 +328,9 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
     )
 
 
-def _production(home: Path, version: str, mode: str) -> dict[str, Any]:
+def _production(home: Path, version: str) -> dict[str, Any]:
     try:
-        return {"live": live_of(home, version, mode), "outcomes": outcomes_of(home, version)}
+        return {"live": live_of(home, version), "outcomes": outcomes_of(home, version)}
     except (ValueError, KeyError, TypeError, OSError):
         # The version's page says what is damaged.
         return {}
@@ -353,11 +353,7 @@ def _versions(models: Models, home: Path) -> tuple[Version, ...]:
                 decision=one.verdict,
                 why=entry.why if entry else "",
                 metrics=one.metrics,
-                **(
-                    _production(home, one.name, str(one.evaluation.get("mode")))
-                    if one.champion
-                    else {}
-                ),
+                **(_production(home, one.name) if one.champion else {}),
             )
         )
     return tuple(found)

@@ -152,7 +152,9 @@ def compare(
     return Report("drift", tuple(results), time.perf_counter() - begin)
 
 
-def stability(then: Sequence[int], now: Sequence[int]) -> tuple[float, float]:
+def stability(
+    then: Sequence[int], now: Sequence[int], people: int | None = None
+) -> tuple[float, float]:
     """The population stability index of two histograms, and what chance alone gives.
 
     The index is the sum over bins of (q - p) ln(q / p), for shares p then and q now, with half a
@@ -163,12 +165,13 @@ def stability(then: Sequence[int], now: Sequence[int]) -> tuple[float, float]:
     Args:
         then: Rows by bin.
         now: Rows by the same bins.
+        people: How many people these are at least; as many as rows when absent.
     """
     before, after = np.array(then), np.array(now)
     p = (before + 0.5) / (before.sum() + 0.5 * len(before))
     q = (after + 0.5) / (after.sum() + 0.5 * len(after))
     index = float(((q - p) * np.log(q / p)).sum())
-    scale = 1 / max(before.sum(), 1) + 1 / max(after.sum(), 1)
+    scale = 1 / max(before.sum(), 1) + 1 / max(people or after.sum(), 1)
     return index, float(scale * 2 * gammaincinv((len(before) - 1) / 2, _CHANCE))
 
 

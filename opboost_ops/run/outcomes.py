@@ -168,7 +168,7 @@ def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.nd
 def _scores(
     paths: list[Path], identity: str, people: pl.DataFrame, version: str, mode: str
 ) -> pl.DataFrame:
-    """The newest score of each of some people."""
+    """The first score of each of some people: a later one may rest on what became of them."""
     if not paths:
         raise ContractError(
             f"Version {version} has scored nobody in mode {mode}.",
@@ -176,7 +176,7 @@ def _scores(
         )
     ids = people.lazy().select(_ID)
     found: list[pl.DataFrame] = []
-    for path in sorted(paths, key=lambda one: -one.stat().st_mtime):
+    for path in sorted(paths, key=lambda one: one.stat().st_mtime):
         whole = pl.scan_parquet(path).with_columns(pl.col(identity).cast(pl.String).alias(_ID))
         chosen = whole.join(ids, on=_ID, how="semi").select(
             _ID, SCORE, pl.col(f"^{PROBABILITY}.*$")

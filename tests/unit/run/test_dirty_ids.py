@@ -219,6 +219,11 @@ def test_dirt_changes_neither_model_nor_scores(
         scores = pl.read_parquet(path).sort("id")
         batch = single.join(scores.select("id"), on="id", how="semi")
         assert batch.get_column("score").equals(scores.get_column("score"))
+        # What became of them is found in any spelling, too; of one class alone there is no AUC.
+        people = rows.select(PARTS).with_columns(default=pl.lit(1))
+        people.write_csv(tmp_path / "outcomes.csv")
+        known = api.outcomes(workspace.folder / "credit", tmp_path / "outcomes.csv")
+        assert known.joined == scores.height and "auc" not in known.metrics
         found.append(((workspace.home("credit") / "model.txt").read_text(), scores))
     assert found[0][0] == found[1][0] and found[0][1].equals(found[1][1])
     # Somebody who is forgotten by another spelling is in no later run.

@@ -82,6 +82,18 @@ def test_figures_are_those_of_the_very_scores(scored: Workspace) -> None:
     assert "p00" not in (scored.folder / report).read_text()
 
 
+def test_a_persons_first_score_counts(scored: Workspace) -> None:
+    first = asked(scored, known(scored))
+    (path,) = score_files(scored)
+    later = path.with_name("local-later.parquet")
+    pl.read_parquet(path).with_columns(score=pl.lit(0.5)).write_parquet(later)
+    try:
+        again = asked(scored, known(scored))
+    finally:
+        later.unlink()
+    assert (again.joined, again.score, again.metrics) == (first.joined, first.score, first.metrics)
+
+
 def test_the_command_prints_the_report_and_replaces_the_last_one(scored: Workspace) -> None:
     table = known(scored)
     file = scored.folder / "outcomes.csv"
