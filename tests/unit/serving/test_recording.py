@@ -68,8 +68,9 @@ def test_what_moves_is_named_and_no_row_is_kept(served: Workspace) -> None:
         text = client.get("/metrics", headers=headers).text
     moved = {shift.name: shift.move for shift in live(served).moved}
     assert moved["x"] == "far" and "kind" not in moved
-    (line,) = (x for x in text.splitlines() if 'of="column",name="x"' in x)
-    assert line.startswith("opboost_live_index{") and float(line.split()[-1]) > 0.25
+    named = 'opboost_live_index{of="column",name="x"} '
+    (index,) = (float(x.removeprefix(named)) for x in text.splitlines() if x.startswith(named))
+    assert index > 0.25 and 'opboost_live_index_by_chance{of="column",name="x"} ' in text
     assert 'opboost_live_partner_age_days{party="b0"}' in text
     kept = day(served).read_text()
     for row in rows.to_dicts():
