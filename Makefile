@@ -23,6 +23,8 @@ UV      ?= $(or $(shell command -v uv 2>/dev/null),$(BIN)/uv)
 PROSE   := '*.py' '*.md' '*.html' '*.js' '*.css' '*.toml' '*.yaml' '*.yml' '*.cff' '*.cfg' Makefile
 LOCK    := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-strip-extras --no-header
+# All extras but mlflow, which asks for older packages than the others.
+EXTRAS  = $(shell sed -n '/^\[project.optional/,/^\[project.scripts/{/^mlflow/d;s/^\([a-z0-9]*\) = .*/--extra \1/p}' pyproject.toml)
 PIP     := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 export PATH := $(CURDIR)/$(BIN):$(PATH)
@@ -102,7 +104,7 @@ tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	cat opboost_ops/display/{templates,static}/* | sha256sum >docs/figures/tour.sha256
 
 lock: ## renew requirements.lock, and that of what makes the image
-	$(LOCK) --all-extras pyproject.toml --output-file requirements.lock
+	$(LOCK) $(EXTRAS) pyproject.toml --output-file requirements.lock
 	$(LOCK) docker/image/tools.in --output-file docker/image/tools.lock
 
 release: setup ## packages, notes and a tag of the version in pyproject.toml (TAG= for no tag)

@@ -52,7 +52,9 @@ def test_lock_has_hashes_and_no_address() -> None:
 def test_lock_satisfies_what_the_project_declares() -> None:
     versions = {pin.name: next(iter(pin.specifier)).version for pin in pinned()}
     project = PROJECT["project"]
-    declared = chain(project["dependencies"], *project["optional-dependencies"].values())
+    # It needs older packages than the others; tests/test_wheel.py installs it.
+    extras = {n: of for n, of in project["optional-dependencies"].items() if n != "mlflow"}
+    declared = chain(project["dependencies"], *extras.values())
     for requirement in map(Requirement, declared):
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue  # For another system.

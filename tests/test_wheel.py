@@ -11,7 +11,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 from numpy.random import default_rng
+
+from opboost_ops import api
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.models.test_model_api import joined
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOK = ROOT / "docs" / "examples" / "federation.ipynb"
@@ -43,11 +48,12 @@ def _run(
     return done
 
 
-def _installed(wheel: Path, folder: Path, extra: str = "") -> Path:
+def _installed(
+    wheel: Path, folder: Path, extra: str = "", lock: Path = ROOT / "requirements.lock"
+) -> Path:
     """Where the programs are of an environment with the wheel, at the lock's versions."""
     _run(["uv", "venv", "--quiet", "--python", sys.executable, "own"], folder)
-    lock = ["--constraint", ROOT / "requirements.lock"]
-    install = ["uv", "pip", "install", "--quiet", "--python", "own/bin/python", *lock]
+    install = ["uv", "pip", "install", "--quiet", "--python", "own/bin/python", "-c", lock]
     _run([*install, f"opboost-ops{extra} @ {wheel.as_uri()}"], folder)
     return folder / "own" / "bin"
 
@@ -107,6 +113,80 @@ def test_the_wheel_without_airflow_makes_checks_and_runs_a_federation(
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     (tmp_path / "cells.py").write_text("\n".join([*sources, "print(scored.scores.height)"]))
     assert int(_run([programs / "python", "cells.py"], tmp_path).stdout) > 0
+
+
+#: In a process that has MLflow and onnxruntime, and nothing of OpBoost.
+_SCORES = """
+import json, sys
+import mlflow, pandas
+model = mlflow.pyfunc.load_model("models:/credit_scoring@champion")
+rows = pandas.DataFrame(json.load(open("rows.json")))
+print(json.dumps(model.predict(rows).to_dict("list")))
+for name, value in (("bank.income", "3000"), ("credit.employment", 7)):
+    try:
+        model.predict(rows.assign(**{name: value}))
+    except ValueError as error:
+        print(error)
+(run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+print(json.dumps([run.data.metrics, run.data.params, run.data.tags]))
+print([file.path for file in mlflow.MlflowClient().list_artifacts(run.info.run_id)])
+"""
+
+
+@pytest.mark.slow
+def test_a_champion_in_mlflow_scores_raw_rows_without_opboost(
+    wheel: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # MLflow asks for older packages than the lock has.
+    pins = re.findall(
+        r"^[a-z0-9-]+==[^ ]+(?: ;[^\\\n]*)?", (ROOT / "requirements.lock").read_text(), re.M
+    )
+    older = ("importlib-metadata", "cachetools")
+    lock = tmp_path / "constraints.txt"
+    lock.write_text("\n".join(pin for pin in pins if not pin.startswith(older)))
+    folders = [tmp_path / "holder", tmp_path / "elsewhere"]
+    for folder in folders:
+        folder.mkdir()
+    programs = _installed(wheel, folders[0], "[mlflow]", lock)
+    _run(["uv", "venv", "--quiet", "--python", sys.executable, "own"], folders[1])
+    needed = ["mlflow-skinny", "onnxruntime", "pandas"]
+    install = ["uv", "pip", "install", "--quiet", "--python", "own/bin/python", "-c", lock]
+    _run([*install, *needed], folders[1])
+
+    site = workspace.folder / "credit" / "site.yaml"
+    declared = yaml.safe_load(site.read_text())
+    declared["tables"]["credit_scoring"]["models_to"] = {"at": "env:TRACKING"}
+    site.write_text(yaml.safe_dump(declared))
+    promote = [programs / "opboost", "models", "promote", site.parent, FIRST_RUN]
+    # A store that cannot be reached is a warning, and the version is champion.
+    monkeypatch.setenv("TRACKING", "http://127.0.0.1:9")
+    refused = _run(promote, tmp_path)
+    assert "is champion" in refused.stdout
+    assert "the champion is not in MLflow: MlflowException" in refused.stderr
+    assert "127.0.0.1" not in refused.stdout + refused.stderr
+    monkeypatch.setenv("TRACKING", str(tmp_path / "mlruns"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "mlruns"))
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    for _ in range(2):  # The second time it is there already.
+        assert "MLflow" not in _run(promote, tmp_path).stderr
+
+    model, frame = api.models(workspace.file).model(FIRST_RUN), joined(workspace)
+    rows = frame.select(model.features).to_dict(as_series=False)
+    (folders[1] / "rows.json").write_text(json.dumps(rows))
+    lines = _run([folders[1] / "own/bin/python", "-c", _SCORES], folders[1]).stdout.splitlines()
+    scores, *refusals, told, artifacts = lines
+    found = json.loads(scores)
+    expected = model.predict_proba(frame)[:, 1]
+    assert max(abs(expected - found["score"])) < 1e-12
+    assert found["class"] == model.predict(frame).tolist()
+    assert refusals == ["bank.income must hold numbers.", "credit.employment must hold texts."]
+    metrics, params, tags = json.loads(told)
+    evaluated = json.loads(api.models(workspace.file).files(FIRST_RUN)["evaluation.json"])
+    auc = evaluated["metrics"]["federated_desensitised"]["auc"]
+    assert metrics["federated_desensitised.auc"] == auc
+    assert params["training.trees"] == "4" and tags["opboost.version"] == FIRST_RUN
+    assert str(tmp_path) not in json.dumps([params, tags])
+    assert artifacts == "['card.html', 'card.json']"
 
 
 @pytest.mark.deployment

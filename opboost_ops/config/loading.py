@@ -102,6 +102,7 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
                 "train": _below(folder, tables.train),
                 "score": tables.score and _below(folder, tables.score),
                 "scores_to": tables.scores_to and tables.scores_to.below(folder),
+                "models_to": tables.models_to and tables.models_to.below(folder),
             }
         )
         for name, tables in site.tables.items()

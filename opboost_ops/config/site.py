@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.config.schema import Name, Record
-from opboost_ops.config.source import ENVIRONMENT, Sink, Source, source_or_path
+from opboost_ops.config.source import ENVIRONMENT, Place, Sink, Source, source_or_path
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import ROWS
@@ -30,6 +30,8 @@ class Tables(Record):
             that each run reads once.
         score: New rows to score, likewise, for parties that take part in scoring.
         scores_to: Where the label holder's scores go besides its folder of scores.
+        models_to: The MLflow server, or its folder, where each of the label holder's champions is
+            recorded; a password or token belongs in MLflow's own environment variables.
         aggregate: If a person has several rows: how each column becomes one value, by raw name, in
             both tables.
     """
@@ -37,6 +39,7 @@ class Tables(Record):
     train: Table
     score: Table | None = None
     scores_to: Sink | None = None
+    models_to: Place | None = None
     aggregate: Mapping[str, Aggregate] = Field(default_factory=dict)
 
 

@@ -21,6 +21,7 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyE
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.models.registry import Registry
+from opboost_ops.models.tracking import record_champion
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
 
@@ -153,6 +154,8 @@ def do(
         with open_state(site) as state:
             state.audit.add("act_refused", place, site.party, detail=detail)
         raise
+    if version:
+        record_champion(site, federation)
     return version
 
 

@@ -1,0 +1,76 @@
+"""The champion in MLflow, where the label holder's people look: `models_to` in ``site.yaml``."""
+
+import logging
+import os
+import subprocess
+import sys
+
+from opboost_ops.config.site import Site
+from opboost_ops.errors import OpBoostError
+from opboost_ops.models.registry import Registry
+from opboost_ops.scratch.folders import private_folder
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Seconds that a promotion waits at most.
+_LONGEST = 120
+
+#: What MLflow would tell others by itself, and how long it tries a server.
+_SETTINGS = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
+
+#: Of the party's home: what MLflow said when it last failed.
+DETAILS = "models_to.txt"
+
+
+def record_champion(site: Site, federation: str) -> None:
+    """Record the champion in MLflow, if the site asks for it and it is not there yet.
+
+    A failure is a warning and nothing else: the champion is the champion, and the next run tries
+    again.
+
+    Args:
+        site: The label holder's.
+        federation: Name of the federation.
+    """
+    tables = site.tables.get(federation)
+    if tables is None or tables.models_to is None:
+        return
+    problem = ""
+    try:
+        version = Registry(site.models, federation).champion()
+        if version is None:
+            return
+        url = tables.models_to.url()
+        problem, details = _recorded(url, str(site.models), federation, version)
+        if problem:
+            private_folder(site.home)
+            (site.home / DETAILS).write_text(details)
+    except (OpBoostError, OSError) as error:
+        problem = str(error) if isinstance(error, OpBoostError) else type(error).__name__
+    if problem:
+        _LOG.warning(
+            "the champion is not in MLflow: %s; %s in the home folder has details. The next "
+            "training, or clearing this task, tries again.",
+            problem.rstrip("."),
+            DETAILS,
+        )
+
+
+def _recorded(url: str, *of: str) -> tuple[str, str]:
+    """Record a version in a process of its own; what failed, and all that was said."""
+    environment = {**os.environ, **_SETTINGS, "MLFLOW_TRACKING_URI": url}
+    command = [sys.executable, "-m", "opboost_ops.models.mlflow_run", *of]
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_LONGEST
+        )
+    except subprocess.TimeoutExpired:
+        return f"it did not answer within {_LONGEST} seconds", ""
+    if not done.returncode:
+        return "", ""
+    return done.stdout.strip().rpartition("\n")[2] or "its process ended", done.stderr
