@@ -9,9 +9,9 @@ from opboost_ops.config.agreement import form_epsilons
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import AnyTraining, Denoise, Training
 
-#: Numbers as text, and nothing.
-_WHOLE = r"^\s*([0-9]{1,9})?\s*$"
-_DECIMAL = r"^\s*([0-9]*\.?[0-9]+([eE]-?[0-9]{1,3})?)?\s*$"
+#: Numbers as text within their ranges, or nothing: what they refuse, the form refuses.
+_WHOLE = "^ *([1-9][0-9]{0,3}|10000)? *$"
+_BELOW_1 = r"0?\.[0-9]*[1-9][0-9]*|[1-9](\.[0-9]+)?[eE]-[0-9]{1,2}"
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
@@ -32,7 +32,14 @@ def training_form(federation: Federation) -> dict[str, Param]:
         "learning_rate": _number(
             "Learning rate", fields["learning_rate"], training.learning_rate, [0.05, 0.3]
         ),
-        "depth": _number("Depth of a tree", fields["depth"], training.depth, [2, 6]),
+        "depth": Param(
+            None,
+            title="Depth of a tree",
+            description=f"Declared: {training.depth}. Adds no epsilon to a run.",
+            type=["null", "integer"],
+            enum=[None, *range(fields["depth"]["minimum"], fields["depth"]["maximum"] + 1)],
+            values_display={"null": f"as declared: {training.depth}"},
+        ),
         "parameters": Param(
             None,
             title="The booster's own parameters",
@@ -123,9 +130,10 @@ def _written(number: float) -> str:
 def _number(
     title: str, schema: dict[str, Any], declared: float, examples: list[int | float]
 ) -> Param:
-    """A field for a number that is typed as text; Airflow refuses what is none.
+    """A field for a number that is typed as text; Airflow's form refuses what is none.
 
-    A browser's own field of numbers makes 1 of "1,000", and nothing, so "as declared", of "0,5".
+    Its own field of numbers trains one tree where somebody types "1,000" or "-3", and as declared
+    for "lots".
     """
     names = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     limits = {name: schema[name] for name in names if name in schema}
@@ -134,6 +142,7 @@ def _number(
     highest = limits.get("maximum")
     end = f"below {limits['exclusiveMaximum']:g}" if highest is None else f"{highest:g}"
     whole = schema["type"] == "integer"
+    decimal = _BELOW_1 if highest is None else rf"{_BELOW_1}|1(\.0*)?"
     form = "A whole number" if whole else "A number, with a point before decimals,"
     return Param(
         None,
@@ -143,7 +152,7 @@ def _number(
             f"{end}. Adds no epsilon to a run."
         ),
         type=["null", "string", schema["type"]],
-        pattern=_WHOLE if whole else _DECIMAL,
+        pattern=_WHOLE if whole else f"^ *({decimal})? *$",
         examples=[f"{e:g}" for e in sorted({declared, *examples})],
         **limits,
     )

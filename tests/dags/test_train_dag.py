@@ -196,9 +196,14 @@ def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:
         ("epsilon", [0.64], [0.64 * (1 - 1e-9), 0.08, 0, -1, "0.64", 1e6]),
         ("trees", [1, 10_000], [0, 2.5, 10_001]),
         ("learning_rate", [0.01, 1], [0, 1.5]),
-        # What is typed comes as text; its range is judged when the run is opened.
-        ("depth", [1, 16, "8", ""], [0, 17, "deep", "0,5"]),
-        ("learning_rate", ["0.1", ".5", "1e-2"], ["lots", "0,5", "1,000"]),
+        ("depth", [1, 16], [0, 17, 2.5, "deep"]),
+        # What is typed comes as text.
+        ("trees", ["1", " 100 ", "10000", ""], ["0", "-3", "2.5", "10001", "1,000", "1e2", "lots"]),
+        (
+            "learning_rate",
+            ["0.1", ".5", "1e-2", "1", "1.0", ""],
+            ["lots", "0,5", "0.0", "1.5", "3"],
+        ),
     ],
 )
 def test_the_form_validates_ranges(dag: DAG, field: str, good: list[Any], bad: list[Any]) -> None:

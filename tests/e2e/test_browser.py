@@ -62,13 +62,41 @@ def test_graph_and_grid_of_a_finished_run(
     shot(page, "run-graph-open")
 
 
-def test_the_trigger_form(page: Any, airflow: Standalone) -> None:
-    page.goto(f"{airflow.url}/dags/{DAG}")
-    page.get_by_role("button", name="Trigger").first.click()
+def test_the_trigger_form(page: Any, airflow: Standalone, client: Client) -> None:
+    dialog = opened_form(page, airflow)
     text = shot(page, "form")
     for label in ("Epsilon of all protected features", "Trees", "Learning rate", "Depth of a tree"):
         assert label in text
     assert "Declared: 20. Empty: as declared." in text
+    assert "openlineage" not in text
+    # Lists offer what is agreed or possible, and nothing else can be typed into them.
+    for field, last in (("epsilon", "0.64: nominal loss"), ("depth", "16")):
+        dialog.locator(f"[id=element_{field}]").click()
+        options = page.get_by_role("option")
+        options.first.wait_for()
+        texts = options.all_inner_texts()
+        assert texts[0].startswith("as declared") and texts[-1].startswith(last)
+        page.keyboard.press("Tab")
+    before = client.get(f"dags/{DAG}/dagRuns")["total_entries"]
+    for field, nonsense in (
+        ("trees", "lots"), ("trees", "1,000"), ("trees", "10001"),
+        ("learning_rate", "0,5"), ("learning_rate", "3"),
+    ):  # fmt: skip
+        dialog = opened_form(page, airflow)
+        dialog.locator(f"[name=element_{field}]").fill(nonsense)
+        dialog.get_by_role("button", name="Trigger").click()
+        dialog.get_by_text(f"Invalid input for param {field}").first.wait_for()
+        page.problems.clear()
+    assert client.get(f"dags/{DAG}/dagRuns")["total_entries"] == before
+
+
+def opened_form(page: Any, airflow: Standalone) -> Any:
+    """The dialog of the trigger form."""
+    page.goto(f"{airflow.url}/dags/{DAG}")
+    page.get_by_role("button", name="Trigger").first.click()
+    dialog = page.locator("[role=dialog][data-scope=dialog]")
+    dialog.locator("[name=element_trees]").wait_for()
+    return dialog
 
 
 def test_the_invalid_dag_and_the_list(page: Any, airflow: Standalone) -> None:
