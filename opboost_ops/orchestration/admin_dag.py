@@ -40,11 +40,11 @@ def admin_dag(
         dag_id=f"{federation.name}_admin",
         description=f"Promote, roll back, stop or resume taking part in {federation.name}.",
         doc_md=(
-            "A run of this DAG does one thing at one party, in that party's own task; the others "
-            "are skipped. It is an entry of the party's audit log, with who has triggered it, as "
-            "Airflow says, and why. What is typed here lies in Airflow's database, so the reason "
-            "is chosen from public words, and the run's note is no place for others either. A "
-            "party's `policy.yaml` may allow less with `acts`. To score with a version, trigger "
+            "A run of this DAG does one action at one party, in that party's own task; the others "
+            "are skipped. The party's audit log records the action, who triggered it, as Airflow "
+            "says, and why. Airflow's database keeps the form, so the reason is selected from "
+            "public words; write no others into the run's note. A party does only what `acts` in "
+            "its `policy.yaml` allows: by default, nothing. To score with a version, trigger "
             f"`{federation.name}_score`."
         ),
         schedule=None,

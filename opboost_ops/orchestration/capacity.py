@@ -39,10 +39,16 @@ _AWAY = timedelta(minutes=10)
 def faults(ti: Any) -> list[ConfigError]:
     """What keeps tasks of a run from ever starting.
 
+    It is told once: where the task is cleared while its run goes on, the scheduler looks not again.
+
     Args:
         ti: The run's first task, as it runs.
     """
     found = ti.xcom_pull(task_ids=_after(ti.task), key=KEY)
+    if found:
+        from airflow.sdk import BaseXCom
+
+        BaseXCom.delete(KEY, _after(ti.task), ti.dag_id, ti.run_id)
     # What Airflow itself has written comes to a task as JSON.
     problems = json.loads(found) if isinstance(found, str) else found
     return [ConfigError(str(problem)) for problem in problems or ()]

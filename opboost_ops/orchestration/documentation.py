@@ -135,7 +135,7 @@ def _horizontal(federation: Federation) -> list[str]:
 
 def _horizontal_form(active: str, purpose: Purpose) -> str:
     if purpose == "train":
-        return "An empty field of the trigger form means as declared."
+        return "The trigger form has no fields: all training is agreed."
     return (
         f"An empty version in the trigger form means the champion of {active}. Every party scores "
         "its own new rows and keeps the scores."

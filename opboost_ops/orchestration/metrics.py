@@ -16,7 +16,7 @@ from typing import Any, Literal
 from airflow.listeners import hookimpl
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.our_runs import TAG
+from opboost_ops.orchestration.our_runs import TAG, by_hand
 
 VARIABLE = "OPBOOST_METRICS"
 
@@ -118,27 +118,29 @@ def meter(federation: str, party: str, stage: str) -> Meter | None:
 
 
 @hookimpl
-def on_dag_run_success(dag_run: Any) -> None:
+def on_dag_run_success(dag_run: Any, msg: str) -> None:
     """Count a run that has ended well.
 
     Args:
         dag_run: The scheduler's run.
+        msg: What Airflow says of its end.
     """
-    _run(dag_run, "success")
+    _run(dag_run, "success", msg)
 
 
 @hookimpl
-def on_dag_run_failed(dag_run: Any) -> None:
+def on_dag_run_failed(dag_run: Any, msg: str) -> None:
     """Count a run that has failed.
 
     Args:
         dag_run: The scheduler's run.
+        msg: What Airflow says of its end.
     """
-    _run(dag_run, "failed")
+    _run(dag_run, "failed", msg)
 
 
-def _run(dag_run: Any, state: str) -> None:
-    if dag_run.dag is None or TAG not in dag_run.dag.tags:
+def _run(dag_run: Any, state: str, msg: str) -> None:
+    if dag_run.dag is None or TAG not in dag_run.dag.tags or by_hand(msg):
         return
     try:
         if not wanted():

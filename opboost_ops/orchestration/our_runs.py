@@ -8,6 +8,15 @@ from opboost_ops.pages.airflow import TAG as TAG
 ADMIN_TAG = "admin"
 
 
+def by_hand(msg: str) -> bool:
+    """Whether a person has set a run's state: Airflow's API server then calls listeners, too.
+
+    Args:
+        msg: What Airflow says of the change.
+    """
+    return "manually set" in msg
+
+
 def our_session(dag_run: Any) -> Any:
     """The scheduler's session, where a run is one of ours; None otherwise.
 

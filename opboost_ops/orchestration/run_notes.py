@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.listeners import hookimpl
 
-from opboost_ops.orchestration.our_runs import our_session
+from opboost_ops.orchestration.our_runs import by_hand, our_session
 from opboost_ops.pages.airflow import FAILURE, place_of
 
 #: Most letters of a note that Airflow keeps.
@@ -71,15 +71,16 @@ def on_dag_run_running(dag_run: Any) -> None:
 
 
 @hookimpl
-def on_dag_run_failed(dag_run: Any) -> None:
+def on_dag_run_failed(dag_run: Any, msg: str) -> None:
     """Leave a note that says why a run has failed.
 
     Args:
         dag_run: The scheduler's run, in its session.
+        msg: What Airflow says of its end.
     """
     session = our_session(dag_run)
-    # Tasks that a stop took out of their queue were not waiting for a worker.
-    if session is None or str(dag_run.note or "").startswith(STOPPED):
+    # Tasks that a stop or a person took out of their queue were not waiting for a worker.
+    if session is None or by_hand(msg) or str(dag_run.note or "").startswith(STOPPED):
         return
     from sqlalchemy import select
 

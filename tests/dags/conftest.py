@@ -35,6 +35,8 @@ def first_task(problems: Sequence[str] = ()) -> Any:
 
     after = {"credit_open.digest_ids", "credit_open.check_table"}
     return SimpleNamespace(
+        dag_id="d",
+        run_id="r",
         task=SimpleNamespace(downstream_task_ids=after),
         xcom_pull=xcom_pull,
         xcom_push=lambda key, value: None,

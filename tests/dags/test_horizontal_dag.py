@@ -4,7 +4,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import DAG, TriggerRule
+from airflow.sdk import DAG, BaseXCom, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.datasets.lenders import write_lenders
@@ -56,6 +56,9 @@ def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.Monkey
     assert "pool own has 0 slots, and 1 are needed" in empty
     run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
     context = {"dag_run": run, "params": {}, "ti": first_task([short])}
+    told: list[tuple[str, ...]] = []
+    monkeypatch.setattr(BaseXCom, "delete", lambda *what: told.append(what))
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
         tasks.open_run("unused", "train")
+    assert told == [("blocked_by", "credit_open.check_table", "d", "r")]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
@@ -94,6 +95,7 @@ def test_unknown_form_fields_are_refused(
 def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
     ti = first_task(["no pool gpu", "no worker of bank_queue"])
+    monkeypatch.setattr(BaseXCom, "delete", lambda *_: None)
     context = {"dag_run": run, "params": {}, "ti": ti}
     monkeypatch.setattr(tasks, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match="no pool gpu") as caught:
