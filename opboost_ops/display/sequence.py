@@ -68,10 +68,12 @@ def exchanged(
 
 def _lines(parties: Sequence[str], messages: Sequence[Message]) -> tuple[int, int, list[str]]:
     longest = max((len(name) for name in parties), default=0)
-    gap = max(_GAP, 8 * longest + 16)
-    width = gap * len(parties)
+    words = max((len(message.words) for message in messages), default=0)
+    gap = max(_GAP, 8 * longest + 16, 6 * words + 18)
+    margin = 4 * longest + 12
+    width = 2 * margin + gap * (len(parties) - 1)
     height = 34 + 30 * len(messages) + 10
-    at = {name: gap * i + gap // 2 for i, name in enumerate(parties)}
+    at = {name: margin + gap * i for i, name in enumerate(parties)}
     parts = [
         f'<line class="life" x1="{x}" x2="{x}" y1="26" y2="{height - 4}"/>'
         f'<text class="party" x="{x}" y="17">{escape(name)}</text>'

@@ -177,14 +177,21 @@ def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ())
         others.append(f"and {len(failed) - _TOLD} more")
     remedy = str(said.get("remedy") or "")
     if not said:
-        remedy = "See its log, and whether its worker still runs; then clear the task."
+        remedy = "See its log, and whether its worker still runs."
+    if after or not said:
+        remedy = f"{remedy} {GO_ON}".strip()
     return Note(
         "bad",
         f"{first.title} {what}.",
         remedy,
-        (*problem.splitlines(), *(f"Also {text}" for text in others), *after),
+        (*_lines(problem), *(f"Also {text}" for text in others), *after),
         (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
     )
+
+
+def _lines(problem: str) -> list[str]:
+    """Of a list of faults each by itself, without its dash."""
+    return [line.removeprefix("- ") for line in problem.splitlines()]
 
 
 def _for(task: Task, far: Far) -> str:

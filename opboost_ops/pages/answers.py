@@ -13,12 +13,16 @@ from opboost_ops.pages.documents import ABOUT
 
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (
-    ("status", "Status", "Is each federation on, since when, and what stands in its way."),
+    ("status", "Status", "Whether each federation is on, since when, and what stands in its way."),
     ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
-    ("models", "Models", "Which version is in use, how it came to be, and on what it stands."),
+    ("models", "Models", "Which version is in use, how it was trained, and why it was promoted."),
     ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
     ("quality", "Data quality", "Which checks passed, run by run."),
-    ("statement", "Statement", "Is it on and worth it, what left in a period, and at what cost."),
+    (
+        "statement",
+        "Statement",
+        "Whether training is on and worth it, what left in a period, and at what cost.",
+    ),
 )
 
 

@@ -38,7 +38,7 @@ _ENTRIES = 20
 
 _RUN = re.compile(r"[0-9a-f]{16}")
 
-_SENT = "answers among them"
+_SENT = "including answers"
 
 Numbered = Sequence[tuple[int, Entry]]
 

@@ -85,14 +85,16 @@ def fields(query: Query) -> tuple[Filter, Filter]:
 
 
 def ways(query: Query) -> list[tuple[str, str]]:
-    """One click to what is asked for most, this month and the two before: text and question.
+    """One click to what is asked for most, the last night and three months: text and question.
 
     Args:
         query: What is asked for now.
     """
     kept = {"party": query.party, "federation": query.federation}
     kept = {name: value for name, value in kept.items() if value}
-    last, found = datetime.now(UTC).date(), []
+    last = datetime.now(UTC).date()
+    night = {"since": last - timedelta(days=1), "until": last}
+    found = [("Last night", urlencode({**kept, **night}))]
     for _ in range(3):
         first = last.replace(day=1)
         found.append((f"{first:%B %Y}", urlencode({**kept, "since": first, "until": last})))

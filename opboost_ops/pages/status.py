@@ -48,7 +48,8 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
 def _problems(one: Federation) -> list[Block]:
     found: list[Block] = []
     if one.faults:
-        lines = tuple(line for line in one.faults.splitlines() if line.strip(" `"))
+        found_lines = (line.removeprefix("- ") for line in one.faults.splitlines())
+        lines = tuple(line for line in found_lines if line.strip(" `"))
         text = f"The file of {one.federation} is faulty: no run begins."
         remedy = "Correct federation.yaml; Airflow reads it again by itself."
         found.append(Note("bad", text, remedy, lines))
@@ -59,7 +60,7 @@ def _problems(one: Federation) -> list[Block]:
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
             lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
-            text = f"A run of {words} is under way for {ago(last.began)}."
+            text = f"A run of {words} has been under way for {ago(last.began)}."
             state: State = "warn" if longest > _LONG else ""
             found.append(Note(state, text, "", lines, _links(last)))
     last = one.last_run
@@ -221,4 +222,6 @@ def _at(moment: datetime | None) -> str:
 
 def _lasting(seconds: float) -> str:
     minutes = int(seconds) // 60
+    if not minutes:
+        return f"{int(seconds)} s"
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

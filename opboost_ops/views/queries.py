@@ -28,7 +28,7 @@ def queries(
         for one in found
         if one.federation in federations
     )
-    text = "So many guesses of who is in this party's table have been possible."
+    text = "Label holders have asked about people: each can be a guess of who is in this table."
     return [Note("", text, "", said)] if said else []
 
 

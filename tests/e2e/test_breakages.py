@@ -1,4 +1,4 @@
-"""What a person reads in a browser when something breaks at night: six rows of the runbook's table.
+"""What a person reads in a browser when something breaks at night: rows of the runbook's table.
 
 One real Airflow for all, whose bank has a small disk of its own: that needs root.
 """
@@ -65,7 +65,7 @@ def airflow(
     environment = {
         "OPBOOST_NOTIFIERS": "told:TOLD",
         "NOTIFICATIONS_FILE": str(told),
-        "PYTHONPATH": str(DOCS / "examples"),
+        "PYTHONPATH": os.pathsep.join((str(DOCS / "examples"), os.environ.get("PYTHONPATH", ""))),
         "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "1",
     }
     with (
@@ -211,6 +211,18 @@ def states(client: Client, run: str) -> set[str]:
 def act(client: Client, what: str) -> None:
     form = {"party": "bank", "act": what, "reason": "privacy"}
     assert ended(client, f"{NAME}_admin", client.trigger(f"{NAME}_admin", form)) == "success"
+
+
+def test_a_person_marks_a_run_as_failed(
+    page: Any, airflow: Standalone, client: Client, trained: None, told: Path
+) -> None:
+    run = client.trigger(TRAIN)
+    until(lambda: "success" in states(client, run), "a task that has ended")
+    state = {"state": "failed"}
+    client.http.patch(f"/api/v2/dags/{TRAIN}/dagRuns/{run}", json=state).raise_for_status()
+    says(page, airflow, told, "A person marked the run as failed", TRAIN, run)
+    # Its queued tasks were waiting for no worker.
+    assert client.run(TRAIN, run)["note"] is None
 
 
 def test_the_scheduler_was_killed_and_a_late_run_tells_people(

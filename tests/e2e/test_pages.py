@@ -113,6 +113,15 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     page.set_viewport_size({"width": 390, "height": 900})
     shot(page, "run-390-light")
     assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # Airflow's grid leaves no more than the frame's edge: there the page opens alone.
+    frame.get_by_role("link", name="Open this page alone").click()
+    page.wait_for_url(f"{airflow.url}/opboost/run?**")
+    shot(page, "run-alone-390-light")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not page.get_by_role("link", name="Open this page alone").is_visible()
+    page.go_back()
+    frame = inside(page)
+    frame.wait_for_selector("section#bank")
     page.set_viewport_size({"width": 1440, "height": 900})
     text = frame.inner_text("body")
     assert run in text

@@ -8,7 +8,9 @@ function follow() {
 }
 follow();
 addEventListener("storage", follow);
-// Airflow shows these pages in a frame that may lead nowhere else: its own pages open in its window.
+// Airflow shows these pages in a frame that may lead nowhere else: its own pages open in its window,
+// and this page alone, where the frame is narrow.
+if (window !== window.parent) document.documentElement.dataset.framed = "";
 addEventListener("click", (event) => {
   const link = event.target.closest("a[data-airflow]");
   if (!link || window === window.parent) return;

@@ -154,7 +154,10 @@ def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
     with create_session() as session:
         run = session.scalars(select(DagRun)).one()
         run.dag = SimpleNamespace(tags={"opboost"})
-        run_notes.on_dag_run_failed(run)
+        # Where a person has marked it, no worker is to blame.
+        run_notes.on_dag_run_failed(run, "Dag Run's state was manually set to `failed`.")
+        assert run.note is None
+        run_notes.on_dag_run_failed(run, "task_failure")
         note = str(run.note)
     assert "**bank: desensitize** has failed. income would pass its budget. Ask bank." in note
     assert ("No worker took shop_release.check_table from the queue shop" in note) is not taken

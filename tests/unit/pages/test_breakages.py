@@ -194,6 +194,12 @@ def test_what_each_page_says(reader: Reader, shown: Workspace, breakage: str) ->
     (one,) = reader.get("/opboost/status.json").json()["federations"]
     path, _, value = document.strip("`").partition(": ")
     assert str(entry(one, path)) == value or (value == "..." and entry(one, path))
+    # A run that has failed by itself rings, and a stop; a person's own mark does not.
+    last = one["purposes"]["score" if score else "train"]["last_run"]
+    stops = any(party["stopped"] for party in one["parties"])
+    fails = last["state"] == "failed" and not last["marked_by"] and not stops
+    rings = ("OpBoostRunFailed" in alarm, "`failure`" in alarm, "schedule_stopped" in alarm)
+    assert rings == (fails, fails, stops), last
     rules = (DOCS / "monitoring" / "alerts.yaml").read_text()
     known = set(re.findall(r"alert: (\w+)", rules)) | set(EVENTS)
     assert set(re.findall(r"`(\w+)`", alarm)) <= known
@@ -205,8 +211,9 @@ def test_a_failed_run_says_what_it_cost_and_what_comes_next(
     run = shown.home("bank").name
     assert run == run_id(TRAIN, "night") or len(run) == 16
     failed("No space is left.")
-    text = plain(reader.page("status"))
-    assert "Released and charged nothing: bank, credit, shop." in text
-    assert "stays in use" in text
-    assert "The next run is due at 2031-05-06 03:00 UTC." in text
-    assert "clear the failed task" in text
+    for page in ("status", f"run?dag={TRAIN}&run=night"):
+        text = plain(reader.page(page))
+        assert "Released and charged nothing: bank, credit, shop." in text
+        assert "stays in use" in text
+        assert "The next run is due at 2031-05-06 03:00 UTC." in text
+        assert "clear the failed task" in text

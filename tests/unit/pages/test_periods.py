@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,10 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
     try:
         text = plain(reader.page("statement"))
         assert "Runs of training 2 1 failed" in text
+        (night,) = re.findall(
+            r'href="/opboost/(statement[^"]*)">Last night<', reader.page("statement")
+        )
+        assert "Runs of training 2 1 failed" in plain(reader.page(unescape(night)))
         listed = rows(reader, "statement", ".incidents_credit_scoring")
         assert [line["more"] for line in listed] == ["credit: open_run: No table is there."]
     finally:

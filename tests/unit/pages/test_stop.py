@@ -91,7 +91,7 @@ def test_a_stop_ends_the_current_run_with_its_reason() -> None:
         assert run is not None and "bank has stopped taking part" in str(run.note)
         # The scheduler then finds that the run has failed.
         run.dag = SimpleNamespace(tags={"opboost", "train"})  # type: ignore[assignment]
-        run_notes.on_dag_run_failed(run)
+        run_notes.on_dag_run_failed(run, "task_failure")
         assert "bank has stopped taking part" in str(run.note)
         alive = select(TaskInstance.run_id).where(TaskInstance.state == "running")
         assert list(session.scalars(alive)) == ["foreign"]
