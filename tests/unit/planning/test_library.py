@@ -33,7 +33,7 @@ def test_a_total_is_divided_by_importance(trained_once: Workspace, tmp_path: Pat
     )
     assert sum(column["loss_1"] for column in proposal.details["columns"]) <= 1.0
     assert set(proposal.mechanisms) <= {"income", "balance"}
-    with pytest.raises(ConfigError, match="one of them"):
+    with pytest.raises(ConfigError, match="either a public sample"):
         api.divide(trained_once.file, "bank", total_loss_1=1.0)
     compared = api.sizes(trained_once.folder, [8, 16], "bank", max_loss_1=1.0)
     assert compared.features
