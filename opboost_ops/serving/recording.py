@@ -7,6 +7,7 @@ are counts by bins: no row, no ID, no value.
 import fcntl
 import json
 import logging
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -131,7 +132,7 @@ class Recorder:
         folder = self._home / DISTRIBUTIONS / version
         private_folder(folder)
         name = f"{SERVED}{datetime.now(UTC):%Y-%m-%d}-{mode}"
-        with (folder / ".lock").open("a") as lock:
+        with open(os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
             # Several processes may serve one federation.
             fcntl.flock(lock, fcntl.LOCK_EX)
             path = folder / f"{name}.json"
