@@ -159,6 +159,10 @@ def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Worksp
         assert "split conformal" in card
 
 
+def new_rows(workspace: Workspace) -> int:
+    return pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet").height
+
+
 def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Workspace]) -> None:
     """Of held-out rows in each mode, and of the file of scores; none of few people."""
     task, workspace = scored
@@ -179,6 +183,10 @@ def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Work
     assert kept["mode"] == "routed"
     assert new["rows"] == table.height
     assert kept["mean"] == pytest.approx(table["score"].mean())
+    live = kept["live"]
+    assert live["rows"] == sum(live["scores"]) == table.height
+    assert len(live["edges"]) == len(live["scores"]) + 1
+    assert {sum(counts) for counts in live["columns"].values()} == {new_rows(workspace)}
     ends = np.clip(table["score"].to_numpy(), new["edges"][0], new["edges"][-1])
     assert np.histogram(ends, new["edges"])[0].tolist() == new["counts"]
     assert all(n == 0 or n >= LEAST for one in [*series, new] for n in one["counts"])
