@@ -6,7 +6,7 @@ MLflow has threads, settings and output of its own, which prints the server's ad
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,8 +45,6 @@ def record(name: str, version: str, files: Mapping[str, bytes]) -> None:
     run = done[0].info.run_id if done else _new_run(version, files)
     if not _portable(files):
         return
-    if not client.search_registered_models(f"name = '{name}'"):
-        client.create_registered_model(name)
     known = client.search_model_versions(f"run_id = '{run}'")
     number = (
         known[0].version if known else mlflow.register_model(f"runs:/{run}/model", name).version
@@ -64,8 +62,8 @@ def _new_run(version: str, files: Mapping[str, bytes]) -> str:
         mlflow.start_run(run_name=version, tags={_TAG: version, **about}) as run,
         TemporaryDirectory() as folder,
     ):
-        mlflow.log_params(dict(_parameters(federation)))
-        mlflow.log_metrics(dict(_metrics(json.loads(files["evaluation.json"])["metrics"])))
+        mlflow.log_params(_parameters(federation))
+        mlflow.log_metrics(_metrics(json.loads(files["evaluation.json"])["metrics"]))
         mlflow.log_text(files["card.json"].decode(), "card.json")
         # Without curves, which show single held-out rows.
         card = Card.model_validate_json(files["card.json"])
@@ -88,19 +86,20 @@ def _portable(files: Mapping[str, bytes]) -> bool:
     return "onnx" in backend_in(files).forms
 
 
-def _parameters(federation: Federation) -> Iterator[tuple[str, str]]:
-    yield "scoring.mode", federation.scoring.mode
-    yield "parties", ", ".join(federation.parties)
+def _parameters(federation: Federation) -> dict[str, Any]:
     training = federation.training.model_dump(mode="json", exclude_none=True)
-    for key, value in training.items():
-        yield f"training.{key}", value if isinstance(value, str) else json.dumps(value)
+    parameters = {f"training.{key}": value for key, value in training.items()}
+    parties = ", ".join(federation.parties)
+    return {"scoring.mode": federation.scoring.mode, "parties": parties, **parameters}
 
 
-def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    for model, measured in metrics.items():
-        for name, value in measured.items():
-            if isinstance(value, int | float) and math.isfinite(value):
-                yield f"{model}.{name}", float(value)
+def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    return {
+        f"{model}.{name}": value
+        for model, measured in metrics.items()
+        for name, value in measured.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
 
 
 def main() -> None:

@@ -8,11 +8,12 @@ the greatest raw number that is encoded as the lower one, to the bit (`DomainMap
 import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.decisions import by_cost
+from opboost_ops.boosting.decisions import LIKELIER, by_cost
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.config.feature import PlainFill
 from opboost_ops.config.federation import Federation
@@ -24,6 +25,18 @@ _ML = "ai.onnx.ml"
 
 #: How a node compares, in the numbers of the standard.
 _AT_MOST, _MEMBER = 0, 6
+
+#: What is known of a node, in the names of the standard.
+_NODE = (
+    "nodes_featureids",
+    "nodes_modes",
+    "nodes_splits",
+    "nodes_missing_value_tracks_true",
+    "nodes_truenodeids",
+    "nodes_trueleafs",
+    "nodes_falsenodeids",
+    "nodes_falseleafs",
+)
 
 _NOTE = (
     "An input for each raw column, with a value a row: numbers as doubles, NaN where missing, dates"
@@ -47,39 +60,41 @@ class _Graph:
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
 
+    def tensor(self, values: Any, kind: Any = np.float64, name: str = "") -> Any:
+        return self._tensor(np.asarray(values, kind), name)
+
     def constant(self, values: Any, kind: Any = np.float64) -> str:
         name = f"constant_{len(self.constants)}"
         self.constants.append(self.tensor(values, kind, name))
         return name
 
-    def tensor(self, values: Any, kind: Any = np.float64, name: str = "") -> Any:
-        return self._tensor(np.asarray(values, kind), name)
-
-    def add(self, operator: str, *of: str, name: str = "", domain: str = "", **how: Any) -> str:
+    def add(self, operator: str, *of: str, name: str = "", **how: Any) -> str:
         name = name or f"{operator}_{len(self.nodes)}"
-        node = self.make.make_node(operator, list(of), [name], name=name, domain=domain, **how)
-        self.nodes.append(node)
+        self.nodes.append(self.make.make_node(operator, of, [name], name=name, **how))
         return name
 
     def double(self, of: str) -> str:
-        return self.add("Cast", of, to=self.make.np_dtype_to_tensor_dtype(np.dtype("float64")))
+        return self.add("Cast", of, to=self._number(np.float64))
 
     def where_missing(self, of: str, value: float) -> str:
         return self.add("Where", self.add("IsNaN", of), self.constant(value), of)
 
-    def take(self, name: str, kind: Any, words: str) -> str:
+    def take(self, name: str, kind: Any) -> str:
         """An input, as a column of its own, shape (n, 1)."""
-        self.inputs.append(self._typed(name, kind, words))
+        self.inputs.append(self._typed(name, kind))
         return self.add("Reshape", name, self.constant([-1, 1], np.int64))
 
-    def give(self, name: str, kind: Any, of: str, at: int, words: str) -> None:
+    def give(self, name: str, of: str, kind: Any = np.float64, place: int = 0) -> None:
         """A column of a matrix as an output, shape (n,)."""
-        self.add("Gather", of, self.constant(at, np.int64), name=name, axis=1)
-        self.outputs.append(self._typed(name, kind, words))
+        self.add("Gather", of, self.constant(place, np.int64), name=name, axis=1)
+        self.outputs.append(self._typed(name, kind))
 
-    def _typed(self, name: str, kind: Any, words: str) -> Any:
-        number = self.make.np_dtype_to_tensor_dtype(np.dtype(kind))
-        return self.make.make_tensor_value_info(name, number, ["rows"], words)
+    def _number(self, kind: Any) -> int:
+        number: int = self.make.np_dtype_to_tensor_dtype(np.dtype(kind))
+        return number
+
+    def _typed(self, name: str, kind: Any) -> Any:
+        return self.make.make_tensor_value_info(name, self._number(kind), ["rows"])
 
 
 def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) -> bytes:
@@ -96,16 +111,9 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
     graph, facts, model = _Graph(), json.loads(files["columns.json"]), json.loads(dumped)
     columns = raw_columns(federation, facts)
     matrix, refused = _matrix(graph, federation, columns)
-    raw = graph.add(
-        "TreeEnsemble",
-        matrix,
-        domain=_ML,
-        n_targets=model["num_tree_per_iteration"],
-        aggregate_function=1,
-        **_trees(graph, model, [column.mapping for column in columns]),
-    )
-    link = _link(graph, graph.add("Add", raw, refused), str(model["objective"]))
-    _outputs(graph, federation, facts, link)
+    trees = _trees(graph, model, [column.mapping for column in columns])
+    raw = graph.add("Add", graph.add("TreeEnsemble", matrix, domain=_ML, **trees), refused)
+    _outputs(graph, federation, facts, _predicted(graph, raw, model["objective"]))
     make = graph.make
     made = make.make_model(
         make.make_graph(graph.nodes, "model", graph.inputs, graph.outputs, graph.constants),
@@ -122,60 +130,52 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
 
 def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn]) -> tuple[str, str]:
     """The model's columns, of its raw ones; and 0 for each row, or NaN where it is refused."""
-    whole: dict[str, tuple[str, str]] = {}
+    left = federation.alignment.overlap == "left"
+    sources: dict[str, tuple[str, str]] = {}
     checked, made = [], []
     for column in columns:
-        if column.source not in whole:
-            given, gap = _input(graph, column)
-            whole[column.source] = given, gap
-            lacking = (
-                column.made not in ("number", "code") and federation.alignment.overlap == "left"
-            )
-            may = lacking or column.declared.missing == "keep" or column.made == "code"
-            checked.append(graph.where_missing(given, 0.0) if may else given)
-        given, gap = whole[column.source]
-        if column.made == "missing":
-            given = gap
-        elif column.made == "bit":
+        if column.source not in sources:
+            sources[column.source] = given, _ = _input(graph, column)
+            lacks = left and column.party in federation.feature_holders
+            may_lack = lacks or column.made == "code" or column.declared.missing == "keep"
+            checked.append(graph.where_missing(given, 0.0) if may_lack else given)
+        given, gap = sources[column.source]
+        if column.made == "bit":
             given = graph.double(graph.add("Equal", given, graph.constant(column.bit)))
-        made.append(given)
+        made.append(gap if column.made == "missing" else given)
     # 0 times NaN, and 0 times infinity, is NaN.
     nothing = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
-    over = graph.constant([1], np.int64)
-    return graph.add("Concat", *made, axis=1), graph.add("ReduceSum", nothing, over, keepdims=1)
+    return graph.add("Concat", *made, axis=1), graph.add(
+        "ReduceSum", nothing, graph.constant([1], np.int64)
+    )
 
 
 def _input(graph: _Graph, column: RawColumn) -> tuple[str, str]:
     """A raw column as numbers with its fill, and 1 where it was missing."""
-    feature = column.declared
-    fill = feature.missing.fill if isinstance(feature.missing, PlainFill) else None
-    if feature.type == "numeric":
-        words = f"a number of {feature.unit} since 1970" if feature.unit else "a number"
-        given = graph.take(column.source, np.float64, words)
-        gap = graph.double(graph.add("IsNaN", given))
-        return given if fill is None else graph.where_missing(given, float(fill)), gap
-    text = graph.take(column.source, np.object_, "a category; empty where missing")
-    known, default = _codes(column)
-    empty = math.nan if feature.missing == "keep" else math.inf
-    if fill is not None:
-        empty = known.get(str(fill), default)
-    return _looked_up(graph, text, {**known, "": empty}, default), _looked_up(
-        graph, text, {"": 1.0}, 0.0
-    )
+    if column.declared.type == "numeric":
+        given = graph.take(column.source, np.float64)
+        gap, missing = graph.double(graph.add("IsNaN", given)), column.declared.missing
+        if isinstance(missing, PlainFill):
+            given = graph.where_missing(given, float(missing.fill))
+        return given, gap
+    text = graph.take(column.source, np.object_)
+    return _looked_up(graph, text, *_codes(column)), _looked_up(graph, text, {"": 1.0}, 0.0)
 
 
 def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
     """The number of each raw category, and that of any other; infinity for one that is refused."""
-    feature = column.declared
+    feature, absent = column.declared, math.nan if column.made == "code" else math.inf
     declared = feature.categories or ()
-    known = declared if column.categories is None else column.categories
-    order = {category: float(place) for place, category in enumerate(known)}
-    absent = math.inf if column.categories is None else math.nan
-    numbers = {name: order.get(name, absent) for name in (*declared, *known)}
-    numbers |= {raw: order.get(to, absent) for raw, to in feature.mapping.items()}
+    order = {name: float(at) for at, name in enumerate(column.categories or declared)}
+    known = dict.fromkeys(declared, absent) | order
+    known |= {raw: order.get(to, absent) for raw, to in feature.mapping.items()}
+    default = math.inf if declared else math.nan
     if feature.rest is not None:
-        return numbers, order.get(feature.rest, absent)
-    return numbers, math.inf if declared else math.nan
+        default = order.get(feature.rest, absent)
+    empty = math.nan if feature.missing == "keep" else math.inf
+    if isinstance(feature.missing, PlainFill):
+        empty = known.get(str(feature.missing.fill), default)
+    return {**known, "": empty}, default
 
 
 def _looked_up(graph: _Graph, of: str, known: Mapping[str, float], default: float) -> str:
@@ -194,70 +194,51 @@ def _trees(
 ) -> dict[str, Any]:
     """The attributes of ``TreeEnsemble``."""
     targets = model["num_tree_per_iteration"]
-    nodes: list[tuple[int, ...]] = []
-    splits: list[float] = []
-    members: list[float] = []
+    nodes: list[tuple[Any, ...]] = []
     leaves: list[tuple[int, float]] = []
-    roots = []
-    cuts: dict[tuple[int, float], float] = {}
+    members: list[float] = []
+    roots: list[int] = []
 
-    def cut(feature: int, threshold: float) -> float:
-        if (mapping := mappings[feature]) is None:
-            return threshold
-        key = feature, threshold
-        if key not in cuts:
-            cuts[key] = _raw_threshold(mapping, threshold)
-        return cuts[key]
-
-    def leaf(target: int, value: float) -> tuple[int, int]:
-        leaves.append((target, value))
-        return len(leaves) - 1, 1
+    @cache
+    def raw(feature: int, threshold: float) -> float:
+        mapping = mappings[feature]
+        return threshold if mapping is None else _raw_threshold(mapping, threshold)
 
     def place(node: Mapping[str, Any], target: int) -> tuple[int, int]:
         if "leaf_value" in node:
-            return leaf(target, node["leaf_value"])
-        at, feature = len(nodes), node["split_feature"]
+            leaves.append((target, node["leaf_value"]))
+            return len(leaves) - 1, 1
+        at, feature, threshold = len(nodes), node["split_feature"], node["threshold"]
         nodes.append(())
         if node["decision_type"] == "==":
-            codes = [float(code) for code in str(node["threshold"]).split("||")]
-            members.extend((*codes, math.nan))
-            kind, left = _MEMBER, False
-            splits.append(0.0)
+            members.extend((*map(float, threshold.split("||")), math.nan))
+            how = (_MEMBER, 0.0, 0)
         else:
-            threshold = float(node["threshold"])
-            kind, left = _AT_MOST, threshold >= 0
-            splits.append(cut(feature, threshold))
-            if node["missing_type"] == "NaN":
-                left = node["default_left"]
-        sides = (place(node[f"{side}_child"], target) for side in ("left", "right"))
-        nodes[at] = feature, kind, int(left), *(number for side in sides for number in side)
+            left = node["default_left"] if node["missing_type"] == "NaN" else threshold >= 0
+            how = (_AT_MOST, raw(feature, threshold), int(left))
+        sides = (*place(node["left_child"], target), *place(node["right_child"], target))
+        nodes[at] = (feature, *how, *sides)
         return at, 0
 
     for number, tree in enumerate(model["tree_info"]):
-        root, target = tree["tree_structure"], number % targets
+        root = tree["tree_structure"]
         roots.append(len(nodes))
         if "leaf_value" in root:
             # A root is a node: this one has the same leaf on both sides.
-            splits.append(0.0)
-            sides = (*leaf(target, root["leaf_value"]), *leaf(target, root["leaf_value"]))
-            nodes.append((0, _AT_MOST, 0, *sides))
-        else:
-            place(root, target)
-    features, kinds, lefts, true, true_leaf, false, false_leaf = zip(*nodes, strict=True)
-    more = {"membership_values": graph.tensor(members)} if members else {}
+            split = {"decision_type": "<=", "split_feature": 0, "threshold": 0.0}
+            root = {**split, "missing_type": "", "left_child": root, "right_child": root}
+        place(root, number % targets)
+    found: dict[str, Any] = dict(zip(_NODE, zip(*nodes, strict=True), strict=True))
+    if members:
+        found["membership_values"] = graph.tensor(members)
     return {
+        **found,
+        "nodes_modes": graph.tensor(found["nodes_modes"], np.uint8),
+        "nodes_splits": graph.tensor(found["nodes_splits"]),
         "tree_roots": roots,
-        "nodes_featureids": features,
-        "nodes_modes": graph.tensor(kinds, np.uint8),
-        "nodes_splits": graph.tensor(splits),
-        "nodes_missing_value_tracks_true": lefts,
-        "nodes_truenodeids": true,
-        "nodes_trueleafs": true_leaf,
-        "nodes_falsenodeids": false,
-        "nodes_falseleafs": false_leaf,
         "leaf_targetids": [target for target, _ in leaves],
         "leaf_weights": graph.tensor([value for _, value in leaves]),
-        **more,
+        "n_targets": targets,
     }
 
 
@@ -269,17 +250,16 @@ def _raw_threshold(mapping: DomainMap, threshold: float) -> float:
     return math.inf if threshold >= highest else mapping.highest(math.floor(threshold))
 
 
-def _link(graph: _Graph, raw: str, objective: str) -> str:
+def _predicted(graph: _Graph, raw: str, objective: str) -> str:
     """Predictions of raw scores, as LightGBM makes them."""
-    name, _, rest = objective.partition(" ")
-    if name == "binary":
-        slope = dict(part.split(":") for part in rest.split()).get("sigmoid", "1")
-        return graph.add("Sigmoid", graph.add("Mul", raw, graph.constant(float(slope))))
+    name = objective.split()[0]
+    if objective == "binary sigmoid:1":
+        return graph.add("Sigmoid", raw)
     if name == "multiclass":
         return graph.add("Softmax", raw, axis=1)
     if name in ("poisson", "tweedie"):
         return graph.add("Exp", raw)
-    if name in ("regression", "regression_l1", "huber", "quantile") and "sqrt" not in rest:
+    if name in ("regression", "regression_l1", "huber", "quantile"):
         return raw
     raise ConfigError(f"A model of the objective {objective} cannot be exported as ONNX.")
 
@@ -287,25 +267,20 @@ def _link(graph: _Graph, raw: str, objective: str) -> str:
 def _outputs(graph: _Graph, federation: Federation, facts: Mapping[str, Any], found: str) -> None:
     classes = facts["classes"]
     if not classes:
-        graph.give("score", np.float64, found, 0, "the number")
+        graph.give("score", found)
         return
-    kind = np.int64 if isinstance(classes[0], int) else np.object_
+    shift = np.zeros(len(classes))
     if facts["task"] == "binary":
         rule = federation.scoring.threshold
         cost = None if rule is None else rule.cost_ratio
-        threshold = 0.5 if cost is None else by_cost(cost)["value"]
-        chosen = graph.add("Greater", found, graph.constant(threshold))
-        chosen = graph.add(
-            "Cast", chosen, to=graph.make.np_dtype_to_tensor_dtype(np.dtype("int64"))
-        )
-        graph.give("score", np.float64, found, 0, f"the probability of {classes[1]}")
+        # The second class wins above the threshold: p > 1 - p + (2 threshold - 1).
+        shift[0] = 2 * (LIKELIER if cost is None else by_cost(cost)["value"]) - 1
+        graph.give("score", found)
         found = graph.add("Concat", graph.add("Sub", graph.constant(1.0), found), found, axis=1)
     else:
-        over = graph.constant([1], np.int64)
-        chosen = graph.add("ArgMax", found, axis=1)
-        most = graph.add("ReduceMax", found, over)
-        graph.give("score", np.float64, most, 0, "the likeliest class's probability")
-    names = graph.add("Gather", graph.constant(classes, kind), chosen, axis=0)
-    graph.give("class", kind, names, 0, "the class")
+        graph.give("score", graph.add("ReduceMax", found, graph.constant([1], np.int64)))
+    likeliest = graph.add("ArgMax", graph.add("Add", found, graph.constant(shift)), axis=1)
+    kind = np.int64 if isinstance(classes[0], int) else np.object_
+    graph.give("class", graph.add("Gather", graph.constant(classes, kind), likeliest), kind)
     for place, name in enumerate(classes):
-        graph.give(f"probability_{name}", np.float64, found, place, "uncalibrated")
+        graph.give(f"probability_{name}", found, place=place)
