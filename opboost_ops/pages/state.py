@@ -23,7 +23,8 @@ from opboost_ops.pages.deployment import Query, federations, has_state, parties
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.known_store import folder_fault
 from opboost_ops.run.taking_part import stopped
-from opboost_ops.views.ledger import ledger_of
+from opboost_ops.views.first_forecast import remaining
+from opboost_ops.views.ledger import RemainingRuns, ledger_of
 
 #: Versions that are listed.
 _VERSIONS = 20
@@ -297,8 +298,9 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         asked = next(filter(None, (waits_since(state, federation, run) for run in runs)), None)
         last = state.stores.last_check()
         fault = folder_fault(state, site, federation)
+        agreements = state.agreements.read()
     view = ledger_of(site, policy)
-    left = view.left(federation)
+    left = remaining(agreements, view, federation) or RemainingRuns(hint="")
     found = [
         Account(
             feature=one.feature,

@@ -211,8 +211,8 @@ def _party(party: str, found: Federation) -> list[Block]:
             number(now[0]),
             number(now[1]),
             number(policy.all_features.budget_whole),
-            left_cell(left),
-            Cell(left.hint),
+            left_cell(left) if own else Cell("", ""),
+            Cell(left.hint if own else "no protected column was released"),
         )
     )
     with open_state(site) as state:

@@ -172,12 +172,15 @@ def _left(party: Party) -> RemainingRuns:
 
 
 def _nights(one: Federation) -> Fact:
-    shown = [(party.party, _left(party)) for party in one.parties if party.ledger]
+    shown = [(party.party, _left(party)) for party in one.parties if party.budget]
     left = [replace(of, hint=f"{party}: {of.hint}") for party, of in shown]
     ends = [found for found in left if found.fits is not None]
     first = min(ends, key=lambda found: found.fits or 0, default=None)
     if first is None:
-        first = next((found for found in left if found.limited), RemainingRuns())
+        first = next((found for found in left if found.limited), next(iter(left), None))
+    if first is None:
+        why = "no party here releases a protected column"
+        return Fact("Retrainings left", "unlimited", why, "muted")
     return left_fact(first, href="ledger")
 
 
@@ -189,7 +192,7 @@ def _parties(one: Federation) -> Table:
             (
                 Cell(party.party, href=f"ledger?party={party.party}"),
                 count(len(party.ledger)),
-                left_cell(left) if party.ledger else Cell("", ""),
+                left_cell(left) if party.budget else Cell("", ""),
                 Cell(left.feature),
                 _part(party),
                 Cell(party.fault or "readable", state="bad" if party.fault else "good"),

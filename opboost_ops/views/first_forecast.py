@@ -12,11 +12,12 @@ from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.privacy.accountant import Account, Key
-from opboost_ops.privacy.agreements import Agreement
+from opboost_ops.privacy.agreements import Agreement, Agreements
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.statement import forecasts
 from opboost_ops.privacy.worst_case import CellBound
+from opboost_ops.views.ledger import LedgerView, RemainingRuns, left_of
 
 
 def first_forecast(
@@ -38,6 +39,24 @@ def first_forecast(
             account = found.setdefault(column.uuid, Account(column.feature))
             account.keys[key.bit, key.cells] = key
     return forecasts(found, policy)
+
+
+def remaining(agreements: Agreements, view: LedgerView, federation: str) -> RemainingRuns | None:
+    """What is left for a federation; before its first release, of what the party has agreed to.
+
+    Args:
+        agreements: The party's.
+        view: Of its ledger.
+        federation: Its name.
+
+    Returns:
+        None where the party releases no protected column.
+    """
+    if view.of([federation]):
+        return view.left(federation)
+    newest = agreements.newest(federation)
+    found = first_forecast([newest] if newest else [], view.policy.party, view.policy).values()
+    return left_of(found, (), view.person(found)) if found else None
 
 
 def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[Key, Column]]:

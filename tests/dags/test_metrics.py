@@ -189,7 +189,7 @@ def test_a_worker_that_says_nothing_sends_nothing(
     monkeypatch.delenv("OPBOOST_METRICS")
     assert metrics.meter("credit_scoring", "bank", "rank") is None
     monkeypatch.setenv("OPBOOST_METRICS", "true")
-    with pytest.raises(AirflowFailException, match="OPBOOST_METRICS says neither on nor off"):
+    with pytest.raises(AirflowFailException, match="OPBOOST_METRICS is neither on nor off"):
         tasks.execute("rank", dict, metrics.meter("credit_scoring", "bank", "rank"))
     assert listener.heard() == []
 

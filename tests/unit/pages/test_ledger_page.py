@@ -100,6 +100,7 @@ def test_before_any_run_the_ledger_says_what_will_fit(
         (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
         assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
         assert line["retrainings left"] == left
+        assert f"Retrainings left {left} bank: " in plain(reader.page("status"))
     # Another federation that releases it otherwise draws it once more; one like this does not.
     other = yaml.safe_load(workspace.file.read_text()) | {"name": "loans"}
     file = workspace.folder / "loans.yaml"
