@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.papers.horizontal import BUCKETS, DOMAIN, GROWTH, OBJECTIVE, Share, dealt, words
+from benchmarks.papers.horizontal import BUCKETS, DOMAIN, GROWTH, OBJECTIVE, Share, deal_rows, words
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting import federboost
@@ -62,7 +62,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     stock = {"objective": "binary", "max_depth": options.layers, "num_threads": 1, "verbosity": -1}
     lightgbm.train({**stock, "num_leaves": 2**options.layers}, rows, options.trees)
     whole = time.perf_counter() - begin
-    found = train(dealt(integers, label, options.parties), settings)
+    found = train(deal_rows(integers, label, options.parties), settings)
     rounds = found["messages"] // options.parties - 1
     return {**found, "rounds": rounds, "lightgbm": round(whole, 3)}
 

@@ -187,16 +187,16 @@ def by_component(airflow: Standalone) -> dict[str, float]:
 
 
 def three_parties(dataset: Dataset) -> Dataset:
-    """The dataset with its one feature holder's columns dealt to two; others as they are."""
+    """The dataset with its one feature holder's columns divided between two; others as they are."""
     owner = dataset.label_holder
     holders = [party for party in dataset.tables if party != owner]
     if len(holders) != 1:
         return dataset
     (holder,) = holders
     names = list(dataset.features[holder])
-    dealt = {holder: names[::2], f"{holder}_too": names[1::2]}
-    declared = {p: {n: dataset.features[holder][n] for n in mine} for p, mine in dealt.items()}
-    tables = {p: dataset.tables[holder].select(ID, *mine) for p, mine in dealt.items()}
+    divided = {holder: names[::2], f"{holder}_too": names[1::2]}
+    declared = {p: {n: dataset.features[holder][n] for n in mine} for p, mine in divided.items()}
+    tables = {p: dataset.tables[holder].select(ID, *mine) for p, mine in divided.items()}
     return replace(
         dataset,
         tables={owner: dataset.tables[owner], **tables},

@@ -1,6 +1,6 @@
 """AHEAD (Du et al., CCS 2021), the rival for range queries of one dimension, by its own tree.
 
-People are dealt evenly at random into as many groups as a binary tree over the domain has levels.
+People are divided evenly at random into as many groups as a binary tree over the domain has levels.
 Each group is asked once, with the whole epsilon, in which node of the present frontier its value
 lies; every bit of the answer is randomised by the optimised unary encoding. A node is split for the
 next group only where that can pay: where its frequency reaches theta, the standard deviation of a

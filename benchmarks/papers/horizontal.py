@@ -214,8 +214,8 @@ def _lightgbm(
     return auc(label[test], np.asarray(booster.predict(matrix[test])))
 
 
-def dealt(columns: Sequence[np.ndarray], label: np.ndarray, parties: int) -> list[Share]:
-    """Rows dealt evenly.
+def deal_rows(columns: Sequence[np.ndarray], label: np.ndarray, parties: int) -> list[Share]:
+    """Rows divided evenly.
 
     Args:
         columns: Domain integers, one array of shape (n,) a column.

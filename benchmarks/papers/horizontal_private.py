@@ -94,7 +94,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         found = _central(mine, known, held, cell["epsilon"])
         return {"auc": horizontal.auc(truth, found)}
     if cell["method"] == "alone":
-        shares = horizontal.dealt(mine, known, cell["parties"])
+        shares = horizontal.deal_rows(mine, known, cell["parties"])
         one = [_scores(federboost.learn(x, y, settings, Alone()), held) for x, y in shares]
         return {"auc": float(np.mean([horizontal.auc(truth, score) for score in one]))}
     if cell["method"] == "exact":

@@ -215,10 +215,10 @@ def simulate(
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
     frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
-    dealt = split_table(
+    imagined = split_table(
         frame, label, {party: list(names) for party, names in split.items()}, domain
     )
-    found = simulation.simulate(dealt, domain, seed=seed, progress=progress)
+    found = simulation.simulate(imagined, domain, seed=seed, progress=progress)
     if out is not None:
         title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem
         picture = Path(out)

@@ -243,8 +243,8 @@ class Federation(Record):
         """Names of the feature holders, in the file's order."""
         return tuple(n for n, p in self.parties.items() if p.role == "feature_holder")
 
-    def dealt(self) -> "Federation":
-        """What is declared once for all parties of horizontal learning, at each of them."""
+    def with_shared_features(self) -> "Federation":
+        """With what horizontal learning declares once, repeated at each party."""
         if self.learning != "horizontal":
             return self
         features = {name: spec.at_a_party() for name, spec in self.features.items()}

@@ -62,7 +62,7 @@ def parse_federation(
         ConfigError: With all its faults.
     """
     more = federation_faults if stored else _new_faults
-    return _parse(Federation, data, file, more, known, stored).dealt()
+    return _parse(Federation, data, file, more, known, stored).with_shared_features()
 
 
 def _new_faults(federation: Federation) -> Iterator[Fault]:

@@ -53,7 +53,7 @@ def write_lenders(
     Args:
         folder: Where; it must be empty or absent.
         parties: How many lenders.
-        rows: Customers of all of them, dealt evenly.
+        rows: Customers of all of them, divided evenly.
         numeric: Numeric columns; from the sixth on they have no name and tell little.
         seed: Makes tables and secrets predictable, and the store a throw-away one.
         training: Other entries of ``training``.

@@ -1,4 +1,4 @@
-"""Would a federation pay, and at which epsilon? One's own table, dealt to imagined parties.
+"""Would a federation pay, and at which epsilon? One's own table, split among imagined parties.
 
 Everything is in memory: values are randomised by the mechanisms' own channels, trained on as ranks
 and scored in each mode, as a run would, with noise from a public seed. There is no exchange, and
@@ -119,7 +119,7 @@ class Simulation:
 
 
 def simulate(
-    dealt: SplitTable,
+    imagined: SplitTable,
     domain: Domain,
     epsilons: Sequence[float] = EPSILONS,
     parameters: Parameters | None = None,
@@ -129,18 +129,18 @@ def simulate(
     """Train alone, on everything, and federated at each epsilon; compare on the same rows.
 
     Args:
-        dealt: The table.
+        imagined: The table.
         domain: Of protected numbers.
         epsilons: Of every protected column.
         parameters: How to train; a federation file's defaults when absent.
         seed: Of noise and of which rows are held out.
         progress: Told how many trainings are done, and of how many.
     """
-    several = dealt.classes if dealt.task != "regression" else 0
-    chosen = parameters or Parameters(dealt.task, several, 80, 0.1, 3, seed)
-    held = held_back(dealt.label, _HELD_OUT, seed, "simulation")
-    whole = _Whole(dealt, domain, held, seed)
-    truth = dealt.label[held]
+    several = imagined.classes if imagined.task != "regression" else 0
+    chosen = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
+    held = held_back(imagined.label, _HELD_OUT, seed, "simulation")
+    whole = _Whole(imagined, domain, held, seed)
+    truth = imagined.label[held]
     predictions = {}
     steps = len(epsilons) + 2
     for at, (name, columns) in enumerate(((ALONE, whole.own()), (CENTRALISED, whole.raw()))):
@@ -150,8 +150,8 @@ def simulate(
         for mode, prediction in whole.federated(epsilon, chosen).items():
             predictions[f"{mode} {epsilon!r}"] = prediction
         progress(at + 3, steps)
-    comparison = Comparison(dealt.task, truth, predictions, seed)
-    metric = main_metric(dealt.task)
+    comparison = Comparison(imagined.task, truth, predictions, seed)
+    metric = main_metric(imagined.task)
     points = tuple(
         Point(
             epsilon,
@@ -164,32 +164,32 @@ def simulate(
         for epsilon in epsilons
     )
     return Simulation(
-        dealt.task,
+        imagined.task,
         metric,
         (int((~held).sum()), int(held.sum())),
         comparison.interval(ALONE, metric),
         comparison.interval(CENTRALISED, metric),
         points,
-        dealt.left_out,
+        imagined.left_out,
     )
 
 
 class _Whole:
     """The table with its split into training and held-out rows."""
 
-    def __init__(self, dealt: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
-        self._dealt, self._domain, self._held = dealt, domain, held
+    def __init__(self, imagined: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
+        self._imagined, self._domain, self._held = imagined, domain, held
         self._secret = hashlib.sha256(f"simulation {seed}".encode()).digest()
         rows = np.arange(len(held), dtype=np.uint64)
         self._keys = np.column_stack([rows, rows]).view(np.uint8)
 
     def own(self) -> dict[str, Column]:
-        return {f"own.{name}": column for name, column in self._dealt.own.items()}
+        return {f"own.{name}": column for name, column in self._imagined.own.items()}
 
     def raw(self) -> dict[str, Column]:
         return self.own() | {
             f"{party}.{name}": column
-            for party, columns in self._dealt.others.items()
+            for party, columns in self._imagined.others.items()
             for name, column in columns.items()
         }
 
@@ -197,12 +197,12 @@ class _Whole:
         """Of the held-out rows, by columns as they are."""
         learns, held = ~self._held, self._held
         if not columns:
-            task, label = self._dealt.task, self._dealt.label[learns]
-            return constant_prediction(task, self._dealt.classes, label, int(held.sum()))
+            task, label = self._imagined.task, self._imagined.label[learns]
+            return constant_prediction(task, self._imagined.classes, label, int(held.sum()))
         matrix = np.asfortranarray(np.column_stack([c.raw for c in columns.values()]))
         nominal = tuple(name for name, column in columns.items() if column.categories)
         frame = Frame(tuple(columns), np.asfortranarray(matrix[learns]), nominal, ())
-        text = trainer.train(frame, self._dealt.label[learns], parameters)
+        text = trainer.train(frame, self._imagined.label[learns], parameters)
         return trainer.predict(text, np.asfortranarray(matrix[held]))
 
     def federated(self, epsilon: float, parameters: Parameters) -> dict[str, np.ndarray]:
@@ -210,7 +210,7 @@ class _Whole:
         learns, held = ~self._held, self._held
         own = self.own()
         names, released, clear = [], [], []
-        for party, columns in self._dealt.others.items():
+        for party, columns in self._imagined.others.items():
             for name, column in columns.items():
                 for bit, values, exact in self._released(f"{party}.{name}", column, epsilon):
                     names.append(bit)
@@ -228,7 +228,7 @@ class _Whole:
             tuple(name for name, column in own.items() if column.categories),
             tuple(names),
         )
-        partial = trainer.train(frame, self._dealt.label[learns], parameters)
+        partial = trainer.train(frame, self._imagined.label[learns], parameters)
         by_name = dict(zip(names, tables, strict=True))
         asked = splits.used_splits(partial, names)
         given = {

@@ -1,4 +1,4 @@
-"""One table dealt to parties that are imagined: its columns as a federation would have them."""
+"""One table split among imagined parties: its columns as a federation would have them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.stages.assemble import category_codes, encode_label
 
-#: Categories that are dealt, the most frequent ones; all others together are one more.
+#: Categories that are used, the most frequent ones; all others together are one more.
 _CATEGORIES = 30
 #: A text with more values than that, and than this share of the rows, is no category.
 _FREE_SHARE = 0.1
@@ -71,7 +71,7 @@ def split_table(
         domain: Of protected numbers.
 
     Raises:
-        ConfigError: A column is not there, dealt twice, or of no use; with all such faults.
+        ConfigError: A column is not there, assigned twice, or of no use; with all such faults.
     """
     _require(table, label, split)
     rows = table.filter(pl.col(label).is_not_null())
@@ -105,7 +105,7 @@ def split_table(
 def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]) -> None:
     names = [name for given in split.values() for name in given]
     faults = [f"the table has no column {n}" for n in (label, *names) if n not in table.columns]
-    faults += [f"{n} is dealt twice" for n in sorted(set(names)) if names.count(n) > 1]
+    faults += [f"{n} is assigned twice" for n in sorted(set(names)) if names.count(n) > 1]
     faults += [f"{label} is the label, and no party's" for n in names if n == label]
     faults += [f"{party} gets no column" for party, given in split.items() if not given]
     if not split:

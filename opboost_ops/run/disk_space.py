@@ -29,7 +29,7 @@ _LEAST = 8_000_000
 #: How many of the last runs are looked at.
 _LAST = 3
 
-#: Bytes a row that wait at most: points, tags and shares, twice while they are dealt; at the label
+#: Bytes a row that wait at most: points, tags and shares, twice on partitioning; at the label
 #: holder as many for each feature holder; and a number of a column, likewise.
 _POINTS, _ANSWERED, _COLUMN = 192, 192, 24
 

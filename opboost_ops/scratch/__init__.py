@@ -2,7 +2,7 @@
 
 Up to a declared number of rows everything is an array in memory. Beyond it an array lies in a file
 that has no name: nobody else can open it, and it is gone with the array, also when the process is
-killed. To sort, or to look people up, records are dealt to parts on disk first, by the range that
+killed. To sort, or to look people up, records are partitioned on disk first, by the range that
 a number or the first bits of a hash fall into, so that each part is looked at by itself; hashes
 are uniform, so parts are of a size, and one after the other they are in order.
 

@@ -1,4 +1,4 @@
-"""Records that are dealt to parts on disk, each of which is looked at by itself."""
+"""Records partitioned on disk, so that each partition can be processed by itself."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -122,9 +122,9 @@ def scatter(
                 found[field] = values[name][part]
             waiting.add(found["at"] // size, found)
         let_go()
-    for dealt in waiting:
+    for partition in waiting:
         for name, field in names.items():
-            whole[name][dealt["at"]] = dealt[field]
+            whole[name][partition["at"]] = partition[field]
         let_go()
     return whole
 

@@ -1,4 +1,4 @@
-"""A table dealt to imagined parties: what is shown is what a federation would give."""
+"""A table split among imagined parties: what is shown is what a federation would give."""
 
 import json
 from dataclasses import replace
@@ -44,8 +44,8 @@ def table(rows: int = 3000, gain: float = 2.0) -> pl.DataFrame:
 
 
 def made(gain: float = 2.0) -> Simulation:
-    dealt = split_table(table(gain=gain), "y", {"bank": ["z", "kind"], "shop": ["flag"]}, DOMAIN)
-    return simulate(dealt, DOMAIN, (0.02, 0.64, 5.12), FEW)
+    imagined = split_table(table(gain=gain), "y", {"bank": ["z", "kind"], "shop": ["flag"]}, DOMAIN)
+    return simulate(imagined, DOMAIN, (0.02, 0.64, 5.12), FEW)
 
 
 def test_what_helps_pays_and_what_does_not_does_not() -> None:
@@ -80,8 +80,8 @@ def test_columns_of_no_use_are_left_out_and_named() -> None:
 
 def test_it_is_what_a_federation_gives_without_noise() -> None:
     """At an epsilon without any noise the release is the domain values: modes are one."""
-    dealt = split_table(table(), "y", {"bank": ["z"]}, DOMAIN)
-    found = simulate(dealt, DOMAIN, (200.0,), FEW)
+    imagined = split_table(table(), "y", {"bank": ["z"]}, DOMAIN)
+    found = simulate(imagined, DOMAIN, (200.0,), FEW)
     one, other = found.points
     assert one.metric == other.metric and one.gain == other.gain
 
@@ -101,7 +101,11 @@ def test_regression_classes_and_no_own_columns() -> None:
     ("label", "split", "words"),
     [
         ("w", {"bank": ["z"]}, "no column w"),
-        ("y", {"bank": ["z", "q"], "shop": ["z", "y"]}, "no column q; z is dealt twice; y is the"),
+        (
+            "y",
+            {"bank": ["z", "q"], "shop": ["z", "y"]},
+            "no column q; z is assigned twice; y is the",
+        ),
         ("y", {"bank": []}, "bank gets no column"),
         ("y", {"bank": ["free", "z"]}, "free is an ID or free text"),
         ("one", {"bank": ["z"]}, "single value"),

@@ -10,7 +10,7 @@ LONG = "transactions_by_instalment_in_the_last_twelve_months"
 
 
 def many_parties(parties: int) -> Dataset:
-    """The generated federation with the bank's columns dealt among all but one party.
+    """The generated federation with the bank's columns split among all but one party.
 
     Args:
         parties: How many, the label holder among them.
