@@ -1,8 +1,13 @@
 """What Airflow's notifiers are told. By runs of the whole DAG: in `tests/leakage`."""
 
 import asyncio
+import hmac
+import json
 import logging
+import runpy
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -214,3 +219,46 @@ def test_a_late_run_is_told_of_in_words_that_lead_to_its_page(told: list[Any]) -
     assert one["event"] == "run_late" and one["federation"] == "credit_scoring"
     assert one["run_id"] == "manual__1" and "15 minutes longer" in one["message"]
     assert "secret" not in repr(told)
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Keeps what is posted to it."""
+
+    posted: ClassVar[list[tuple[str, bytes]]] = []
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        self.posted.append((self.headers["X-Signature-256"], self.rfile.read(length)))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing."""
+
+
+def test_the_example_posts_promotions_with_a_signature(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PROMOTIONS_URL", f"http://127.0.0.1:{server.server_port}/secret-path")
+    monkeypatch.setenv("PROMOTIONS_KEY", "key of the receiver")
+    monkeypatch.setenv("NOTIFICATIONS_FILE", str(tmp_path / "lines"))
+    example = runpy.run_path(str(Path(__file__).parents[2] / "docs/examples/notifiers.py"))
+    monkeypatch.setattr(f"{__name__}.GOOD", example["NOTIFIERS"])
+    monkeypatch.setenv("OPBOOST_NOTIFIERS", f"{__name__}:GOOD")
+    summary = {"champion": True, "version": "v7", "why": "better"}
+    done = context("credit_publish.register", summary)
+    notifications.on_success(done)
+    ((signature, body),) = Receiver.posted
+    expected = hmac.new(b"key of the receiver", body, "sha256").hexdigest()
+    assert signature == f"sha256={expected}"
+    words = json.loads(body)
+    assert (words["event"], words["federation"]) == ("champion_changed", "credit_scoring")
+    assert "v7" in words["message"] and set(words) == {"event", "federation", "run", "message"}
+    # One that does not answer is a warning without its address.
+    server.shutdown()
+    server.server_close()
+    notifications.on_success(done)
+    assert "Webhook of champion_changed failed" in caplog.text
+    assert "secret-path" not in caplog.text and "Traceback" not in caplog.text
