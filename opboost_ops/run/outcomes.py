@@ -8,9 +8,11 @@ import json
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from pydantic import ValidationError
 
 from opboost_ops.boosting.distribution import LEAST
 from opboost_ops.boosting.intervals import Comparison
@@ -91,6 +93,31 @@ def report(
     if task == "multiclass":
         names = [f"{PROBABILITY}{name}" for name in facts["classes"]]
         matrix = scored.select(names).to_numpy()
+    with suppress(ValidationError), np.errstate(over="ignore", invalid="ignore"):
+        figures = _figures(task, truth, prediction, matrix)
+        found = Outcomes(
+            version=version,
+            mode=mode,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            rows=len(ids),
+            joined=scored.height,
+            unknown=len(ids) - scored.height - labels.null_count(),
+            open=labels.null_count(),
+            **figures,
+        )
+        Home(site.home / federation).write_json(
+            f"{OUTCOMES}/{version}", found.model_dump(mode="json")
+        )
+        return found
+    raise ContractError(
+        f"Some numbers of the label {label.column} are too large for a mean or a square.",
+        "Correct them in the table of outcomes.",
+    )
+
+
+def _figures(
+    task: Task, truth: np.ndarray, prediction: np.ndarray, matrix: np.ndarray
+) -> dict[str, Any]:
     compared = Comparison(task, truth, {OUTCOMES: matrix})
     # Of one class alone nothing is ranked.
     one = task != "regression" and len(np.unique(truth)) < 2
@@ -102,21 +129,12 @@ def report(
     so = truth
     if task == "multiclass":
         so = (matrix.argmax(axis=1) == truth).astype(np.float64)
-    found = Outcomes(
-        version=version,
-        mode=mode,
-        at=datetime.now(UTC).isoformat(timespec="seconds"),
-        rows=len(ids),
-        joined=scored.height,
-        unknown=len(ids) - scored.height - labels.null_count(),
-        open=labels.null_count(),
-        score=float(prediction.mean()),
-        observed=_observed(task, so),
-        metrics=metrics,
-        groups=_groups(task, so, prediction),
-    )
-    Home(site.home / federation).write_json(f"{OUTCOMES}/{version}", found.model_dump(mode="json"))
-    return found
+    return {
+        "score": float(prediction.mean()),
+        "observed": _observed(task, so),
+        "metrics": metrics,
+        "groups": _groups(task, so, prediction),
+    }
 
 
 def _people(
@@ -181,7 +199,13 @@ def _scores(
         chosen = whole.join(ids, on=_ID, how="semi").select(
             _ID, SCORE, pl.col(f"^{PROBABILITY}.*$")
         )
-        found.append(chosen.collect())
+        with suppress(pl.exceptions.PolarsError, OSError):
+            found.append(chosen.collect())
+            continue
+        raise ContractError(
+            f"The file of scores {path.name} cannot be read.",
+            "Put it back from a copy, or remove it: its people then count as not scored.",
+        )
     return pl.concat(found, how="diagonal").unique(_ID, keep="first", maintain_order=True)
 
 

@@ -120,6 +120,7 @@ def wrong(table: pl.DataFrame, task: str) -> dict[str, tuple[pl.DataFrame, str]]
             text.with_columns(y=pl.when(pl.col("id") == text["id"][0]).then(label).otherwise("y")),
             "is not one of|is not a number",
         ),
+        "too large": (table.with_columns(y=pl.lit(1e200)), "is not one of|are too large"),
         "strangers": (table.with_columns(id=pl.col("id") + "x"), "has scored 0 of the"),
         "none known": (table.with_columns(y=pl.lit(None, table.schema["y"])), "0 of the 0 people"),
     }
@@ -135,6 +136,17 @@ def test_what_is_wrong_is_refused_and_changes_nothing(scored: Workspace, fault: 
         asked(scored, table)
     assert "p00" not in str(refused.value) and "neither" not in str(refused.value)
     assert report.read_bytes() == before
+
+
+def test_a_damaged_file_of_scores_is_named(scored: Workspace) -> None:
+    (path,) = score_files(scored)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    try:
+        with pytest.raises(ContractError, match=f"{path.name} cannot be read"):
+            asked(scored, known(scored))
+    finally:
+        path.write_bytes(whole)
 
 
 def test_a_version_that_never_scored_and_a_file_that_is_none(scored: Workspace) -> None:
