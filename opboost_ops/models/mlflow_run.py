@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -105,11 +106,12 @@ def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
 def main() -> None:
     """Record the version that the arguments name; a failure is one line of ours.
 
-    Its traceback goes to the other stream, which stays at home.
+    Its traceback, and all that MLflow prints, goes to the other stream, which stays at home.
     """
     folder, name, version = sys.argv[1:]
     try:
-        record(name, version, Registry(Path(folder), name).files(version))
+        with redirect_stdout(sys.stderr):
+            record(name, version, Registry(Path(folder), name).files(version))
     except Exception as error:
         print(str(error) if isinstance(error, OpBoostError) else type(error).__name__)  # noqa: T201
         raise

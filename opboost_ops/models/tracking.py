@@ -49,7 +49,7 @@ def record_champion(site: Site, federation: str) -> None:
         problem, details = _recorded(url, str(site.models), federation, version)
         if problem:
             private_folder(site.home)
-            (site.home / DETAILS).write_text(details)
+            (site.home / DETAILS).write_text(details, encoding="utf-8")
     except (OpBoostError, OSError) as error:
         problem = str(error) if isinstance(error, OpBoostError) else type(error).__name__
     if problem:
@@ -67,7 +67,12 @@ def _recorded(url: str, *of: str) -> tuple[str, str]:
     command = [sys.executable, "-m", "opboost_ops.models.mlflow_run", *of]
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_LONGEST
+            command,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_LONGEST,
         )
     except subprocess.TimeoutExpired:
         return f"it did not answer within {_LONGEST} seconds", ""
