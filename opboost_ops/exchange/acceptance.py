@@ -38,33 +38,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
+from opboost_ops.exchange.declared import require_columns, require_guarantee
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
 from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
 from opboost_ops.exchange.limits import Admit
-from opboost_ops.exchange.manifest import (
-    MANIFEST,
-    SIGNATURE,
-    Kind,
-    Manifest,
-    parse_manifest,
-    receiver_of,
-    reference,
-    require_protocol,
-    sender_of,
-)
+from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
-from opboost_ops.exchange.signing import signed_by
-from opboost_ops.privacy.loss import column_losses
+from opboost_ops.exchange.signers import signed_manifest
 from opboost_ops.scratch.arrays import Scratch
-
-#: Kinds that release randomised cells, and so state what these cost.
-_RELEASES: frozenset[Kind] = frozenset({"ranks", "values"})
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 
@@ -200,12 +186,14 @@ class Acceptance:
         plan = None if kind == "plan" else self.plan
         require_order(self.memory, manifest, self._label_holder, plan, what)
         known = self.memory.digest(kind, about) == manifest.digest
-        self._require_columns(manifest, what)
+        declared = None if plan is None else plan.federation
+        require_columns(self.memory, manifest, declared, what)
         if kind != "plan":
             if not known:
                 require_good(self.federation, sender, key, self.day(today), what)
             decrypt = self._decrypt(manifest, sender, what)
-            self._require_guarantee(manifest, what)
+            if manifest.party != self._party:
+                require_guarantee(manifest, self.federation, self._experiment, what)
             require_rows(self.memory, manifest, rows, what)
             artifact = opened(manifest, files, decrypt, what, self.federation, known, self.scratch)
         else:
@@ -289,48 +277,12 @@ class Acceptance:
         return sender
 
     def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> tuple[Manifest, str]:
-        """The manifest, and by which of the sender's keys it is signed."""
-        raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
-        if raw is None or signature is None:
-            raise Rejected("malformed", f"{what}: manifest or signature is missing.")
+        federation = None if self._plan is None else self._plan.federation
         # The label holder's keys are those that this party pins, whatever the plan says.
         keys = self._label_keys
         if sender != self._label_holder:
             keys = self.federation.parties[sender].signed_ever
-        gone = self._revoked
-        if self._plan is not None:
-            gone |= frozenset(self._plan.federation.parties[sender].revoked_keys)
-        if any(signed_by(key, raw, signature) for key in gone):
-            raise Rejected(
-                "revoked_key", f"{what}: it is signed by a key of {sender} that is revoked."
-            )
-        for key in keys:
-            if signed_by(key, raw, signature):
-                manifest = parse_manifest(raw, what)
-                require_protocol(manifest, what)
-                return manifest, key
-        self._require_stranger(raw, signature, sender, what)
-        raise Rejected(
-            "bad_signature",
-            f"{what}: the signature is not by the pinned key of {sender}.",
-        )
-
-    def _require_stranger(self, raw: bytes, signature: bytes, sender: str, what: str) -> None:
-        """Say it, if the wrong signature is another's right one."""
-        if self._plan is None:
-            return
-        try:
-            claimed = parse_manifest(raw, what).party
-        except Rejected:
-            return
-        spec = self._plan.federation.parties.get(claimed)
-        if spec is None:
-            raise Rejected("unknown_party", f"{what}: it is signed in the name of no party.")
-        keys = spec.signed_ever if claimed != sender else ()
-        if any(signed_by(key, raw, signature) for key in keys):
-            raise Rejected(
-                "wrong_party", f"{what}: the signature is by {claimed}, not by {sender}."
-            )
+        return signed_manifest(files, sender, keys, self._revoked, federation, what)
 
     def _require_place(
         self, manifest: Manifest, kind: Kind, about: str, sender: str, what: str
@@ -386,33 +338,3 @@ class Acceptance:
         if self._party not in federation.parties:
             raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
         return plan
-
-    def _require_columns(self, manifest: Manifest, what: str) -> None:
-        kind, found = manifest.kind, manifest.columns
-        expected: tuple[str, ...] = ()
-        if kind in ("ranks", "values", "split_request", "route_request"):
-            expected = tuple(c.name for c in columns_of(self.federation, manifest.about))
-        elif kind in ("split_values", "routes"):
-            asked = "split_request" if kind == "split_values" else "route_request"
-            expected = self.memory.accepted[f"{asked}/{manifest.about}"].columns
-        some = kind in ("split_request", "route_request") and len(set(found)) == len(found)
-        if not (set(found) <= set(expected) if some else found == expected):
-            raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
-
-    def _require_guarantee(self, manifest: Manifest, what: str) -> None:
-        """Refuse a loss that is not the mechanism's, by this party's own computation."""
-        if manifest.party == self._party:
-            return
-        expected = {}
-        if manifest.kind in _RELEASES:
-            expected = column_losses(columns_of(self.federation, manifest.about))
-        if dict(manifest.losses) != expected:
-            raise Rejected(
-                "wrong_guarantee",
-                f"{what}: it states other losses than the declared mechanisms have.",
-            )
-        if manifest.experiment != self._experiment:
-            says = "to be an experiment" if manifest.experiment else "a guarantee"
-            raise Rejected(
-                "wrong_guarantee", f"{what}: it says {says}, but the run's plan does not."
-            )
