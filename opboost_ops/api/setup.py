@@ -1,71 +1,13 @@
 """A party's first files, and the federation file that offers make."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opboost_ops.config.federation import LearningTask
 from opboost_ops.setup import bounds as bounds_table
 from opboost_ops.setup.federation_file import Federated
 from opboost_ops.setup.federation_file import federate as join_offers
-from opboost_ops.setup.offers import STORE, Offered, write_offer
+from opboost_ops.setup.offers import init as init
 from opboost_ops.setup.private_edges import EdgesWritten, take_in, write_private_edges
-
-
-def init(
-    folder: str | Path,
-    party: str,
-    table: str | Path,
-    identity: str,
-    *,
-    label: str | None = None,
-    name: str = "federation",
-    store: str = STORE,
-    epsilon: float | None = None,
-    private_edges: float | None = None,
-    policy: Path | None = None,
-    query: str | None = None,
-    positive: str | None = None,
-    task: LearningTask | None = None,
-    ask: Callable[[str, list[str]], str | None] | None = None,
-) -> Offered:
-    """Write a party's keys, site, policy and public offer from its own table.
-
-    Args:
-        folder: The party's own, new or empty.
-        party: Its name.
-        table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
-        identity: The column that names a person, or several with commas between them.
-        label: The label's column, at the label holder alone.
-        name: Of the federation.
-        store: URL or folder of the exchange.
-        epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
-            channel, and categories epsilon 1.
-        private_edges: Epsilon of edges of numbers, drawn once ``bounds.csv`` is filled in.
-        policy: A ``policy.yaml`` that pins columns of the table already.
-        query: What a database is asked.
-        positive: Which of two classes of the label is the positive one.
-        task: What is learnt; guessed from the label's values when absent.
-        ask: Returns the positive class of a label, by its name and classes.
-
-    Raises:
-        ConfigError: All faults of the table at once; nothing was written.
-    """
-    return write_offer(
-        Path(folder),
-        party,
-        str(table),
-        identity,
-        label=label,
-        name=name,
-        store=store,
-        epsilon=epsilon,
-        private_edges=private_edges,
-        policy=policy,
-        query=query,
-        positive=positive,
-        task=task,
-        ask=ask,
-    )
 
 
 def bounds(site: str | Path) -> bounds_table.FilledIn:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain, DomainMap
@@ -44,15 +44,6 @@ class Edges(Record):
     edges: tuple[float, ...] = Field(min_length=1)
     source: Literal["declared", "public_sample", "private_quantiles"] = "declared"
     epsilon: Epsilon | None = None
-
-    @field_validator("source", mode="before")
-    @classmethod
-    def _not_read_off(cls, source: Any) -> Any:
-        if source == "private_table":
-            raise ValueError(
-                "private_table was removed: `opboost edges SITE --private EPSILON` draws edges"
-            )
-        return source
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:

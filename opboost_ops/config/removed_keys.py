@@ -54,6 +54,9 @@ REMOVED_VALUES: Mapping[str, Mapping[str, str]] = {
         "redraw": "declare denoise: joint, which replaces it",
         "stack": "declare denoise: auto, or leave it out",
     },
+    "parties.*.features.*.scale.source": {
+        "private_table": "draw edges by `opboost edges SITE --private EPSILON`",
+    },
 }
 
 

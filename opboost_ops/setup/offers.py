@@ -76,10 +76,10 @@ def offer_file(folder: Path, party: str) -> Path:
     return folder / f"{party}-offer.yaml"
 
 
-def write_offer(
-    folder: Path,
+def init(
+    folder: str | Path,
     party: str,
-    table: str,
+    table: str | Path,
     identity: str,
     *,
     label: str | None = None,
@@ -93,7 +93,7 @@ def write_offer(
     task: LearningTask | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
 ) -> Offered:
-    """Write a party's keys, ``site.yaml``, ``policy.yaml`` and public offer, from its own table.
+    """Write a party's keys, site, policy and public offer from its own table.
 
     Bounds of numeric features are left blank: they are public facts, and are never read off the
     data.
@@ -120,6 +120,7 @@ def write_offer(
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
+    folder, table = Path(folder), str(table)
     for what, named in (("party", party), ("federation", name)):
         _require_name(what, named)
     if folder.exists() and any(folder.iterdir()):

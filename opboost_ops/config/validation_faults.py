@@ -1,0 +1,137 @@
+"""What pydantic finds wrong with a file, as faults with a place and a suggestion."""
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.parameters import not_of_trainer
+from opboost_ops.errors import Fault
+
+
+def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> list[Fault]:
+    """One fault a place: of what might stand there, each has its own words for what does.
+
+    Args:
+        model: What the file is to be.
+        data: What it holds.
+        errors: Pydantic's.
+    """
+    faults: dict[tuple[str, bool], Fault] = {}
+    for one in errors:
+        # A mapping where a word may stand, too: what is wrong inside it is named.
+        if one["type"] == "literal_error" and isinstance(one["input"], dict) and len(errors) > 1:
+            continue
+        fault = _fault(model, data, one)
+        kind = one["type"].endswith(("_type", "_parsing"))
+        faults.setdefault((fault.where, kind) if kind else (str(fault), kind), fault)
+    return list(faults.values())
+
+
+def steps_to(data: Any, error: Any) -> Iterator[Any]:
+    """Where an error is: pydantic's places name union members too; only what is there is kept.
+
+    Args:
+        data: What the file holds.
+        error: Pydantic's.
+    """
+    inside = data
+    last = len(error["loc"]) - 1
+    for at, step in enumerate(error["loc"]):
+        absent = error["type"] == "missing" and at == last
+        if isinstance(inside, dict) and (step in inside or absent):
+            yield step
+            inside = inside.get(step)
+        elif isinstance(inside, list) and isinstance(step, int) and step < len(inside):
+            yield step
+            inside = inside[step]
+
+
+def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
+    where = [str(step) for step in steps_to(data, error)]
+    problem = error["msg"].removeprefix("Value error, ")
+    suggestion = ""
+    if error["type"] == "extra_forbidden":
+        problem = "is not a known key"
+        known = _known_keys(model, error["loc"][:-1])
+        if model is Federation and len(where) == 2 and where[0] == "training":
+            trainer = str(error["loc"][1])
+            return Fault(".".join(where), *not_of_trainer(trainer, where[1], known))
+        if error["loc"][0] == "features" and where[-1] in ("mechanism", "epsilons", "bit"):
+            return Fault(".".join(where), "is not for horizontal learning, where no cell leaves",
+                         "take it out")  # fmt: skip
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        suggestion = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    elif error["type"] == "missing":
+        problem = "is required"
+    elif error["type"] == "string_pattern_mismatch":
+        problem = f"does not have the form {error['ctx']['pattern']}"
+    elif error["type"] in _NEEDS:
+        problem, suggestion = _of_type(error["type"], error["input"])
+    elif error["type"] == "literal_error" and isinstance(error["input"], str):
+        suggestion = _closest(error["input"], error["ctx"]["expected"])
+    elif error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        what = "trainer" if where == ["training"] else "mechanism"
+        where.append("trainer" if what == "trainer" else "name")
+        problem = "is required"
+        if error["type"] == "union_tag_invalid":
+            problem = f"names no {what}"
+            suggestion = _closest(error["ctx"]["tag"], error["ctx"]["expected_tags"])
+    return Fault(".".join(where), problem, suggestion)
+
+
+_NEEDS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+}
+
+
+def _of_type(kind: str, found: Any) -> tuple[str, str]:
+    """What stands where something of another type is needed, and what to write; not the value."""
+    named = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
+    named |= {dict: "a mapping", list: "a list", type(None): "empty"}
+    what, needed = named.get(type(found), "a date"), _NEEDS[kind]
+    if isinstance(found, float) and kind == "int_type":
+        return "must be a whole number", "without a point"
+    problem = f"is {what}, where {needed} is needed"
+    if isinstance(found, str) and re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", found):
+        return problem, "in YAML such a number has a point and a sign: 1.0e-6"
+    if isinstance(found, str):
+        return problem, "write it without quotes"
+    # YAML takes yes, no, on, off, 12 and 2020-01-01 without quotes for something else.
+    quoted = kind == "string_type" and not isinstance(found, dict | list | None)
+    return problem, "put it in quotes" if quoted else ""
+
+
+def _known_keys(model: type[BaseModel], steps: tuple[Any, ...]) -> list[str]:
+    models = [model]
+    for step in steps:
+        inner = [m.model_fields[step].annotation for m in models if step in m.model_fields]
+        tagged = [m for m in models if _tag(m) == step]
+        if inner:
+            models = [m for annotation in inner for m in _models_in(annotation)]
+        elif tagged:
+            models = tagged
+    return sorted({name for m in models for name in m.model_fields})
+
+
+def _tag(model: type[BaseModel]) -> Any:
+    named = model.model_fields.get("name") or model.model_fields.get("trainer")
+    return next(iter(get_args(named.annotation)), None) if named else None
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for inner in get_args(annotation) for m in _models_in(inner)]
+
+
+def _closest(given: str, expected: str) -> str:
+    known = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    near = difflib.get_close_matches(given, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
