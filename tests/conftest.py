@@ -1,4 +1,4 @@
-"""Fixtures: a federation that has one champion already, copied afresh for every test."""
+"""Fixtures: one federation, before and after its first run, copied afresh for every test."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.federation import SECOND_RUN, Workspace
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 
 # Airflow reads its environment when it is first imported: tests get a home of their own.
 os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="opboost-airflow-")
@@ -33,9 +33,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def written_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A federation before its first run. Tests copy it and never change it."""
+    return Workspace.write(tmp_path_factory.mktemp("written") / "federation")
+
+
+@pytest.fixture
+def fresh(written_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A copy of it, about to begin its first run, with every party's site known."""
+    copy = written_once.copy(tmp_path / "federation", FIRST_RUN)
+    copy.known_to(monkeypatch)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def trained_once(written_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A federation after one good run. Tests copy it and never change it."""
-    workspace = Workspace.write(tmp_path_factory.mktemp("trained") / "federation")
+    workspace = written_once.copy(tmp_path_factory.mktemp("trained") / "federation", FIRST_RUN)
     with pytest.MonkeyPatch.context() as patch:
         workspace.known_to(patch)
         workspace.all()

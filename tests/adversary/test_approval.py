@@ -1,7 +1,5 @@
 """A person's approval is of one plan of one federation, and comes before the first answer."""
 
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -14,15 +12,12 @@ from tests.party_state import state_of
 
 
 @pytest.fixture
-def asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def asking(fresh: Workspace) -> Workspace:
     """A federation whose bank approves its first release, and whose first run is open."""
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
-    workspace.edit_yaml(
-        "bank/policy.yaml", lambda policy: policy.update(approve={"first_release": True})
-    )
-    workspace.open()
-    return workspace
+    rules = {"first_release": True}
+    fresh.edit_yaml("bank/policy.yaml", lambda policy: policy.update(approve=rules))
+    fresh.open()
+    return fresh
 
 
 def approve(workspace: Workspace, *words: str) -> tuple[int, str]:

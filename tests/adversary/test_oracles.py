@@ -1,7 +1,5 @@
 """A label holder chooses whom it asks about, each night: no holder's outside changes by it."""
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
@@ -56,12 +54,9 @@ def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("where", ["both", "bank"])
-def test_no_run_fails_because_of_one_person(
-    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_run_fails_because_of_one_person(where: str, fresh: Workspace) -> None:
     """The label holder adds one person to people whom all have, and watches the run."""
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
+    workspace = fresh
     identity = workspace.declared.id.column
     people = {p: pl.read_parquet(workspace.table_path(p))[identity] for p in ("bank", "shop")}
     common = set(people["bank"]) & set(people["shop"])

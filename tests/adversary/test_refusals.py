@@ -52,16 +52,17 @@ def after_it_withdrew(workspace: Workspace) -> None:
     withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
 
 
-ATTACKS: list[Callable[[Workspace], None]] = [
-    of_another_month,
-    of_a_past_month,
-    of_no_agreement,
-    of_another_protocol,
-    of_other_bounds,
-    against_the_policy,
-    of_a_stranger,
-    after_it_withdrew,
-]
+#: Each with a word of the reason that the party's own people read.
+ATTACKS: dict[Callable[[Workspace], None], str] = {
+    of_another_month: "",
+    of_a_past_month: "",
+    of_no_agreement: "does not bear the newest",
+    of_another_protocol: "protocol",
+    of_other_bounds: "",
+    against_the_policy: "",
+    of_a_stranger: "",
+    after_it_withdrew: "the newest one was withdrawn",
+}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -73,6 +74,7 @@ def test_every_refusal_of_a_plan_is_one_text(
     told = str(admission.refusal("bank", "credit_scoring", workspace.run))
     assert refusal(workspace, "bank") == told
     assert workspace.reason("bank").strip()
+    assert ATTACKS[attack] in workspace.reason("bank")
     assert of_run(workspace, "bank") == []
 
 

@@ -8,7 +8,6 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
-from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.loading import parse_federation
@@ -98,19 +97,6 @@ def test_a_training_of_three_parties_is_few_tasks_and_a_short_way(dag: DAG) -> N
     assert max(lengths.values()) <= 13
 
 
-def test_groups_are_acyclic_among_themselves(dag: DAG) -> None:
-    order = [group.node_id for group in dag.task_group.topological_sort()]
-    assert sorted(order) == sorted(GROUPS)
-    for before, after in [
-        ("credit_open", "shop_psi"),
-        ("shop_psi", "credit_train"),
-        ("bank_release", "credit_train"),
-        ("credit_train", "shop_answer"),
-        ("shop_answer", "credit_publish"),
-    ]:
-        assert order.index(before) < order.index(after)
-
-
 def test_a_feature_holder_checks_its_release_first_and_waits_for_nobody_but_the_plan(
     dag: DAG,
 ) -> None:
@@ -137,29 +123,6 @@ def test_every_stage_of_the_protocol_exists_and_is_described(federations: Path, 
     assert set(DESCRIPTIONS) == {"open_run", *STAGES}
 
 
-def test_every_group_is_titled_by_its_party(dag: DAG) -> None:
-    for group in dag.task_group.children.values():
-        party = str(group.node_id).rpartition("_")[0]
-        assert group.label.startswith(f"{party}: ")
-
-
-def test_queue_pool_and_owner_are_the_partys(federations: Path) -> None:
-    def change(data: Any) -> None:
-        data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool"}
-        data["parties"]["credit"] |= {"queue": "credit_queue", "pool": "credit_pool"}
-
-    dag = changed(federations, change)
-    for task in dag.tasks:
-        party = task.task_id.split(".")[0].rpartition("_")[0]
-        assert task.owner == party
-        assert task.doc_md
-        assert task.queue == {"shop": "default"}.get(party, f"{party}_queue")
-        pool = "default_pool" if party == "shop" else f"{party}_pool"
-        if task.task_id == "credit_open.open_run":
-            pool = "default_pool"
-        assert task.pool == pool
-
-
 def test_the_dag_is_documented_tagged_and_runs_once_at_a_time(dag: DAG) -> None:
     assert dag.max_active_runs == 1
     assert dag.catchup is False
@@ -168,11 +131,6 @@ def test_the_dag_is_documented_tagged_and_runs_once_at_a_time(dag: DAG) -> None:
     assert "`income`" in dag.doc_md
     assert "never leaves" in dag.doc_md
     assert all(task.retries == 3 for task in dag.tasks)
-
-
-def test_it_serialises(dag: DAG) -> None:
-    again = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
-    assert set(again.task_dict) == set(dag.task_ids)
 
 
 def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:

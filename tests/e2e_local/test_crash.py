@@ -91,12 +91,3 @@ def test_what_was_killed_is_completed_by_its_retry(
     for party in ("shop", "bank"):
         unspent.step(party, "psi_answer")
     unspent.step("credit", "open_rows")
-
-
-def test_a_retry_and_a_rerun_on_unchanged_data_cost_nothing(workspace: Workspace) -> None:
-    before = spent(workspace)
-    workspace.all()
-    assert spent(workspace) == before
-    for stage in ("preprocess", "desensitize", "rank", "check_release", "seal"):
-        workspace.step("bank", stage)
-    assert spent(workspace) == before

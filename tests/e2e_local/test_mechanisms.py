@@ -1,8 +1,5 @@
 """A whole run under each mechanism, beside the others in one federation."""
 
-from pathlib import Path
-
-import pytest
 import yaml
 
 from opboost_ops.errors import PolicyError
@@ -37,25 +34,19 @@ def allow(workspace: Workspace, party: str, names: list[str]) -> None:
     path.write_text(yaml.safe_dump(data))
 
 
-def test_every_mechanism_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = Workspace.write(tmp_path / "w")
-    declare(workspace, "bank")
-    allow(workspace, "bank", sorted({m["name"] for m in MECHANISMS}))
-    workspace.known_to(monkeypatch)
-    workspace.all()
-    registry = Registry(tmp_path / "w" / "credit" / "models", "credit_scoring")
-    assert registry.champion() == workspace.run
+def test_every_mechanism_in_one_run(fresh: Workspace) -> None:
+    declare(fresh, "bank")
+    allow(fresh, "bank", sorted({m["name"] for m in MECHANISMS}))
+    fresh.all()
+    registry = Registry(fresh.folder / "credit" / "models", "credit_scoring")
+    assert registry.champion() == fresh.run
 
 
-def test_a_policy_that_does_not_name_local_map(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = Workspace.write(tmp_path / "w")
-    declare(workspace, "bank")
-    allow(workspace, "bank", ["adj_map", "bucket_response", "grr"])
-    workspace.known_to(monkeypatch)
-    step, error = workspace.first_failure()
+def test_a_policy_that_does_not_name_local_map(fresh: Workspace) -> None:
+    declare(fresh, "bank")
+    allow(fresh, "bank", ["adj_map", "bucket_response", "grr"])
+    step, error = fresh.first_failure()
     assert step == "bank.check_table"
     assert isinstance(error, PolicyError)
-    assert "local_map is not among them" in workspace.reason("bank")
-    assert workspace.store.get(f"credit_scoring/{workspace.run}/ranks/bank") is None
+    assert "local_map is not among them" in fresh.reason("bank")
+    assert fresh.store.get(f"credit_scoring/{fresh.run}/ranks/bank") is None

@@ -123,7 +123,7 @@ def test_rotation_is_explicit_and_in_the_ledger(
     with state_of(workspace, "bank") as state:
         (line,) = state.ledger.releases()
     assert line.kind == "rotation"
-    workspace.all()
+    workspace.until("rank", "bank")
     with state_of(workspace, "bank") as state:
         names = {e.noise for e in state.ledger.releases() if e.account == "local_dp"}
     assert names == {line.noise}

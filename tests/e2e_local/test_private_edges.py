@@ -20,13 +20,6 @@ from tests.federation import Workspace
 from tests.party_state import forget, state_of
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    made = Workspace.write(tmp_path / "fed")
-    made.known_to(monkeypatch)
-    return made
-
-
 def draw(workspace: Workspace, *words: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
         printed(
@@ -46,47 +39,45 @@ def spent(workspace: Workspace) -> tuple[float, int]:
     return (0.0 if account is None else float(account.step)), len(lines)
 
 
-def test_a_draw_is_charged_once(workspace: Workspace) -> None:
-    first = draw(workspace)
+def test_a_draw_is_charged_once(fresh: Workspace) -> None:
+    first = draw(fresh)
     assert first["charged"]
     assert 1.99 < first["loss"] <= 2
-    declared = workspace.declared.parties["bank"].features["income"].private_edges
+    declared = fresh.declared.parties["bank"].features["income"].private_edges
     assert declared is not None
     assert (list(declared.edges), declared.epsilon) == (first["scale"]["edges"], 2)
     assert len(declared.edges) == 9
     # The same table gives the same edges, which says nothing new.
-    again = draw(workspace)
+    again = draw(fresh)
     assert again["scale"] == first["scale"]
     assert not again["charged"]
-    assert spent(workspace) == (pytest.approx(first["loss"]), 1)
+    assert spent(fresh) == (pytest.approx(first["loss"]), 1)
 
 
 @pytest.mark.deployment
-def test_a_run_releases_by_private_edges_and_draws_none(workspace: Workspace) -> None:
-    loss = draw(workspace)["loss"]
-    workspace.agree()
-    workspace.all()
-    step, entries = spent(workspace)
+def test_a_run_releases_by_private_edges_and_draws_none(fresh: Workspace) -> None:
+    loss = draw(fresh)["loss"]
+    fresh.agree()
+    fresh.all()
+    step, entries = spent(fresh)
     assert entries == 1
     assert step > loss + 0.01
 
 
 def test_another_table_is_another_draw_and_so_is_one_without_a_person(
-    workspace: Workspace,
+    fresh: Workspace,
 ) -> None:
-    draw(workspace)
-    workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
-    assert draw(workspace)["charged"]
-    person = pl.read_parquet(workspace.table_path("bank")).get_column(workspace.declared.id.column)[
-        0
-    ]
-    forget(load_site(workspace.folder / "bank" / "site.yaml"), person)
-    assert draw(workspace)["charged"]
-    assert spent(workspace) == (pytest.approx(6, abs=0.01), 3)
+    draw(fresh)
+    fresh.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
+    assert draw(fresh)["charged"]
+    person = pl.read_parquet(fresh.table_path("bank")).get_column(fresh.declared.id.column)[0]
+    forget(load_site(fresh.folder / "bank" / "site.yaml"), person)
+    assert draw(fresh)["charged"]
+    assert spent(fresh) == (pytest.approx(6, abs=0.01), 3)
 
 
-def test_losses_are_shown_by_steps_and_in_raw_units(workspace: Workspace) -> None:
-    lines = {line["cells"]: line for line in draw(workspace)["compared"]}
+def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:
+    lines = {line["cells"]: line for line in draw(fresh)["compared"]}
     assert set(lines) == {"linear", "log1p", "private edges"}
     # At one loss of a step, cells that are narrow somewhere lose more at a raw distance.
     assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
@@ -94,88 +85,88 @@ def test_losses_are_shown_by_steps_and_in_raw_units(workspace: Workspace) -> Non
     assert lines["private edges"]["loss_near"] > lines["linear"]["loss_near"]
     text = printed(
         "edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private",
-        "2", folder=workspace.folder,
+        "2", folder=fresh.folder,
     )  # fmt: skip
     assert "at no cost" in text
 
 
-def test_the_policy_refuses_before_anything_is_drawn(workspace: Workspace) -> None:
-    file = workspace.file.read_bytes()
+def test_the_policy_refuses_before_anything_is_drawn(fresh: Workspace) -> None:
+    file = fresh.file.read_bytes()
     for rule, named in (
         ({"budget_1": 0.05}, "budget_1"),
         ({"max_loss_whole": 0.05}, "max_loss_whole"),
     ):
-        workspace.edit_yaml("bank/policy.yaml", lambda p, r=rule: p["features"]["income"].update(r))
+        fresh.edit_yaml("bank/policy.yaml", lambda p, r=rule: p["features"]["income"].update(r))
         code, _, err = opboost(
             "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-            "--private", "2", folder=workspace.folder,
+            "--private", "2", folder=fresh.folder,
         )  # fmt: skip
         assert code
         assert named in err
-    assert workspace.file.read_bytes() == file
-    assert spent(workspace) == (0.0, 0)
+    assert fresh.file.read_bytes() == file
+    assert spent(fresh) == (0.0, 0)
 
 
 def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
-    workspace: Workspace,
+    fresh: Workspace,
 ) -> None:
     """Another party's file could otherwise give it a second budget."""
-    workspace.edit_yaml(
+    fresh.edit_yaml(
         "federation.yaml",
         lambda data: data["parties"]["bank"]["features"]["income"].update(uuid=str(uuid4())),
         agree=False,
     )
     code, _, err = opboost(
         "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-        "--private", "2", folder=workspace.folder,
+        "--private", "2", folder=fresh.folder,
     )  # fmt: skip
     assert code
     assert "features.income.uuid" in err
-    with state_of(workspace, "bank") as state:
+    with state_of(fresh, "bank") as state:
         assert not state.ledger.releases()
 
 
-def test_edges_that_the_ledger_does_not_know_are_refused(workspace: Workspace) -> None:
-    draw(workspace)
+def test_edges_that_the_ledger_does_not_know_are_refused(fresh: Workspace) -> None:
+    draw(fresh)
 
     def edit(data: dict[str, Any]) -> None:
         edges = data["parties"]["bank"]["features"]["income"]["scale"]["edges"]
         edges[0] = round(edges[0] * 0.99, 2)
 
-    workspace.edit_yaml("federation.yaml", edit, agree=False)
+    fresh.edit_yaml("federation.yaml", edit, agree=False)
     with pytest.raises(BudgetError, match="no entry of the private edges of income"):
-        workspace.agree()
+        fresh.agree()
 
 
-def test_a_rolled_back_draw_is_found_and_charged_again(workspace: Workspace) -> None:
-    draw(workspace)
-    workspace.agree()
-    site = load_site(workspace.folder / "bank" / "site.yaml")
-    with state_of(workspace, "bank") as state, state.database.writing() as connection:
+def test_a_rolled_back_draw_is_found_and_charged_again(fresh: Workspace) -> None:
+    draw(fresh)
+    fresh.agree()
+    site = load_site(fresh.folder / "bank" / "site.yaml")
+    with state_of(fresh, "bank") as state, state.database.writing() as connection:
         for table in ("releases", "totals"):
             connection.exec_driver_sql(f"DELETE FROM {table}")
     assert any("income=edges" in gap.missing for gap in check(site))
-    assert "no entry of the private edges" in str(workspace.first_failure()[1])
-    policy = workspace.folder / "bank" / "policy.yaml"
+    assert "no entry of the private edges" in str(fresh.first_failure()[1])
+    policy = fresh.folder / "bank" / "policy.yaml"
     recover(site, load_policy(policy))
-    assert spent(workspace) == (pytest.approx(2, abs=0.01), 1)
+    assert spent(fresh) == (pytest.approx(2, abs=0.01), 1)
     assert not any("income=edges" in gap.missing for gap in check(site))
     recover(site, load_policy(policy))
-    assert spent(workspace)[1] == 1
+    assert spent(fresh)[1] == 1
 
 
-def test_only_numbers_that_a_feature_holder_releases_take_edges(workspace: Workspace) -> None:
+def test_only_numbers_that_a_feature_holder_releases_take_edges(fresh: Workspace) -> None:
     for party, column in (("credit", "age"), ("bank", "nothing")):
         with pytest.raises(ConfigError, match="releases no column"):
-            write_private_edges(workspace.folder / party, 0.1, {column: 4}, workspace.file)
+            write_private_edges(fresh.folder / party, 0.1, {column: 4}, fresh.file)
 
 
-def test_the_consent_sheet_lists_the_edges_with_their_epsilon(workspace: Workspace) -> None:
+def test_the_consent_sheet_lists_the_edges_with_their_epsilon(fresh: Workspace) -> None:
     before = json.loads(printed("agree", "bank", "federation.yaml", "--json",
-                                folder=workspace.folder))["sheet"]  # fmt: skip
-    cost = draw(workspace)["loss"]
+                                folder=fresh.folder))["sheet"]  # fmt: skip
+    cost = draw(fresh)["loss"]
     sheet = json.loads(printed("agree", "bank", "federation.yaml", "--json",
-                               folder=workspace.folder))["sheet"]  # fmt: skip
+                               folder=fresh.folder))["sheet"]  # fmt: skip
     assert any("epsilon 2 " in one["discloses"] for one in sheet["exact"])
     assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
 
@@ -227,17 +218,17 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
 
 
 def test_check_and_plan_compare_kinds_of_cells_at_one_loss(
-    workspace: Workspace, tmp_path: Path
+    fresh: Workspace, tmp_path: Path
 ) -> None:
-    draw(workspace)
-    workspace.agree()
-    assert "private edges" in printed("check", "federation.yaml", folder=workspace.folder)
+    draw(fresh)
+    fresh.agree()
+    assert "private edges" in printed("check", "federation.yaml", folder=fresh.folder)
     sample = tmp_path / "sample.parquet"
-    pl.read_parquet(workspace.table_path("bank")).head(200).write_parquet(sample)
+    pl.read_parquet(fresh.table_path("bank")).head(200).write_parquet(sample)
     told = json.loads(
         printed(
             "plan", "federation.yaml", "--party", "bank", "--sample", str(sample), "--max-loss-1",
-            "0.6", "--out", str(tmp_path), "--json", folder=workspace.folder,
+            "0.6", "--out", str(tmp_path), "--json", folder=fresh.folder,
         )
     )  # fmt: skip
     lines = {line["cells"]: line for line in told["scales"]["income"]}
@@ -246,7 +237,7 @@ def test_check_and_plan_compare_kinds_of_cells_at_one_loss(
     assert all(0 < line["kept"] < 1 for line in lines.values())
 
 
-def test_a_draw_that_would_say_nothing_is_not_paid_for(workspace: Workspace) -> None:
+def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:
     with pytest.raises(ConfigError, match="fewer cells"):
-        write_private_edges(workspace.folder / "bank", 0.1, {"income": 10}, workspace.file)
-    assert spent(workspace) == (0.0, 0)
+        write_private_edges(fresh.folder / "bank", 0.1, {"income": 10}, fresh.file)
+    assert spent(fresh) == (0.0, 0)

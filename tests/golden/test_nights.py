@@ -83,8 +83,15 @@ def upgraded(parties: Parties, release: str, opboost: Opboost) -> None:
         assert ("column 4c6579e1" in done.out) == pinned
 
 
-@pytest.mark.parametrize("nights", [FEW, 365])
-@pytest.mark.parametrize("release", ["0.1.0", "0.2.0"])
+@pytest.mark.parametrize(
+    ("release", "nights"),
+    [
+        ("0.1.0", FEW),
+        ("0.2.0", 365),
+        pytest.param("0.1.0", 365, marks=pytest.mark.slow),
+        pytest.param("0.2.0", FEW, marks=pytest.mark.slow),
+    ],
+)
 def test_an_upgrade_changes_no_account(
     release: str,
     nights: int,

@@ -99,13 +99,11 @@ class Memory:
         return sorted(place for place in self.places if place.startswith(prefix))
 
 
-def test_a_toy_store_carries_a_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toy_store_carries_a_whole_run(fresh: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Memory()
     for module in (opening, runner):
         monkeypatch.setattr(module, "open_store", lambda _: store)
-    workspace = Workspace.write(tmp_path / "fed")
-    workspace.known_to(monkeypatch)
-    summaries = workspace.all()
+    summaries = fresh.all()
     assert "register" in " ".join(summaries)
     assert any("split_values" in place for place in store.places)
-    assert not any((workspace.folder / "exchange").glob("*/*"))
+    assert not any((fresh.folder / "exchange").glob("*/*"))

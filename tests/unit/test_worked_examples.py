@@ -1,11 +1,8 @@
 """The three doors that a reader opens first show how they are used, and what they show is so."""
 
 import doctest
-from pathlib import Path
 from types import ModuleType
 from typing import Any
-
-import pytest
 
 from opboost_ops.exchange import acceptance
 from opboost_ops.exchange.acceptance import Keys
@@ -45,7 +42,5 @@ def test_the_acceptance_machine() -> None:
     )
 
 
-def test_the_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace = Workspace.write(tmp_path / "fed")
-    workspace.known_to(monkeypatch)
-    shown(runner, open_run=open_run, federation_file=workspace.file, run=FIRST_RUN)
+def test_the_runner(fresh: Workspace) -> None:
+    shown(runner, open_run=open_run, federation_file=fresh.file, run=FIRST_RUN)

@@ -179,30 +179,6 @@ def test_stock_lightgbm_loads_the_text_and_scores_raw_rows_alike():
         assert np.isfinite(explained).all() and np.abs(explained).max() > 0
 
 
-def test_lightgbm_grows_the_same_trees_of_the_same_bins():
-    raw, columns, labels = table()
-    how = declared(SQUARE, penalty=0.0)
-    ensemble = learn(columns, labels["regression"], how, Alone())
-    bins = quantiles.bins_of(columns, ensemble.edges)
-    parameters = {
-        "objective": "regression",
-        "learning_rate": how.growth.learning_rate,
-        "max_depth": 3,
-        "num_leaves": 8,
-        "min_data_in_leaf": how.growth.least_node,
-        "min_sum_hessian_in_leaf": 0,
-        "min_data_in_bin": 1,
-        "verbosity": -1,
-        "num_threads": 1,
-    }
-    data = lightgbm.Dataset(bins.T.astype(float), labels["regression"])
-    stock = lightgbm.train(parameters, data, how.trees)
-    ours = lightgbm.Booster(model_str=text(ensemble, SQUARE))
-    np.testing.assert_allclose(
-        ours.predict(raw.T), stock.predict(bins.T.astype(float)), rtol=1e-5, atol=1e-5
-    )
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.integers(1, 4))
 def test_histograms_of_parts_add_up_to_those_of_the_whole(seed, count, parts):
@@ -283,6 +259,7 @@ def spoilt_split(made):
     ("phase", "spoil"),
     [
         ("trees", spoilt_split),
+        ("facts", lambda made: made.model_copy(update={"missing": (1,)})),
         ("trees", lambda made: made.model_copy(update={"roots": ()})),
         ("trees", lambda made: made.model_copy(update={"splits": ()})),
         # A search that does not narrow would never end.

@@ -129,18 +129,6 @@ def test_what_is_missing_can_be_split_from_all_that_is_there():
     np.testing.assert_allclose(booster.predict(asked), [6, 2, 2, 2, 2], atol=1e-6)
 
 
-def test_facts_that_tell_of_too_few_columns_are_refused():
-    raw, label = table(200)
-
-    class Wrong(Alone):
-        def step(self, name, size, vector, decide, form, bounds=()):
-            made = super().step(name, size, vector, decide, form)
-            return made.model_copy(update={"missing": ()}) if name.phase == "facts" else made
-
-    with pytest.raises(ContractError, match="does not fit the round"):
-        learn(encoded(raw), label, declared(), Wrong())
-
-
 def test_an_infinite_value_is_not_a_missing_one():
     assert COLUMNS[0].integers(np.array([np.nan, 5.0])).tolist() == [4097, 4096]
     with pytest.raises(ContractError):

@@ -242,13 +242,6 @@ def test_labels_outside_their_bounds_are_clipped_and_stop_no_session():
         assert np.array_equal(vector, vectors[1][name])
 
 
-def test_a_delta_that_is_not_below_one_in_all_rows_is_refused():
-    x, label, settings = problem()
-    private = Private(50.0, 1 / 300, 2)
-    with pytest.raises(ContractError, match="not below 1 / rows"):
-        learn_private(x, label, settings, private, Recorder(noise_of(settings, private).means))
-
-
 def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
     x, label, settings = problem()
     recorder = Recorder(noise_of(settings, PRIVATE).means)

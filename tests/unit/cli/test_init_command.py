@@ -107,12 +107,6 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
         assert f"features.{name}.max_loss_whole is" in told
 
 
-def test_a_larger_domain_does_not_fit(tmp_path: Path, tables: Path, opboost: Opboost) -> None:
-    data = init(opboost, tmp_path / "new", tables, bank=("--epsilon", "1"))
-    data["domain"]["upper"] = 200
-    assert "features.income.max_loss_whole is" in refused(tmp_path / "new", data)
-
-
 def test_a_second_init_keeps_the_uuid_that_a_policy_pins(
     tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:

@@ -1,7 +1,6 @@
 """A designed channel's file beside the federation file, from there into agreement and noise."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,14 +35,13 @@ def declare(workspace: Workspace, **more: Any) -> None:
     )
 
 
-def test_a_table_goes_into_plan_and_agreement(tmp_path: Path) -> None:
+def test_a_table_goes_into_plan_and_agreement(fresh: Workspace) -> None:
     """Plans carry the counts; an agreement has their digest, and another table is not agreed."""
-    workspace = Workspace.write(tmp_path / "w")
-    file = workspace.folder / "near.json"
+    file = fresh.folder / "near.json"
     kept = table()
     file.write_text(table_text(kept, {"epsilon": 0.64}))
-    declare(workspace)
-    federation = load_federation(workspace.file)
+    declare(fresh)
+    federation = load_federation(fresh.file)
     again = parse_federation(json.loads(json.dumps(federation.model_dump(mode="json"))), "plan")
     assert again == federation
     mechanism = declared(federation)["parties"]["bank"]["features"]["income"]["mechanism"]
@@ -52,34 +50,32 @@ def test_a_table_goes_into_plan_and_agreement(tmp_path: Path) -> None:
     assert kept.counts[0][0] not in json.dumps(pinned)
     (income,) = [c for c in columns_of(federation, "bank") if c.name == "income"]
     file.write_text(table_text(table([1, 2, 3, 4, 5, 5, 4, 3, 2, 1]), {}))
-    other = load_federation(workspace.file)
+    other = load_federation(fresh.file)
     assert fields(pinned, other) == ["parties.bank.features.income.mechanism.table"]
     # And it is other noise: the channel's digest is in the key.
     (changed,) = [c for c in columns_of(other, "bank") if c.name == "income"]
     assert income.noise_context(SECRET) != changed.noise_context(SECRET)
 
 
-def test_a_federation_trains_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_federation_trains_with_one(fresh: Workspace) -> None:
     """What is released are the table's outputs; card and artifact name it and its exact losses."""
-    workspace = Workspace.write(tmp_path / "w")
     kept = table()
-    (workspace.folder / "near.json").write_text(table_text(kept, {}))
-    workspace.edit_yaml(
+    (fresh.folder / "near.json").write_text(table_text(kept, {}))
+    fresh.edit_yaml(
         "bank/policy.yaml",
         lambda data: data["features"]["income"]["mechanisms"].append("designed"),
     )
-    declare(workspace)
-    workspace.known_to(monkeypatch)
-    workspace.all()
-    released = Home(workspace.home("bank")).table("randomised").column("income").to_pylist()
+    declare(fresh)
+    fresh.all()
+    released = Home(fresh.home("bank")).table("randomised").column("income").to_pylist()
     assert set(released) == set(kept.outputs)
-    version = workspace.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    version = fresh.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
     card = json.loads((version / "card.json").read_bytes())
     (income,) = [line for line in card["features"] if line["name"] == "income"]
     assert income["mechanism"] == "Designed, epsilon 0.64, at most 4"
     # A version is whole without the file.
     written = json.loads((version / "federation.json").read_bytes())
-    assert parse_federation(written, "federation.json") == load_federation(workspace.file)
+    assert parse_federation(written, "federation.json") == load_federation(fresh.file)
 
 
 @pytest.mark.parametrize(
@@ -95,29 +91,27 @@ def test_a_federation_trains_with_one(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_bad_files_are_told_with_all_other_faults(
-    tmp_path: Path, name: str, content: str | None, said: str
+    fresh: Workspace, name: str, content: str | None, said: str
 ) -> None:
-    workspace = Workspace.write(tmp_path / "w")
     if content is not None:
-        (workspace.folder / name).write_text(content)
-    declare(workspace, table=name)
-    workspace.edit_yaml(
+        (fresh.folder / name).write_text(content)
+    declare(fresh, table=name)
+    fresh.edit_yaml(
         "federation.yaml",
         lambda data: data["parties"]["bank"]["features"]["balance"].update(bounds=[5, 1]),
     )
     with pytest.raises(ConfigError) as caught:
-        load_federation(workspace.file)
+        load_federation(fresh.file)
     faults = {fault.where: fault.problem for fault in caught.value.faults}
     assert said in faults["parties.bank.features.income.mechanism.table"]
     assert "parties.bank.features.balance.bounds" in faults
     assert len(faults) == 2
 
 
-def test_a_plan_names_no_file_and_further_epsilons_have_no_table(tmp_path: Path) -> None:
-    workspace = Workspace.write(tmp_path / "w")
-    (workspace.folder / "near.json").write_text(table_text(table(), {}))
-    declare(workspace)
-    data = load_federation(workspace.file).model_dump(mode="json")
+def test_a_plan_names_no_file_and_further_epsilons_have_no_table(fresh: Workspace) -> None:
+    (fresh.folder / "near.json").write_text(table_text(table(), {}))
+    declare(fresh)
+    data = load_federation(fresh.file).model_dump(mode="json")
     income = data["parties"]["bank"]["features"]["income"]
     income["epsilons"] = [0.64, 1.0]
     with pytest.raises(ConfigError, match="whose table is for one epsilon"):

@@ -133,12 +133,6 @@ def test_a_private_key_from_its_file(tmp_path: Path) -> None:
         private_key(tmp_path / "absent", public)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(ConfigError, match="chmod 600"):
-        PrivateKey.from_file(written(tmp_path, new_encryption_key()[0], mode))
-
-
 @pytest.mark.parametrize("text", ["", "no base64 !", base64.b64encode(b"short").decode()])
 def test_a_file_that_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="opboost keys renew SITE encryption") as caught:

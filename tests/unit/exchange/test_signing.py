@@ -50,12 +50,6 @@ def test_keys_are_fresh_unless_seeded() -> None:
     assert new_signing_key(b"s" * 32) != new_signing_key(b"t" * 32)
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(ConfigError, match="chmod 600"):
-        Signer.from_file(written(tmp_path, new_signing_key()[0], mode))
-
-
 @pytest.mark.parametrize("text", ["", "no base64 !", base64.b64encode(b"short").decode()])
 def test_a_file_that_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="opboost keys init") as caught:

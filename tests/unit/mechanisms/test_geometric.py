@@ -1,7 +1,5 @@
 """The clamped geometric mechanism: its loss is epsilon a step, neither more nor less."""
 
-from fractions import Fraction
-
 import pytest
 
 from opboost_ops.domain import Domain
@@ -29,21 +27,6 @@ def test_the_loss_is_epsilon_a_step_to_nine_digits(size: int, epsilon: float) ->
             assert float(loss) == pytest.approx(t * epsilon, rel=1e-9)
             told += 1
     assert told >= min(size - 1, int(9 / epsilon))
-
-
-def test_two_values_by_hand() -> None:
-    """On two values it is randomised response: stay with 1 / (1 + e^-epsilon)."""
-    (stay, go), other = Geometric(epsilon=1.0).channel(Domain(1, 2)).counts
-    assert Fraction(stay, TOTAL) == pytest.approx(0.7310585786300049, abs=1e-15)
-    assert (go, stay) == other
-
-
-def test_three_values_by_hand() -> None:
-    """With a = e^-epsilon = 1/2: rows 2/3 1/6 1/6, 1/3 1/3 1/3, 1/6 1/6 2/3."""
-    counts = Geometric(epsilon=0.6931471805599453).channel(Domain(-1, 1)).counts
-    wanted = [[2 / 3, 1 / 6, 1 / 6], [1 / 3, 1 / 3, 1 / 3], [1 / 6, 1 / 6, 2 / 3]]
-    for row, law in zip(counts, wanted, strict=True):
-        assert [count / TOTAL for count in row] == pytest.approx(law, abs=1e-14)
 
 
 def test_no_loss_passes_what_the_floor_allows() -> None:

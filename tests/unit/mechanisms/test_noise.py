@@ -82,17 +82,6 @@ def test_each_receiver_has_a_secret_of_its_own() -> None:
     assert noise.receiver_secret(SECRET, "credit") == noise.receiver_secret(SECRET, "credit")
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
-def test_a_secret_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "noise.secret"
-    path.write_bytes(SECRET)
-    path.chmod(mode)
-    with pytest.raises(ConfigError, match="can be read by others"):
-        noise.read_secret(path)
-    path.chmod(0o600)
-    assert noise.read_secret(path) == SECRET
-
-
 def release(**changes: object) -> np.ndarray:
     facts = {
         "values": VALUES,

@@ -1,7 +1,6 @@
 """A false label holder gets what was agreed to, and nothing else."""
 
 import copy
-import json
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
@@ -120,26 +118,12 @@ def test_every_stage_of_every_party_asks_first(honest: Workspace) -> None:
             told(honest, party, stage)
     assert "parties.bank.features.income.uuid" in honest.reason("bank")
     assert "parties.bank.features.income.uuid" in honest.reason("shop")
+    assert (honest.home("bank") / REFUSED).stat().st_mode & 0o077 == 0
     with state_of(honest, "bank") as state:
         lines = [entry for _, entry, _ in state.audit.entries() if entry.action == "rejected"]
     # However often it is asked: its own people are told once.
     assert [line.place for line in lines] == [f"credit_scoring/{honest.run}/plan"]
     assert "parties.bank.features.income.uuid" in lines[0].detail
-
-
-def test_a_thousand_epsilons_just_below_are_no_release(honest: Workspace) -> None:
-    """Finding 9: the attack does not need to raise epsilon; no other one is answered."""
-    honest.open()
-    place = f"credit_scoring/{honest.run}/plan/credit"
-    plan = json.loads((honest.store.get(place) or {})["document.json"])
-    party = honest.folder / "bank"
-    agreements = agreements_of(load_site(party / "site.yaml"))
-    pinned = agreements.agreements[0]
-    epsilon = bank(plan["federation"])["income"]["mechanism"]["epsilon"]
-    for step in range(1, 1001):
-        bank(plan["federation"])["income"]["mechanism"]["epsilon"] = epsilon * (1 - step * 1e-9)
-        asked = parse_federation(plan["federation"], "plan")
-        assert fields(pinned.content, asked) == ["parties.bank.features.income.epsilons"]
 
 
 def test_however_often_it_asks_it_gets_the_first_agreed_release(
@@ -161,24 +145,6 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
         assert again.num_rows == first.num_rows == rows
         for name in first.column_names:
             assert sorted(again[name].to_pylist()) == sorted(first[name].to_pylist())
-
-
-@pytest.mark.parametrize("bears", ["0" * 64, "another party's"])
-def test_a_plan_that_bears_another_agreement(honest: Workspace, bears: str) -> None:
-    honest.open()
-    forged(honest, lambda data: None, bears if len(bears) == 64 else "f" * 64)
-    told(honest, "bank", "check_table")
-    assert "does not bear the newest" in honest.reason("bank")
-
-
-def test_a_plan_of_another_protocol(honest: Workspace) -> None:
-    honest.open()
-    place = honest.store.get(f"credit_scoring/{honest.run}/plan/credit")
-    assert place is not None
-    plan = {**json.loads(place["document.json"]), "protocol": PROTOCOL + 1}
-    honest.forge("plan", "credit", "credit", document=plan)
-    told(honest, "bank", "check_table")
-    assert honest.reason("bank").startswith("protocol")
 
 
 @pytest.mark.parametrize("where", ["credit", "bank"])
@@ -267,15 +233,6 @@ def test_a_change_elsewhere_redraws_nobody(
         lambda d: bank(d)["income"]["missing"].update(fill=100.0),
     )  # fmt: skip
     assert (other, moved) == (0, 0) and stayed > 80
-
-
-def test_a_refusal_leaves_no_trace_of_its_reason_but_at_home(honest: Workspace) -> None:
-    honest.open()
-    forged(honest, ATTACKS["other bounds"])
-    told(honest, "bank", "check_table")
-    outside = b"".join(honest.files("exchange").values())
-    assert b"bounds" not in outside.replace(b'"bounds"', b"")
-    assert (honest.home("bank") / REFUSED).stat().st_mode & 0o077 == 0
 
 
 def test_a_refusal_is_told_to_the_partys_own_notifiers_once(honest: Workspace) -> None:

@@ -42,14 +42,6 @@ def events(workspace: Workspace) -> list[tuple[str, str]]:
     return [(release.account, release.kind) for release in found]
 
 
-@pytest.fixture
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A federation that has released nothing yet."""
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
-    return workspace
-
-
 def test_the_first_release_waits_for_a_person_and_then_goes(fresh: Workspace) -> None:
     approving(fresh, FIRST)
     fresh.until("check_table", "bank")

@@ -8,14 +8,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.boosting import trainer
-from tests.federation import SECOND_RUN, Workspace
-
-
-@pytest.fixture
-def second(trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+from tests.federation import Workspace
 
 
 def kept(workspace: Workspace) -> Path:
@@ -39,25 +32,27 @@ def evaluated(workspace: Workspace) -> tuple[Any, int]:
     return (found["metrics"]["label_holder_alone"], found["alone"]), trained
 
 
-def test_on_unchanged_rows_nothing_is_trained(second: Workspace, trained_once: Workspace) -> None:
+def test_on_unchanged_rows_nothing_is_trained(
+    workspace: Workspace, trained_once: Workspace
+) -> None:
     first = json.loads((trained_once.home("credit") / "evaluation.json").read_text())
-    before = kept(second).read_bytes()
+    before = kept(workspace).read_bytes()
     # Another party's value is none of its own.
-    second.edit_table("bank", lambda t: t.with_columns(pl.col("income") // 2))
-    second.until("evaluate")
-    found, trained = evaluated(second)
+    workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income") // 2))
+    workspace.until("evaluate")
+    found, trained = evaluated(workspace)
     assert found == (first["metrics"]["label_holder_alone"], first["alone"])
     assert trained == 0
-    assert kept(second).read_bytes() == before
+    assert kept(workspace).read_bytes() == before
     for damage in (b"", b"\x93NUMPY and no more", None):
-        kept(second).unlink() if damage is None else kept(second).write_bytes(damage)
-        _, trained = evaluated(second)
+        kept(workspace).unlink() if damage is None else kept(workspace).write_bytes(damage)
+        _, trained = evaluated(workspace)
         assert trained > 0, "what is damaged is made again"
-        assert kept(second).read_bytes() == before
+        assert kept(workspace).read_bytes() == before
 
 
-def test_a_changed_value_of_its_own_makes_it_again(second: Workspace) -> None:
-    second.edit_table("credit", lambda t: t.with_columns(pl.col("amount") * 0.9))
-    second.until("evaluate")
-    _, trained = evaluated(second)
+def test_a_changed_value_of_its_own_makes_it_again(workspace: Workspace) -> None:
+    workspace.edit_table("credit", lambda t: t.with_columns(pl.col("amount") * 0.9))
+    workspace.until("evaluate")
+    _, trained = evaluated(workspace)
     assert trained > 0

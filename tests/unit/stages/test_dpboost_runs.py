@@ -1,7 +1,7 @@
 """Whole runs with DPBoost: two feature holders under Adj-map, and trees that may be shared."""
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,14 +51,17 @@ def allow(policy: dict[str, Any]) -> None:
         rule["mechanisms"].append("adj_map")
 
 
-@pytest.fixture
-def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.edit_yaml("federation.yaml", private)
+def declare(workspace: Workspace, change: Callable[[dict[str, Any]], None]) -> Workspace:
+    """Change the federation file, and let feature holders' policies allow it."""
+    workspace.edit_yaml("federation.yaml", change)
     for party in ("shop", "bank"):
         workspace.edit_yaml(f"{party}/policy.yaml", allow)
-    workspace.known_to(monkeypatch)
     return workspace
+
+
+@pytest.fixture
+def federation(fresh: Workspace) -> Workspace:
+    return declare(fresh, private)
 
 
 def ledger(workspace: Workspace, party: str) -> list[Release]:

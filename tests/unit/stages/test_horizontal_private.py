@@ -132,24 +132,6 @@ def _stops(self, *_):
     raise ConfigError("stopped")
 
 
-def test_a_table_that_changed_sends_neither_the_old_nor_a_new_vector(lenders):
-    lenders.run(until=ROUNDS)
-    victim = lenders.names[1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
-        patch.setattr("opboost_ops.aggregation.mailbox.Mailbox.step", _stops)
-        together(lenders, lenders.names)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
-        together(lenders, [victim])
-    path = lenders.home(victim) / "rows.arrow"
-    feather.write_feather(feather.read_table(path).slice(1), path, compression="uncompressed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
-        _, errors = together(lenders, [victim])
-    assert "one mask is never used for two" in str(errors[victim])
-
-
 def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     lenders.run(until=ROUNDS)
     name = lenders.names[1]

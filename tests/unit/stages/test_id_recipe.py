@@ -108,8 +108,10 @@ def test_values_of_several_types_give_one_text() -> None:
     assert id_of_text("1990-02-01| 01067|Müller", THREE) == "1990-02-01|1067|müller"
 
 
-def test_a_single_row_has_the_id_of_a_table_where_a_part_is_a_feature_too(tmp_path: Path) -> None:
-    declared = Workspace.write(tmp_path / "toy").declared
+def test_a_single_row_has_the_id_of_a_table_where_a_part_is_a_feature_too(
+    written_once: Workspace,
+) -> None:
+    declared = written_once.declared
     recipe = IdColumn(columns=("age", "surname"), normalise=RULES, type="string")
     federation = declared.model_copy(update={"id": recipe})
     frame = frame_of([{"age": 42, "surname": "MÜLLER"}], federation, recipe.parts)
@@ -150,9 +152,11 @@ def test_a_recipe_that_means_nothing_is_refused(declared: dict[str, Any]) -> Non
         IdColumn.model_validate(declared)
 
 
-def test_another_recipe_is_another_draw_of_every_column_and_missing_bit(tmp_path: Path) -> None:
+def test_another_recipe_is_another_draw_of_every_column_and_missing_bit(
+    written_once: Workspace,
+) -> None:
     """A person under another ID has cells that know nothing: no account may be charged twice."""
-    declared = Workspace.write(tmp_path / "toy").declared
+    declared = written_once.declared
     recorded = {
         str(feature.uuid): {"type": feature.type}
         for feature in declared.parties["shop"].features.values()

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -20,7 +19,7 @@ from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.stage import Home
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.unit.stages.test_dpboost_runs import allow, ledger, private
+from tests.unit.stages.test_dpboost_runs import declare, ledger, private
 
 
 def noisy(data: dict[str, Any]) -> None:
@@ -29,13 +28,8 @@ def noisy(data: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.edit_yaml("federation.yaml", noisy)
-    for party in ("shop", "bank"):
-        workspace.edit_yaml(f"{party}/policy.yaml", allow)
-    workspace.known_to(monkeypatch)
-    return workspace
+def federation(fresh: Workspace) -> Workspace:
+    return declare(fresh, noisy)
 
 
 def exact_metrics(workspace: Workspace) -> dict[str, float]:

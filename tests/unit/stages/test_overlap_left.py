@@ -66,7 +66,7 @@ def groups(workspace: Workspace, people: pl.DataFrame) -> pl.Series:
     return having.replace_strict(names, return_dtype=pl.String)
 
 
-@pytest.mark.parametrize("trainer", ["lightgbm", "xgboost"])
+@pytest.mark.parametrize("trainer", ["lightgbm", pytest.param("xgboost", marks=pytest.mark.slow)])
 def test_every_row_is_learnt_from_and_scored_as_it_was_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
 ) -> None:

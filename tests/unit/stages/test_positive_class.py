@@ -18,19 +18,6 @@ def undeclared(workspace: Workspace) -> None:
     workspace.edit_yaml("federation.yaml", change)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    workspace = Workspace.write(
-        tmp_path_factory.mktemp("classes") / "federation",
-        dataset("binary"),
-        training={"trees": 4, "depth": 3},
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.all()
-    return workspace
-
-
 def test_text_classes_that_nobody_ordered_are_refused_before_anything_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -45,12 +32,12 @@ def test_text_classes_that_nobody_ordered_are_refused_before_anything_is_publish
 
 
 def test_a_federation_that_has_a_model_keeps_its_order_with_a_warning(
-    trained: Workspace,
+    toys_once: Workspace,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    workspace = trained.copy(tmp_path / "older", SECOND_RUN)
+    workspace = toys_once.copy(tmp_path / "older", SECOND_RUN)
     workspace.known_to(monkeypatch)
     undeclared(workspace)
     workspace.open()
@@ -62,14 +49,16 @@ def test_a_federation_that_has_a_model_keeps_its_order_with_a_warning(
 
 
 def test_a_declared_order_holds_and_the_card_says_so(
-    trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    toys_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Turned round, the probabilities are those of the other class."""
-    card = json.loads((trained.folder / "a/models" / NAME / trained.run / "card.json").read_bytes())
+    card = json.loads(
+        (toys_once.folder / "a/models" / NAME / toys_once.run / "card.json").read_bytes()
+    )
     assert card["classes"] == ["no", "yes"]
-    page = (trained.folder / "a/models" / NAME / trained.run / "card.html").read_text()
+    page = (toys_once.folder / "a/models" / NAME / toys_once.run / "card.html").read_text()
     assert "the positive class yes" in page
-    workspace = trained.copy(tmp_path / "turned", SECOND_RUN)
+    workspace = toys_once.copy(tmp_path / "turned", SECOND_RUN)
     workspace.known_to(monkeypatch)
 
     def turn(data: Any) -> None:
@@ -78,5 +67,5 @@ def test_a_declared_order_holds_and_the_card_says_so(
     workspace.edit_yaml("federation.yaml", turn)
     workspace.until("assemble", "a")
     workspace.step("a", "assemble")
-    before, after = (Home(w.home("a")).table("frame") for w in (trained, workspace))
+    before, after = (Home(w.home("a")).table("frame") for w in (toys_once, workspace))
     assert (before.column("label").to_numpy() + after.column("label").to_numpy() == 1).all()

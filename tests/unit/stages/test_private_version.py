@@ -14,8 +14,8 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.models.card import Card
 from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.stage import Home
-from tests.federation import Workspace
-from tests.unit.stages.test_dpboost_runs import allow, ledger
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.test_dpboost_runs import declare, ledger
 from tests.unit.stages.test_noisy_metrics import noisy
 
 #: What each entry of a version's JSON files depends on. ``*`` is any name or place in a list. A new
@@ -90,11 +90,9 @@ MODEL = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    workspace = Workspace.write(tmp_path_factory.mktemp("private") / "federation")
-    workspace.edit_yaml("federation.yaml", noisy)
-    for party in ("shop", "bank"):
-        workspace.edit_yaml(f"{party}/policy.yaml", allow)
+def made(written_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    folder = tmp_path_factory.mktemp("private") / "federation"
+    workspace = declare(written_once.copy(folder, FIRST_RUN), noisy)
     with pytest.MonkeyPatch.context() as patch:
         workspace.known_to(patch)
         workspace.all()

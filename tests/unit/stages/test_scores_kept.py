@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +18,18 @@ from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
-from tests.unit.stages.scoring_data import dataset, score_files, scoring
+from tests.unit.stages.scoring_data import score_files, scoring
 
 CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
 RUN, LATER = "0" * 15 + "a", "0" * 15 + "b"
 FEATURES = {"b0": {"w", "size"}, "b1": {"v", "colour"}}
 
 
-@pytest.fixture(scope="module")
-def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    workspace = Workspace.write(
-        tmp_path_factory.mktemp("scores") / "federation",
-        dataset("binary"),
-        training={"trees": 4, "depth": 3},
-        scoring={"mode": "desensitised", "evaluate": ["routed"]},
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.all()
-    return workspace
-
-
 @pytest.fixture
-def trained(
-    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Workspace]:
-    copy = trained_once.copy(tmp_path / "federation", FIRST_RUN)
+def trained(toys_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    copy = toys_once.copy(tmp_path / "federation", FIRST_RUN)
     copy.known_to(monkeypatch)
-    yield copy
+    return copy
 
 
 def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:

@@ -31,7 +31,10 @@ from tests.unit.stages.scoring_data import (
 RUNS = {mode: f"{k + 10:016x}" for k, mode in enumerate(get_args(ScoringMode))}
 
 
-@pytest.fixture(scope="module", params=["binary", "multiclass", "regression"])
+@pytest.fixture(
+    scope="module",
+    params=["binary", pytest.param("multiclass", marks=pytest.mark.slow), "regression"],
+)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A model that was evaluated in all modes; its exchange is not encrypted.
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -16,73 +15,54 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyE
 from opboost_ops.pages import ledger, statement
 from opboost_ops.pages.deployment import Query
 from tests.commands import opboost
-from tests.federation import SECOND_RUN, Workspace
+from tests.federation import Workspace
 
 BANK, SHOP, LABEL = "bank", "shop", "credit"
 THIRD_RUN = "0" * 15 + "3"
-
-
-@pytest.fixture(scope="module")
-def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    workspace = Workspace.write(tmp_path_factory.mktemp("sealed") / "federation")
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.all()
-    return workspace
-
-
-@pytest.fixture
-def again(trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """The night after: nothing has changed."""
-    workspace = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    workspace.known_to(monkeypatch)
-    return workspace
 
 
 def asked(workspace: Workspace, party: str) -> int:
     return workspace.artifact("psi_query", party).manifest.rows
 
 
-def test_nobody_is_asked_about_twice_in_a_month(again: Workspace) -> None:
-    first = Workspace(again.folder)
-    people = pl.read_parquet(again.table_path(LABEL)).height
+def test_nobody_is_asked_about_twice_in_a_month(workspace: Workspace) -> None:
+    first = Workspace(workspace.folder)
+    people = pl.read_parquet(workspace.table_path(LABEL)).height
     assert asked(first, BANK) == asked(first, SHOP) == people
-    before = again.home_json(LABEL, "alignment") if again.home(LABEL).exists() else None
+    before = workspace.home_json(LABEL, "alignment") if workspace.home(LABEL).exists() else None
     assert before is None
 
-    again.all()
+    workspace.until("assemble")
 
-    assert asked(again, BANK) == asked(again, SHOP) == 0
-    assert again.home_json(LABEL, "alignment") == first.home_json(LABEL, "alignment")
+    assert asked(workspace, BANK) == asked(workspace, SHOP) == 0
+    assert workspace.home_json(LABEL, "alignment") == first.home_json(LABEL, "alignment")
     # Yet nothing of the two nights is the same, and only the canary was answered.
     for kind in ("ranks", "shares"):
-        nights = [night.artifact(kind, BANK) for night in (first, again)]  # type: ignore[arg-type]
+        nights = [night.artifact(kind, BANK) for night in (first, workspace)]  # type: ignore[arg-type]
         assert nights[0].document["nonce"] != nights[1].document["nonce"]
-    assert len(again.artifact("psi_answer", BANK).part(0, POINT)) == 1
+    assert len(workspace.artifact("psi_answer", BANK).part(0, POINT)) == 1
 
 
-def test_new_people_alone_are_asked_about(again: Workspace) -> None:
+def test_new_people_alone_are_asked_about(workspace: Workspace) -> None:
     def renamed(table: pl.DataFrame) -> pl.DataFrame:
         number = pl.int_range(pl.len())
         other = pl.concat_str(pl.lit("new-"), number.cast(pl.String))
         return table.with_columns(id=pl.when(number < 7).then(other).otherwise(pl.col("id")))
 
-    again.edit_table(LABEL, renamed)
-    again.all()
-    assert asked(again, BANK) == 7
+    workspace.edit_table(LABEL, renamed)
+    workspace.until("preprocess")
+    assert asked(workspace, BANK) == 7
 
 
 @pytest.mark.parametrize(("rule", "value"), [("max_new_queries", 300), ("max_queries_total", 300)])
 def test_more_questions_than_a_policy_allows_are_not_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, value: int
+    fresh: Workspace, rule: str, value: int
 ) -> None:
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
-    workspace.edit_yaml(f"{BANK}/policy.yaml", lambda d: d["alignment"].update({rule: value}))
-    step, error = workspace.first_failure()
+    fresh.edit_yaml(f"{BANK}/policy.yaml", lambda d: d["alignment"].update({rule: value}))
+    step, error = fresh.first_failure()
     assert step == f"{BANK}.psi_answer"
     assert isinstance(error, PolicyError)
-    assert f"psi_answer/{BANK}" not in workspace.published()
+    assert f"psi_answer/{BANK}" not in fresh.published()
 
 
 @pytest.mark.parametrize(
@@ -94,56 +74,53 @@ def test_more_questions_than_a_policy_allows_are_not_answered(
     ],
 )
 def test_a_policy_that_does_not_say_so_seals_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, object]], object]
+    fresh: Workspace, change: Callable[[dict[str, object]], object]
 ) -> None:
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
-    workspace.edit_yaml(f"{BANK}/policy.yaml", lambda d: change(d["alignment"]))
-    step, error = workspace.first_failure()
+    fresh.edit_yaml(f"{BANK}/policy.yaml", lambda d: change(d["alignment"]))
+    step, error = fresh.first_failure()
     assert isinstance(error, OpBoostError)
     assert not {f"{kind}/{BANK}" for kind in ("ranks", "shares", "psi_answer")} & set(
-        workspace.published()
+        fresh.published()
     ), step
 
 
 @pytest.mark.parametrize("former", ["keyed", "private", {"mode": "private", "decoys": "all"}])
 def test_a_former_way_of_alignment_is_refused_in_one_message(
-    trained_once: Workspace, tmp_path: Path, former: object
+    fresh: Workspace, former: object
 ) -> None:
-    workspace = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    data = yaml.safe_load(workspace.file.read_text())
-    workspace.file.write_text(yaml.safe_dump({**data, "alignment": former}))
+    data = yaml.safe_load(fresh.file.read_text())
+    fresh.file.write_text(yaml.safe_dump({**data, "alignment": former}))
     with pytest.raises(ConfigError) as caught:
-        load_federation(workspace.file)
+        load_federation(fresh.file)
     (fault,) = caught.value.faults
     assert fault.where == "alignment"
     assert "seal_everybody" in fault.suggestion
 
 
-def test_another_key_of_the_month_is_noticed_and_the_next_run_asks_again(again: Workspace) -> None:
+def test_another_key_of_the_month_is_noticed_and_the_next_run_asks_again(
+    workspace: Workspace,
+) -> None:
     month = epochs.epoch_at(epochs.now())
-    (again.folder / BANK / "keys" / "psi" / f"{month}.key").write_bytes(os.urandom(32))
-    for points in (again.folder / BANK / "home").rglob("*.points"):
+    (workspace.folder / BANK / "keys" / "psi" / f"{month}.key").write_bytes(os.urandom(32))
+    for points in (workspace.folder / BANK / "home").rglob("*.points"):
         points.unlink()
-    step, error = again.first_failure()
+    step, error = workspace.first_failure()
     assert step == f"{LABEL}.open_rows"
     assert isinstance(error, ContractError)
-    later = Workspace(again.folder, THIRD_RUN)
-    later.all()
-    assert asked(later, BANK) == pl.read_parquet(again.table_path(LABEL)).height
+    later = Workspace(workspace.folder, THIRD_RUN)
+    later.until("assemble")
+    assert asked(later, BANK) == pl.read_parquet(workspace.table_path(LABEL)).height
     assert asked(later, SHOP) == 0
 
 
 def test_a_table_with_too_few_rows_releases_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fresh: Workspace,
 ) -> None:
-    workspace = Workspace.write(tmp_path / "federation")
-    workspace.known_to(monkeypatch)
     rules = {"least_rows": {"train": 100_000}}
-    workspace.edit_yaml(f"{BANK}/policy.yaml", lambda d: d["alignment"].update(rules))
-    step, _ = workspace.first_failure()
+    fresh.edit_yaml(f"{BANK}/policy.yaml", lambda d: d["alignment"].update(rules))
+    step, _ = fresh.first_failure()
     assert step == f"{BANK}.digest_ids"
-    assert f"shares/{BANK}" not in workspace.published()
+    assert f"shares/{BANK}" not in fresh.published()
 
 
 def test_no_points_are_left_in_the_folder_of_a_run(trained_once: Workspace) -> None:
@@ -151,28 +128,10 @@ def test_no_points_are_left_in_the_folder_of_a_run(trained_once: Workspace) -> N
         assert not (trained_once.home(party) / "psi").exists()
 
 
-def test_what_a_feature_holder_seals_does_not_follow_from_who_is_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sent = []
-    whole = Workspace.write(tmp_path / "whole")
-    for name, lowest in (("one", 0), ("other", 100)):
-        workspace = whole.copy(tmp_path / name, whole.run)
-        workspace.known_to(monkeypatch)
-        workspace.edit_table(LABEL, lambda t, low=lowest: t.slice(low, 300))
-        workspace.open()
-        for stage in ("check_table", "check_drift", "digest_ids", "preprocess", "desensitize",
-                      "rank", "check_release", "seal"):  # fmt: skip
-            workspace.step(BANK, stage)
-        sent.append([workspace.files("exchange", "credit_scoring", workspace.run, kind, BANK)
-                     for kind in ("ranks", "shares")])  # fmt: skip
-    assert sent[0] == sent[1]
-
-
 def test_how_many_guesses_have_been_possible_is_shown_wherever_one_looks(
-    again: Workspace,
+    workspace: Workspace,
 ) -> None:
-    people = pl.read_parquet(again.table_path(LABEL)).height
+    people = pl.read_parquet(workspace.table_path(LABEL)).height
     month = epochs.epoch_at(epochs.now())
     told = f"{people:,} different people in {month} (at most"
     text = "Label holders have asked about people: each can be a guess of who is in this table."
@@ -185,8 +144,8 @@ def test_how_many_guesses_have_been_possible_is_shown_wherever_one_looks(
         assert text not in str(build(LABEL, Query(lambda _: True)))
     # Of what it has agreed to, and of what it is asked to agree to.
     for change in (lambda d: None, lambda d: d["parties"][BANK]["features"].popitem()):
-        again.edit_yaml("federation.yaml", change, agree=False)
-        _, shown, _ = opboost("agree", again.folder / BANK, again.file, stdin="n\n")
+        workspace.edit_yaml("federation.yaml", change, agree=False)
+        _, shown, _ = opboost("agree", workspace.folder / BANK, workspace.file, stdin="n\n")
         shown = " ".join(shown.split())
         assert text in shown
         assert told in shown

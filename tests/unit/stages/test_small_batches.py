@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,25 +17,11 @@ from opboost_ops.quality import suites
 from opboost_ops.quality.tightening import tightened
 from tests.federation import SCORING_RUN, Workspace
 from tests.unit.quality.suites_under_test import party
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, score_files, scoring
+from tests.unit.stages.scoring_data import HOLDERS, NAME, score_files, scoring
 
 IDS = IdColumn(column="person", type="string")
 
 OPBOOST = Path(sys.executable).parent / "opboost"
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    workspace = Workspace.write(
-        tmp_path_factory.mktemp("small") / "federation",
-        dataset("binary"),
-        training={"trees": 4, "depth": 3},
-        scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        workspace.all()
-        yield workspace
 
 
 def only(workspace: Workspace, people: list[str]) -> None:
@@ -54,8 +39,8 @@ def common(workspace: Workspace) -> list[str]:
 
 
 @pytest.mark.parametrize(("mode", "rows"), [("desensitised", 2), ("routed", 1)])
-def test_few_people_get_scores(trained: Workspace, tmp_path: Path, mode: str, rows: int) -> None:
-    workspace = trained.copy(tmp_path / "few", SCORING_RUN)
+def test_few_people_get_scores(toys_once: Workspace, tmp_path: Path, mode: str, rows: int) -> None:
+    workspace = toys_once.copy(tmp_path / "few", SCORING_RUN)
     people = common(workspace)[:rows]
     only(workspace, people)
     with pytest.MonkeyPatch.context() as patch:
@@ -66,10 +51,10 @@ def test_few_people_get_scores(trained: Workspace, tmp_path: Path, mode: str, ro
 
 
 def test_one_person_whose_values_are_missing_gets_a_score(
-    trained: Workspace, tmp_path: Path
+    toys_once: Workspace, tmp_path: Path
 ) -> None:
     """All of a column is missing then, which says nothing of one row."""
-    workspace = trained.copy(tmp_path / "gap", SCORING_RUN)
+    workspace = toys_once.copy(tmp_path / "gap", SCORING_RUN)
     only(workspace, common(workspace)[:1])
     path = workspace.folder / "b0" / "tables" / "score.parquet"
     # Written by a program that has seen no value of it, the column has no type.
@@ -81,8 +66,8 @@ def test_one_person_whose_values_are_missing_gets_a_score(
 
 
 @pytest.mark.slow
-def test_the_command_scores_one_person(trained: Workspace, tmp_path: Path) -> None:
-    workspace = trained.copy(tmp_path / "command", SCORING_RUN)
+def test_the_command_scores_one_person(toys_once: Workspace, tmp_path: Path) -> None:
+    workspace = toys_once.copy(tmp_path / "command", SCORING_RUN)
     person = common(workspace)[0]
     only(workspace, [person])
     command = [OPBOOST, "score", workspace.file, "--json"]
@@ -94,9 +79,9 @@ def test_the_command_scores_one_person(trained: Workspace, tmp_path: Path) -> No
     assert pl.read_parquet(told["scores"])["id"].to_list() == [person]
 
 
-def test_a_hundred_thousand_rows_are_scored(trained: Workspace, tmp_path: Path) -> None:
+def test_a_hundred_thousand_rows_are_scored(toys_once: Workspace, tmp_path: Path) -> None:
     """At the label holder alone: how many rows there are is no matter of alignment."""
-    workspace = trained.copy(tmp_path / "many", SCORING_RUN)
+    workspace = toys_once.copy(tmp_path / "many", SCORING_RUN)
     path = workspace.folder / "a" / "tables" / "score.parquet"
     table = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet").drop("y")
     rows = np.arange(100_000) % table.height
@@ -109,8 +94,10 @@ def test_a_hundred_thousand_rows_are_scored(trained: Workspace, tmp_path: Path) 
     assert NAME in str(score_files(workspace)[0])
 
 
-def test_what_each_row_must_be_is_asked_of_one_row_too(trained: Workspace, tmp_path: Path) -> None:
-    workspace = trained.copy(tmp_path / "twice", SCORING_RUN)
+def test_what_each_row_must_be_is_asked_of_one_row_too(
+    toys_once: Workspace, tmp_path: Path
+) -> None:
+    workspace = toys_once.copy(tmp_path / "twice", SCORING_RUN)
     only(workspace, common(workspace)[:1])
     path = workspace.folder / "a" / "tables" / "score.parquet"
     table = pl.read_parquet(path)

@@ -71,7 +71,7 @@ def frames(workspace: Workspace, table: str) -> tuple[list[str], np.ndarray, np.
     ("task", "classes", "parties"),
     [
         ("binary", ("no", "yes"), 3),
-        ("multiclass", None, 1),
+        pytest.param("multiclass", None, 1, marks=pytest.mark.slow),
         ("multiclass", ("low", "middle", "high"), 3),
         ("regression", None, 1),
     ],
