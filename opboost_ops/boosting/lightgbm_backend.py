@@ -1,8 +1,12 @@
 """Stock LightGBM: the default booster."""
 
+import ctypes
+import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -136,7 +140,7 @@ def require_lightgbm() -> None:
         ConfigError: A system library is missing; it names the package.
     """
     try:
-        import lightgbm  # noqa: F401
+        _load()
     except OSError as error:
         if "libgomp" not in str(error):
             raise ConfigError(f"LightGBM does not load: {error}.", "Install it again.") from None
@@ -145,6 +149,21 @@ def require_lightgbm() -> None:
             "Install it: `apt-get install libgomp1` on Debian and Ubuntu, `dnf install libgomp` on "
             "Fedora and Red Hat.",
         ) from None
+
+
+def _load() -> None:
+    """Load its shared library alone, where it is found: the package imports scikit-learn besides.
+
+    Raises:
+        OSError: A system library is missing.
+    """
+    found = None if "lightgbm" in sys.modules else importlib.util.find_spec("lightgbm")
+    for folder in found.submodule_search_locations or () if found else ():
+        library = Path(folder) / "lib" / "lib_lightgbm.so"
+        if library.is_file():
+            ctypes.CDLL(str(library))
+            return
+    import lightgbm  # noqa: F401
 
 
 def settings_of(

@@ -51,6 +51,9 @@ class ForkServer:
         trace: TracebackType | None,
     ) -> None:
         self._socket.close()
+        if error is not None:
+            # It may be importing still.
+            self._process.kill()
         self._process.wait()
 
     def fork(self, read: int, write: int) -> int:

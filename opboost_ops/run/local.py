@@ -125,14 +125,15 @@ def run_federation(
         federation = with_form(federation, form)
     finished = Finished(secrets.token_hex(8), federation)
     sites = site_files(federation_file, federation)
-    require_ready_parties(federation_file, sites, finished.run, form, purpose)
     run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
     file = str(federation_file.resolve())
     with ExitStack() as stack:
         workers: dict[str, _Place] = {}
         server: ForkServer | None = None
         if parties == "processes":
+            # First: it imports everything while this process looks whether all can begin.
             server = stack.enter_context(ForkServer(common_environment(sites)))
+        require_ready_parties(federation_file, sites, finished.run, form, purpose)
         for party in federation.parties:
             if stages_of(federation, purpose, party):
                 assignment = Assignment(party, run, purpose, form, file)
