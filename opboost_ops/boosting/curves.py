@@ -38,9 +38,13 @@ def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, A
         cells = label.astype(np.int64) * classes + best
         rows = np.bincount(cells, minlength=classes**2).reshape(classes, classes)
         sure = prediction.max(axis=1)
-        calibration = _calibration((best == label).astype(np.float64), sure)
+        order = np.argsort(sure, kind="stable")
+        calibration = _calibration((best == label).astype(np.float64), sure, order)
         return {"confusion": rows.tolist(), "calibration": calibration}
-    return {**_ranked(label, prediction), "calibration": _calibration(label, prediction)}
+    order = np.argsort(prediction, kind="stable")
+    calibration = _calibration(label, prediction, order)
+    # Rows of one score count together, in whatever order they are.
+    return {**_ranked(label, prediction, order[::-1]), "calibration": calibration}
 
 
 def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
@@ -60,8 +64,7 @@ def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
     return {"shares": (counts / len(label)).tolist()}
 
 
-def _ranked(label: np.ndarray, score: np.ndarray) -> dict[str, Any]:
-    order = np.argsort(-score, kind="stable")
+def _ranked(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str, Any]:
     ends = np.flatnonzero(np.r_[np.diff(score[order]) != 0, True])
     hits = np.cumsum(label[order])[ends]
     count = ends + 1.0
@@ -81,21 +84,20 @@ def _thinned(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, _POINTS)).astype(np.int64))
 
 
-def _groups(score: np.ndarray) -> list[np.ndarray]:
-    order = np.argsort(score, kind="stable")
+def _groups(order: np.ndarray) -> list[np.ndarray]:
     return [part for part in np.array_split(order, _GROUPS) if len(part)]
 
 
-def _calibration(hit: np.ndarray, score: np.ndarray) -> list[dict[str, float]]:
+def _calibration(hit: np.ndarray, score: np.ndarray, order: np.ndarray) -> list[dict[str, float]]:
     return [
         {"rows": len(at), "score": float(score[at].mean()), "share": float(hit[at].mean())}
-        for at in _groups(score)
+        for at in _groups(order)
     ]
 
 
 def _residuals(label: np.ndarray, prediction: np.ndarray) -> list[dict[str, float]]:
     found = []
-    for at in _groups(prediction):
+    for at in _groups(np.argsort(prediction, kind="stable")):
         rest = label[at] - prediction[at]
         low, middle, high = np.quantile(rest, [0.1, 0.5, 0.9])
         found.append(
