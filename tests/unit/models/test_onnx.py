@@ -16,7 +16,8 @@ from numpy.random import Generator, default_rng
 
 from opboost_ops import api
 from opboost_ops.api.model import Model
-from opboost_ops.boosting.trainer import Frame, Parameters, train
+from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.trainer import Frame, Parameters, predict, train
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.models.export import export_model, federation_in
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
@@ -191,6 +192,27 @@ def test_a_row_that_would_be_refused_has_no_score(trained_once: Workspace) -> No
     both = pl.concat([good, good.with_columns(pl.lit(math.inf).alias("bank.linear"))])
     scores = run(content, both)["score"]
     assert np.isnan(scores[1]) and scores[0] == run(content, good)["score"][0]
+
+
+def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) -> None:
+    known = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
+    files, frame = trained(default_rng(1), known)
+    matrix = Model(files, "v").matrix(frame)
+    lacking = frame.with_columns(pl.lit(None, pl.Float64).alias("bank.linear"))
+    assert np.isnan(run(export_model(files, "onnx"), lacking)["score"]).all()
+    told, facts = (json.loads(files[name]) for name in ("federation.json", "columns.json"))
+    told["alignment"] = {"overlap": "left"}
+    left = {**files, "federation.json": json.dumps(told).encode()}
+    # As `materialise` lets every split of such a column take missing values.
+    text = TextModel.parse(files["model.txt"].decode()).with_missing("bank.linear").text()
+    matrix[:, facts["names"].index("bank.linear")] = math.nan
+    found = run(export_model({**left, "model.txt": text.encode()}, "onnx"), lacking)
+    given = [found[f"probability_{name}"] for name in facts["classes"]] or [found["score"]]
+    expected = predict(text, matrix)
+    if facts["task"] == "binary":
+        expected = np.column_stack([1 - expected, expected])
+    expected = expected.reshape(len(matrix), -1)
+    np.testing.assert_allclose(np.column_stack(given), expected, rtol=0, atol=1e-6)
 
 
 def test_a_run_of_the_federation_is_exported(trained_once: Workspace) -> None:
