@@ -1,6 +1,6 @@
 """Horizontal boosting from noisy sums: the private tree learner, with every party's noise.
 
-The trees are those of `dp.noisy_leaves`: splits are drawn without a look at any row, and only leaf
+The trees are those of `dp.noisy_leaves`: splits are drawn without reading any row, and only leaf
 sums cost. What differs is how sums come about: each party adds its rows and its share of the noise,
 and `Rounds` brings the vectors together. A round costs time and no privacy of its own, so the trees
 of a round are grown from the same scores. Splits are drawn among bucket ends that follow from one

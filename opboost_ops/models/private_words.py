@@ -54,7 +54,7 @@ _NOISY_LEAVES = (
     "{label}'s table, towards anyone who has its file and whatever else they know: epsilon is "
     "{epsilon:g} if one row is added or removed and {replaced:.3g} at the same delta if it is "
     "replaced; exact row counts and the declared bounds and categories are outside; {budget}.",
-    "So the model may be shared: splits are drawn without a look at any row, and leaves and "
+    "So the model may be shared: splits are drawn without reading any row, and leaves and "
     "the initial score follow from sums with noise. Counts, weights and gains are declared.",
     "{metrics}",
 )
@@ -65,8 +65,8 @@ _SUMMED = (
     "other parties together, {label} among them: epsilon is {epsilon:g} if one row is added or "
     "removed and {replaced:.3g} at the same delta if it is replaced; the declared bounds and "
     "categories are outside; {budget}.",
-    "It holds where {honest} parties add their noise as they should. Who has rows at several "
-    "parties pays at each of them. A training that broke off is charged, too.",
+    "It holds if {honest} parties add their noise. A person with rows at several parties is "
+    "charged at each. An interrupted training is charged, too.",
     "Everything in the model follows from sums with noise and from declarations.",
     "{metrics}",
 )

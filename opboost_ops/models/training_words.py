@@ -46,9 +46,9 @@ def training_words(
     if tuned:
         won = "the declared ones were the best" if tuned["declared_won"] else "these won"
         yield (
-            f"Parameters were looked for in {tuned['trials']} trials, by {tuned['metric']} in "
-            f"{tuned['folds']} folds of the training rows: {won}. Trials work on what was released "
-            "already and ask nobody for anything; the winner alone asked for split values."
+            f"Parameters were searched in {tuned['trials']} trials, by {tuned['metric']} in "
+            f"{tuned['folds']} folds of the training rows: {won}. Trials use released values and "
+            "send no requests; only the winner requested split values."
         )
         if federation.scoring.mode != "desensitised":
             yield (

@@ -133,7 +133,8 @@ def _facts(version: Version) -> list[Block]:
     )
     text = "An experiment without any guarantee."
     remedy = (
-        "Its noise came from a public seed, or edges of its features were read off a private table."
+        "Its noise came from a public seed, or edges of its features were taken from a private "
+        "table."
     )
     return [*([Note("warn", text, remedy)] if card.get("experiment") else []), facts]
 
@@ -222,8 +223,9 @@ def _read(version: Version) -> list[Block]:
     if calibrated := scoring.get("calibration"):
         before, after = calibrated["figures"]["before"], calibrated["figures"]["after"]
         lines.append(
-            f"Scores are calibrated ({calibrated['method']}) on the held-out rows. By rows of "
-            f"other folds: Brier {before['brier']:.4f} before, {after['brier']:.4f} after; log "
+            f"Scores are calibrated ({calibrated['method']}) on the held-out rows. "
+            f"Cross-validated: Brier {before['brier']:.4f} before, {after['brier']:.4f} after; "
+            "log "
             f"loss {before['log_loss']:.4f} and {after['log_loss']:.4f}."
         )
     if interval := scoring.get("interval"):
@@ -231,8 +233,8 @@ def _read(version: Version) -> list[Block]:
         lines.append(
             "Too few rows are held out for an interval beside a score."
             if half is None
-            else f"A score has an interval of ±{half:.4g} (split conformal), which is to hold "
-            f"{interval['level']:.0%} of all new numbers."
+            else f"A score has an interval of ±{half:.4g} (split conformal), which should "
+            f"contain {interval['level']:.0%} of all new numbers."
         )
     return _lines("How to read its scores", lines)
 

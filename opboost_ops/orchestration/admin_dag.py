@@ -60,7 +60,8 @@ def admin_dag(
         for party in parties:
             PartyOperator(
                 task_id=f"{party}_act",
-                doc_md="Does what is asked of this party, and writes it into its audit log.",
+                doc_md="Performs the requested action at this party, and records it in its "
+                "audit log.",
                 python_callable=tasks.act,
                 op_kwargs={"party": party, "federation": federation.name},
                 **common_of(federation.parties[party], party),

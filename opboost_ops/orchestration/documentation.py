@@ -8,7 +8,8 @@ from opboost_ops.run.phases import phases
 
 _FORMS: dict[Purpose, str] = {
     "train": (
-        "An empty field of the trigger form means as declared. A value for epsilon applies to "
+        "An empty field of the trigger form keeps the declared value. A value for epsilon "
+        "applies to "
         "every protected feature; a party's own policy may refuse it."
     ),
     "score": (
@@ -22,7 +23,7 @@ _MODES = {
     "charged to their ledgers",
     "routed": "feature holders answer, for every new row, every comparison with a threshold of the "
     "model, exactly",
-    "local": "the label holder holds all columns that the model uses, and nothing leaves anybody",
+    "local": "the label holder has all columns that the model uses, and nothing leaves any party",
 }
 
 
@@ -50,7 +51,7 @@ def documentation(
         if holder not in here:
             form = (
                 f"{holder} opens the runs, by its own schedule or form; `{federation.name}_join` "
-                "starts their half here."
+                "starts the tasks of this Airflow."
             )
     page = _horizontal(federation) if horizontal else _vertical(federation)
     return "\n".join([*half, *page, "", *_steps(federation, purpose), "", form])

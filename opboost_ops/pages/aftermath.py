@@ -12,8 +12,8 @@ from opboost_ops.pages.deployment import has_state, parties
 from opboost_ops.views.ledger import LedgerView, sums_of
 
 GO_ON = (
-    "When its cause is gone, clear the failed task to continue this run; after a change of a "
-    "table, a file or the form, trigger a new one. Unchanged cells are not charged again."
+    "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
+    "form has changed, trigger a new run. Unchanged cells are not charged again."
 )
 
 

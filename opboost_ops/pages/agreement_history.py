@@ -46,7 +46,7 @@ def agreements_table(site: Site, query: Query) -> Table:
         "Agreements, all of them",
         ("number", "federation", "agreed (UTC)", "state", "digest", "what it changed"),
         tuple(rows),
-        "A training run must bear the newest one of its federation; `opboost agree` shows what a "
+        "A training run must use the newest one of its federation; `opboost agree` shows what a "
         "new federation file would change, and what that costs.",
         "The party has agreed to nothing.",
     )

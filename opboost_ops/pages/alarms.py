@@ -66,7 +66,7 @@ def of_run(
         return [
             Note(
                 "bad",
-                f"This run has failed: its time was over before {names} ended.",
+                f"This run has failed: it timed out before {names} ended.",
                 "See whether the workers of these parties run, then clear the failed tasks.",
                 tuple(after),
                 links=(("The run in Airflow", seen.href),),
@@ -215,7 +215,7 @@ def _running(seen: AirflowRun, found: Sequence[Task], far: Far) -> Note:
     return Note(
         "",
         f"This run is under way: {done} of {len(found)} tasks have ended, after {ago(seen.began)}.",
-        "This page looks again by itself every ten seconds.",
+        "This page refreshes every ten seconds.",
         tuple(lines),
         (("The run in Airflow", seen.href),),
     )

@@ -13,10 +13,10 @@ from opboost_ops.pages.documents import ABOUT
 
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (
-    ("status", "Status", "Whether each federation is on, since when, and what stands in its way."),
+    ("status", "Status", "Whether each federation runs, since when, and what blocks it."),
     ("ledger", "Privacy ledger", "What each party released, what it cost, and what is left."),
     ("models", "Models", "Which version is in use, how it was trained, and why it was promoted."),
-    ("exchange", "Exchange", "Who sent what to whom, and whether it is what it claims to be."),
+    ("exchange", "Exchange", "Who sent what to whom, and whether each artifact is verified."),
     ("quality", "Data quality", "Which checks passed, run by run."),
     (
         "statement",

@@ -137,7 +137,7 @@ def _refused(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG00
 
 
 def _no_such_page(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
-    told = error.problem if isinstance(error, ContractError) else "There is nothing of that name."
+    told = error.problem if isinstance(error, ContractError) else "There is no such page."
     return HTMLResponse(message_html("No such page.", told), 404)
 
 
@@ -243,7 +243,11 @@ def _run(
         known = (airflow.named(id, query.dags(name)) for name in federations(query))
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
-    lead = f"Airflow calls it {run}." if run else "All that the parties here have of this run."
+    lead = (
+        f"Airflow calls it {run}."
+        if run
+        else "What the parties of this deployment have of this run."
+    )
     box = alarms.of_run(seen, partial(progress_text, query), _after(seen, query))
     if dag and seen is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]

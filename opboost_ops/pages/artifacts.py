@@ -98,8 +98,9 @@ def artifacts(
         columns,
         tuple(rows),
         "Verified now: the signature is by the pinned or declared key, and the files have the "
-        "digests of the manifest; of encrypted files only their receiver can tell more than names "
-        "and sizes. In the log: the digest is the one that this party noted when it was sent or "
+        "digests of the manifest; of encrypted files only their receiver can check more than "
+        "names and sizes. In the log: the digest is the one that this party noted when it was "
+        "sent or "
         f"received.{''.join(f' To find common people: {words}' for words in told)}",
         pager=pager,
         once=once,

@@ -26,9 +26,8 @@ _RUNS, _FEATURES = 30, 30
 INDEX = "population_stability_index"
 
 _INDEX = (
-    "The index is near zero where the shares of the feature's bins are as they were in the "
-    "champion's training table; drift is what is above the policy's limit and above what chance "
-    "alone gives."
+    "The index is near zero if the feature's bins have the same shares as in the champion's "
+    "training table; drift is an index above the policy's limit and above chance."
 )
 
 
@@ -138,4 +137,4 @@ def kept_report(start: str) -> Links:
     Args:
         start: The page's own path.
     """
-    return Links((("The report as it is kept at home", f"{start}.html"),))
+    return Links((("The report at home", f"{start}.html"),))

@@ -162,8 +162,8 @@ def _entries(page: Numbered, pager: Pager | None) -> Table:
             )
             for number, entry in page
         ),
-        "Each entry is chained to the one before it. Note the head of the chain elsewhere: only "
-        "then can entries that were cut off its end be noticed.",
+        "Each entry is chained to the one before it. Note the head of the chain elsewhere, to "
+        "notice entries that were cut off its end.",
         pager=pager,
     )
 

@@ -37,7 +37,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         if party in {site.party, *policy.receivers} or _opens(site.party, made)
         for cells in _rows(spec, clock.today())
     ]
-    note = "As agreed. `opboost keys show` prints one's own; compare them over another channel."
+    note = "As agreed. `opboost keys show` prints a party's own; compare them over another channel."
     columns = ("federation", "party", "key", "for", "from", "until", "state")
     return Table("keys", "Keys", columns, tuple(rows), note, once=("federation",))
 

@@ -39,5 +39,5 @@ def leakage_report(title: str, found: Leakage) -> str:
             x_label="retrainings",
         )
         figures.append((caption, picture))
-    lead = "What the release that would be made now gives away. This page stays at home."
+    lead = "What the next release would disclose. This page stays at home."
     return charts_html(title, lead, figures)

@@ -115,7 +115,7 @@ def _planned(state: PartyState, view: LedgerView, query: Query) -> list[Block]:
     if not found:
         return [Note("muted", text)]
     return [
-        Note("", text, "So much fits into the budgets of what the party has agreed to:"),
+        Note("", text, "What fits into the budgets, of what the party has agreed to:"),
         *ledger_tables.planned_blocks(found, view),
     ]
 

@@ -6,9 +6,9 @@ from opboost_ops.display.html import charts_html
 
 #: What must stand beside the picture.
 NOT_CHARGED = (
-    "Noise and parties are imagined, and no ledger has a line of this. Choosing an epsilon by it "
-    "is not charged either: if the table is one that will be released, the choice itself tells "
-    "something about it, outside any epsilon."
+    "Noise and parties are imagined, and no ledger records this: it is not charged. If the table "
+    "will be released, choosing an epsilon by it discloses something about it, outside any "
+    "epsilon."
 )
 
 

@@ -33,7 +33,7 @@ Metrics = Mapping[str, Mapping[str, float]]
 
 #: Airflow's states that say nothing to anyone who does not know Airflow.
 _WORDS = {
-    "up_for_reschedule": "waits, and looks again by itself",
+    "up_for_reschedule": "waits, and checks again by itself",
     "up_for_retry": "failed, and will be tried again",
     "deferred": "waits",
 }

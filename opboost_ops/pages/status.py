@@ -72,7 +72,7 @@ def _problems(one: Federation) -> list[Block]:
         if party.stopped:
             found.append(_stopped(one, party))
         if party.fault:
-            found.append(Note("bad", f"{party.party}: {party.fault}", "Its other pages say more."))
+            found.append(Note("bad", f"{party.party}: {party.fault}", "See its other pages."))
         if party.store:
             remedy = (
                 "No run releases anything until then. See that the share is mounted; where the "
@@ -93,7 +93,7 @@ def _problems(one: Federation) -> list[Block]:
 def _failed(one: Federation, of: Purpose, last: Run, words: str) -> Note:
     when = f"{ago(last.ended or last.began)} ago"
     text = f"The last run of {words} failed, {when}."
-    lines = last.failures or ("It has left no message: its own page says more.",)
+    lines = last.failures or ("It left no message: see its page.",)
     if last.marked_by:
         text = f"The last run of {words} was marked as failed by {last.marked_by}, {when}."
         # What a task says of its own end is the person's doing.

@@ -21,8 +21,8 @@ _SHOWN = 8
 
 _PRIOR = (
     "The receiver knows the mechanism and everything else that is public, every value counts as "
-    "equally likely before the release, and columns as independent. Who knows more about a person "
-    "guesses better, before and after."
+    "equally likely before the release, and columns as independent. An attacker who knows more "
+    "about a person guesses better, before and after."
 )
 
 
@@ -60,7 +60,7 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     lines.append(
         f"The loss of a whole record across the full range is {_loss(totals.loss_whole)} for one "
         f"release, and {ever}. It bounds what anybody can learn, whatever they know; the success "
-        "rates above say what the best attack reaches. Neither alone tells enough."
+        "rates above are those of the best attack. Read both."
     )
     return lines
 
@@ -179,7 +179,7 @@ def _caps(sheet: ConsentSheet) -> Table:
         )
         for cap in sheet.caps
     )
-    note = "Caps that are what `opboost init` writes count as its own; all others a person has set."
+    note = "Caps as `opboost init` writes them count as its own; a person has set all others."
     return Table("caps", "Caps of policy.yaml", ("cap", "value", "set by"), rows, note)
 
 

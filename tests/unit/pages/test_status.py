@@ -159,7 +159,7 @@ def test_a_program_asks_with_a_token(
 
 @pytest.mark.parametrize(
     ("state", "words"),
-    [("queued", "queued"), ("up_for_reschedule", "waits, and looks again by itself")],
+    [("queued", "queued"), ("up_for_reschedule", "waits, and checks again by itself")],
 )
 def test_what_is_stuck_and_for_how_long(
     reader: Reader, untouched: Workspace, scheduled: None, state: str, words: str
