@@ -252,9 +252,10 @@ def _raw_threshold(mapping: DomainMap, threshold: float) -> float:
 
 def _predicted(graph: _Graph, raw: str, objective: str) -> str:
     """Predictions of raw scores, as LightGBM makes them."""
+    name, _, slope = objective.partition(" sigmoid:")
+    if name == "binary":
+        return graph.add("Sigmoid", graph.add("Mul", raw, graph.constant(float(slope))))
     name = objective.split()[0]
-    if objective == "binary sigmoid:1":
-        return graph.add("Sigmoid", raw)
     if name == "multiclass":
         return graph.add("Softmax", raw, axis=1)
     if name in ("poisson", "tweedie"):
