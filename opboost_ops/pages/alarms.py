@@ -191,7 +191,7 @@ def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ())
 
 def _lines(problem: str) -> list[str]:
     """Of a list of faults each by itself, without its dash."""
-    return [line.removeprefix("- ") for line in problem.splitlines()]
+    return [line.strip().removeprefix("- ") for line in problem.splitlines()]
 
 
 def _for(task: Task, far: Far) -> str:

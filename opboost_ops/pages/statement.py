@@ -137,6 +137,8 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     state: State = "good" if ended and ahead else "warn" if purpose == "train" else ""
     bad: State = "bad" if failed else ""
     on = "on" if ahead else "paused" if any(one.paused for one in made) else "by hand"
+    if airflow_dags.faulty(found.name):
+        on, state, when = "no", "bad", "the federation file is faulty"
     return [
         Fact(f"Is {words} on", on, f"{success}; {when}", state),
         Fact(f"Runs of {words}", f"{len(runs):,}", f"{failed:,} failed", bad),

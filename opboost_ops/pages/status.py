@@ -48,8 +48,10 @@ def blocks(found: Sequence[Federation]) -> list[Block]:
 def _problems(one: Federation) -> list[Block]:
     found: list[Block] = []
     if one.faults:
-        found_lines = (line.removeprefix("- ") for line in one.faults.splitlines())
-        lines = tuple(line for line in found_lines if line.strip(" `"))
+        # The DAG's text has them in a block of code.
+        block = one.faults.split("```")
+        listed = (block[1] if len(block) > 2 else one.faults).strip().splitlines()
+        lines = tuple(line.strip().removeprefix("- ") for line in listed)
         text = f"The file of {one.federation} is faulty: no run begins."
         remedy = "Correct federation.yaml; Airflow reads it again by itself."
         found.append(Note("bad", text, remedy, lines))
@@ -144,7 +146,9 @@ def _times(one: Federation) -> list[Fact]:
         state: State = "warn" if good is None else "" if late else "good"
         href = f"run?id={good.run}" if good else ""
         facts.append(Fact(f"Last success{words}", value, _at(ended), state, href))
-        if of.next_run is not None:
+        if one.faults and purpose == "train":
+            facts.append(Fact("Next run", "none", "the federation file is faulty", "bad"))
+        elif of.next_run is not None:
             facts.append(Fact(f"Next run{words}", _at(of.next_run), of.schedule))
         elif of.paused:
             why = f"paused in Airflow: {', '.join(of.paused)}"
