@@ -5,11 +5,14 @@ outputs for support vector machines", 1999, with his targets (n + 1) / (n + 2) a
 Newton's method on the log odds.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
+
+from opboost_ops.errors import ContractError
 
 Method = Literal["isotonic", "platt"]
 
@@ -52,6 +55,33 @@ def apply(fitted: dict[str, Any], score: np.ndarray) -> np.ndarray:
         raw = fitted["slope"] * _log_odds(score) + fitted["intercept"]
         return np.asarray(expit(raw))
     return np.asarray(np.interp(score, fitted["scores"], fitted["values"]))
+
+
+def highest(fitted: Mapping[str, Any], most: float) -> float:
+    """The greatest score whose probability is at most a number; -1 where there is none.
+
+    Args:
+        fitted: What `fit` gave.
+        most: The number.
+
+    Raises:
+        ContractError: Probabilities fall where scores rise.
+    """
+    if fitted.get("slope", 1.0) <= 0:
+        raise ContractError(
+            "Calibration has turned this model's scores around.",
+            "Declare `scoring.calibration: isotonic`, or none, and train again.",
+        )
+    below, above = -1.0, 1.0
+
+    def fits(score: float) -> bool:
+        return bool(apply(dict(fitted), np.array([score]))[0] <= most)
+
+    if fits(above):
+        return above
+    while (middle := below + (above - below) / 2) not in (below, above):
+        below, above = (middle, above) if middle < 0 or fits(middle) else (below, middle)
+    return below
 
 
 def out_of_fold(method: Method, label: np.ndarray, score: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """From which score on a row counts as positive, and how wide the interval of a number is."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,19 @@ def threshold_of(rule: Threshold, label: np.ndarray, score: np.ndarray) -> dict[
 def by_cost(ratio: float) -> dict[str, Any]:
     """The threshold of least expected cost, for scores that are probabilities; see `Threshold`."""
     return {"value": 1 / (1 + ratio), "rule": {"cost_ratio": ratio}, "reached": True}
+
+
+def threshold_in(fitted: Mapping[str, Any], rule: Threshold | None) -> float:
+    """The score above which a version's rows are positive.
+
+    Args:
+        fitted: What the version has fitted in a mode; empty where it has nothing.
+        rule: As declared now.
+    """
+    if rule is not None and rule.cost_ratio is not None:
+        # It needs no rows, so it may be another one than when the version was trained.
+        return float(by_cost(rule.cost_ratio)["value"])
+    return float(fitted.get("threshold", {}).get("value", LIKELIER))
 
 
 def half_width(level: float, label: np.ndarray, prediction: np.ndarray) -> float | None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.decisions import LIKELIER, by_cost
+from opboost_ops.boosting.calibration import highest
+from opboost_ops.boosting.decisions import threshold_in
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.config.feature import PlainFill
 from opboost_ops.config.federation import Federation
@@ -113,7 +114,8 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
     matrix, refused = _matrix(graph, federation, columns)
     trees = _trees(graph, model, [column.mapping for column in columns])
     raw = graph.add("Add", graph.add("TreeEnsemble", matrix, domain=_ML, **trees), refused)
-    _outputs(graph, federation, facts, _predicted(graph, raw, model["objective"]))
+    decided = _threshold(federation, files)
+    _outputs(graph, facts, decided, _predicted(graph, raw, model["objective"]))
     make = graph.make
     made = make.make_model(
         make.make_graph(graph.nodes, "model", graph.inputs, graph.outputs, graph.constants),
@@ -265,17 +267,23 @@ def _predicted(graph: _Graph, raw: str, objective: str) -> str:
     raise ConfigError(f"A model of the objective {objective} cannot be exported as ONNX.")
 
 
-def _outputs(graph: _Graph, federation: Federation, facts: Mapping[str, Any], found: str) -> None:
+def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
+    """The uncalibrated score above which mode ``local`` decides for the second class."""
+    fitted = json.loads(files.get("scoring.json", b"{}")).get("local", {})
+    found = threshold_in(fitted, federation.scoring.threshold)
+    known = fitted.get("calibration")
+    return found if known is None else highest(known, found)
+
+
+def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, found: str) -> None:
     classes = facts["classes"]
     if not classes:
         graph.give("score", found)
         return
     shift = np.zeros(len(classes))
     if facts["task"] == "binary":
-        rule = federation.scoring.threshold
-        cost = None if rule is None else rule.cost_ratio
         # The second class wins above the threshold: p > 1 - p + (2 threshold - 1).
-        shift[0] = 2 * (LIKELIER if cost is None else by_cost(cost)["value"]) - 1
+        shift[0] = 2 * threshold - 1
         graph.give("score", found)
         found = graph.add("Concat", graph.add("Sub", graph.constant(1.0), found), found, axis=1)
     else:

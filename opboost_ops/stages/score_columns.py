@@ -81,7 +81,7 @@ def score_columns(
     if "calibration" in fitted:
         score = calibration.apply(dict(fitted["calibration"]), prediction)
         more["uncalibrated"] = pa.array(prediction)
-    chosen = (score > _threshold(fitted, scoring)).astype(np.int64)
+    chosen = (score > decisions.threshold_in(fitted, scoring.threshold)).astype(np.int64)
     found = {SCORE: pa.array(score), CLASS: names[chosen].to_arrow()}
     return found | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
 
@@ -152,15 +152,6 @@ def _probabilities(
     if not fitted:
         return {}
     return {f"{PROBABILITY}{name}": pa.array(table[:, i]) for i, name in enumerate(classes)}
-
-
-def _threshold(fitted: Mapping[str, Any], scoring: Scoring) -> float:
-    known = fitted.get("threshold", {})
-    rule = scoring.threshold
-    if rule is not None and rule.cost_ratio is not None:
-        # It needs no rows, so it may be another one than when the version was trained.
-        return float(decisions.by_cost(rule.cost_ratio)["value"])
-    return float(known.get("value", decisions.LIKELIER))
 
 
 def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:

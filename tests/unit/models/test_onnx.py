@@ -21,6 +21,8 @@ from opboost_ops.boosting.trainer import Frame, Parameters, predict, train
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.models.export import export_model, federation_in
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
+from opboost_ops.stages.held_out import scoring_of
+from opboost_ops.stages.score_columns import score_columns
 from tests.federation import Workspace
 from tests.unit.models.test_model_api import joined
 
@@ -236,6 +238,28 @@ def test_a_run_of_the_federation_is_exported(trained_once: Workspace) -> None:
     assert [put.name for put in document.graph.input] == list(model.features)
     props = {prop.key: prop.value for prop in document.metadata_props}
     assert props == {"federation": "credit_scoring", "version": trained_once.run}
+
+
+@pytest.mark.parametrize("calibration", [None, "platt", "isotonic"])
+@pytest.mark.parametrize("rule", [{"share": 0.2}, {"cost_ratio": 4.0}])
+def test_the_class_is_that_of_a_file_of_scores_in_mode_local(
+    trained_once: Workspace, rule: dict[str, float], calibration: Any
+) -> None:
+    models = api.models(trained_once.folder)
+    files, frame = dict(models.files()), joined(trained_once)
+    scores = models.model().predict_proba(frame)[:, 1]
+    truth = (default_rng(2).random(len(scores)) < scores).astype(np.float64)
+    told = json.loads(files["federation.json"])
+    told["scoring"] = {"mode": "local", "threshold": rule, "calibration": calibration}
+    files["federation.json"] = json.dumps(told).encode()
+    scoring = federation_in(files).scoring
+    fitted = scoring_of(scoring, "binary", truth, {"local": scores})
+    files["scoring.json"] = json.dumps(fitted).encode()
+    facts = json.loads(files["columns.json"])
+    expected = score_columns(facts, fitted["local"], scoring, scores)["class"].to_pylist()
+    assert 0 < expected.count(facts["classes"][1]) < len(expected)
+    assert expected != models.model().predict(frame).tolist()
+    assert run(export_model(files, "onnx"), frame)["class"].tolist() == expected
 
 
 def test_without_the_extra_it_is_one_error(
