@@ -6,15 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from opboost_ops import api
 from opboost_ops.boosting.dp.metrics import noisy_metric
 from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.models.card import Card
+from opboost_ops.models.export import export_model
 from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.stage import Home
 from tests.federation import FIRST_RUN, Workspace
+from tests.unit.models.test_model_api import joined
+from tests.unit.models.test_onnx import run
 from tests.unit.stages.test_dpboost_runs import declare, ledger
 from tests.unit.stages.test_noisy_metrics import noisy
 
@@ -173,6 +178,13 @@ def test_each_line_of_the_model_is_drawn_declared_or_constant(made: Workspace) -
         ("num_iterations", str(training.trees)),
         ("max_depth", str(training.depth)),
     ]
+
+
+def test_it_is_exported_with_its_mapping(made: Workspace) -> None:
+    models, frame = api.models(made.file), joined(made)
+    found = run(export_model(models.files(made.run), "onnx"), frame)
+    expected = models.model(made.run).predict_proba(frame)[:, 1]
+    np.testing.assert_allclose(found["score"], expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(
