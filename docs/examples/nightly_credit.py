@@ -1,4 +1,4 @@
-"""A federation between two tasks of one's own: refresh, train, tell."""
+"""A federation between two tasks of your own: refresh, train, report."""
 
 import os
 from datetime import datetime
@@ -10,7 +10,7 @@ from opboost_ops.orchestration.task_group import FederationTaskGroup
 
 @task
 def refresh_tables() -> None:
-    """Bring the parties' tables up to date, in one's own way."""
+    """Bring the parties' tables up to date."""
 
 
 @task

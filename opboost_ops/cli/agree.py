@@ -182,7 +182,7 @@ def _withdraw(site: "Site", number: int) -> None:
     for gone in agreement.withdraw(site, number):
         print(
             f"{site.party}: agreement {gone.number} with {gone.federation} is withdrawn. Plans "
-            "that bear it are refused, and new rows for versions trained under it."
+            "under it are refused, and new rows for versions trained under it."
         )
 
 

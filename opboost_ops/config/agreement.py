@@ -3,7 +3,7 @@
 It is the whole federation file but for a closed list of what cannot change what leaves a party,
 with the version of the protocol, and for each released column the digests of its public map and of
 its channels as this version of the software computes them: a corrected formula that would change
-noise is another agreement, too. A feature's epsilons are a list, so that a run at any of them bears
+noise is another agreement, too. A feature's epsilons are a list, so that a run at any of them names
 the same agreement.
 """
 

@@ -281,7 +281,7 @@ def _adopt_stops(database: Database, site: Site) -> None:
 
 
 def _adopt_heads(database: Database, connection: sa.Connection) -> None:
-    """Take over the heads that 0.2.0 has given; those that it saw bear no signature."""
+    """Take over the heads that 0.2.0 has given; those that it saw have no signature."""
     if "heads_given" not in sa.inspect(connection).get_table_names():
         return
     checkpoints = Checkpoints(database)

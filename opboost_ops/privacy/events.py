@@ -16,7 +16,7 @@ class Draw(Record):
     """What cells were charged for before anything was published: a draw under one noise key.
 
     Attributes:
-        number: Its number under the key, from 1; the cell state bears the last one it holds.
+        number: Its number under the key, from 1; the cell state has the last one.
         most: How many different values of a cell might be released when it was taken; no cap
             when absent.
         added: By how much it raised the public worst case.

@@ -161,27 +161,27 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
         yield f"protocol: the plan is of protocol {plan.protocol}, this software of {PROTOCOL}"
         return
     newest = agreements.newest(name)
-    borne = agreements.standing(name, plan.agreement)
+    named = agreements.standing(name, plan.agreement)
     if plan.purpose == "train":
         if newest is None:
             yield "agreement: the newest one was withdrawn"
             return
         pinned = newest
-        if borne is not None and known_keys.alike_but_for_keys(borne, newest):
+        if named is not None and known_keys.alike_but_for_keys(named, newest):
             # Parties agree to a new key one after the other, and runs go on.
-            pinned = borne
-        elif borne is None or borne.digest != newest.digest:
-            yield f"agreement: the plan does not bear the newest, number {newest.number}"
+            pinned = named
+        elif named is None or named.digest != newest.digest:
+            yield f"agreement: the plan is not under the newest, number {newest.number}"
     else:
         scored = known_keys.scored_under(agreements, name, plan.agreement, plan.model)
         if scored is None:
             yield (
-                "agreement: the plan bears none that stands"
-                if borne is None
-                else f"agreement: number {borne.number} is no longer in force, and version "
+                "agreement: the plan is under no agreement in force"
+                if named is None
+                else f"agreement: number {named.number} is no longer in force, and version "
                 f"{plan.model} is not kept under it (`opboost agree --keep-version`)"
             )
-        if (found := scored or borne or newest) is None:
+        if (found := scored or named or newest) is None:
             return
         pinned = found
     if new := fields(pinned.content, plan.federation):

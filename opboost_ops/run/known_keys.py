@@ -147,14 +147,14 @@ def scored_under(
     Args:
         agreements: What the party has agreed to.
         federation: The federation's name.
-        digest: Of the agreement that the plan bears.
+        digest: Of the agreement of the plan.
         version: The version that the plan scores with.
     """
-    newest, borne = agreements.newest(federation), agreements.standing(federation, digest)
-    if borne is None:
+    newest, named = agreements.newest(federation), agreements.standing(federation, digest)
+    if named is None:
         return None
-    if newest is not None and alike_but_for_keys(borne, newest):
-        return borne
+    if newest is not None and alike_but_for_keys(named, newest):
+        return named
     kept = agreements.kept_under(federation, version)
     return kept if kept is not None and kept.digest == digest else None
 

@@ -101,7 +101,7 @@ def pin_store(site: Site, store: Store, federation: str, agreement: str, run: st
         site: The party's.
         store: The exchange.
         federation: Name of the federation.
-        agreement: Digest of the agreement that the run's plan bears.
+        agreement: Digest of the agreement of the run's plan.
         run: The run's id.
 
     Raises:

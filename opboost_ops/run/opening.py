@@ -149,7 +149,7 @@ def resolved(
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
     found += not_installed(declared, purpose, frozenset().union(*known))
-    borne = digest_of(document(federation))
+    named = digest_of(document(federation))
     epoch = _epoch(federation, purpose, earlier)
     held = None
     if names_holdout(federation, purpose):
@@ -157,7 +157,7 @@ def resolved(
         held = f"{key.schedule}:{key.hex()}"
     day = _day(federation, earlier, clock.today())
     return party, Plan(
-        federation, purpose, model, borne, PROTOCOL, asked, compared, epoch, held, day
+        federation, purpose, model, named, PROTOCOL, asked, compared, epoch, held, day
     )
 
 

@@ -126,7 +126,7 @@ def _drawn(
     ]
     budget = Budget(context.policy, {one.uuid: name for name, one in features.items()})
     if new:
-        # Before anything is drawn; the entries themselves bear what was drawn.
+        # Before anything is drawn; the entries themselves have what was drawn.
         state.ledger.require(new, budget)
     found: dict[str, PrivateEdges] = {}
     lines: list[Release] = []

@@ -53,7 +53,7 @@ class Evidence:
         receiver: Towards whom it was given.
         checkpoint: The checkpoint.
         where: Where it was found.
-        manifest: Of the party's own artifact that bears it; None where another party returned it.
+        manifest: Of the party's own artifact with it; None where another party returned it.
     """
 
     federation: str

@@ -44,7 +44,7 @@ def planned(workspace: Workspace) -> dict[str, Any]:
 def forge_plan(
     workspace: Workspace,
     change: Callable[[Any], Any] = lambda federation: None,
-    bears: str = "own",
+    agreed: str = "own",
     **entries: Any,
 ) -> None:
     """Put a changed plan, really signed by the label holder, in the place of the honest one.
@@ -55,7 +55,7 @@ def forge_plan(
     Args:
         workspace: The federation, whose run is open.
         change: Changes the plan's federation in place.
-        bears: Digest of the agreement that it bears; that of its own federation for ``own``, and
+        agreed: Digest of its agreement; that of its own federation for ``own``, and
             that of the honest plan if empty.
         **entries: Other entries of the plan.
     """
@@ -65,8 +65,8 @@ def forge_plan(
     label, purpose = declared.label_holder, entries.get("purpose", workspace.purpose)
     if names_holdout(declared, purpose):
         plan["holdout"] = f"1:{'0' * 64}"
-    if bears:
-        plan["agreement"] = digest_of(document(declared)) if bears == "own" else bears
+    if agreed:
+        plan["agreement"] = digest_of(document(declared)) if agreed == "own" else agreed
     workspace.forge("plan", label, label, document={**plan, **entries})
     (workspace.home(label) / f"{MEMORY}.json").unlink(missing_ok=True)
 

@@ -36,7 +36,7 @@ def plans_under_the_former(workspace: Workspace, version: str) -> str:
     before = agreements_of(site).of("credit_scoring")[0]
     agree(site, workspace.declared, keep=[FIRST_RUN])
     workspace.open()
-    forge_plan(workspace, bears=before.digest, model=version)
+    forge_plan(workspace, agreed=before.digest, model=version)
     return refusal(workspace, "bank")
 
 

@@ -38,7 +38,7 @@ def test_before_the_approval_nothing_is_answered(asking: Workspace) -> None:
 
 
 def test_a_yes_for_one_federation_is_void_for_another(asking: Workspace) -> None:
-    """Another federation's question bears the same run id, and comes later."""
+    """Another federation's question has the same run id, and comes later."""
     with pytest.raises(ApprovalError):
         asking.step("bank", "check_table")
     with state_of(asking, "bank") as state:

@@ -156,7 +156,7 @@ def delivery(
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
-    """Message of the table, field, and kind that bears it."""
+    """Message of the table, field, and kind that has it."""
     for kind in READERS:
         yield from (("manifest", field, kind) for field in MANIFESTS)
         yield from ((kind, field, kind) for field in DOCUMENTS.get(kind, {}))

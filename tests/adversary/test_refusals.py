@@ -26,11 +26,11 @@ def of_a_past_month(workspace: Workspace) -> None:
 
 
 def of_no_agreement(workspace: Workspace) -> None:
-    forge_plan(workspace, bears="0" * 64)
+    forge_plan(workspace, agreed="0" * 64)
 
 
 def of_another_protocol(workspace: Workspace) -> None:
-    forge_plan(workspace, bears="0" * 64, protocol=1)
+    forge_plan(workspace, agreed="0" * 64, protocol=1)
 
 
 def of_other_bounds(workspace: Workspace) -> None:
@@ -56,7 +56,7 @@ def after_it_withdrew(workspace: Workspace) -> None:
 ATTACKS: dict[Callable[[Workspace], None], str] = {
     of_another_month: "",
     of_a_past_month: "",
-    of_no_agreement: "does not bear the newest",
+    of_no_agreement: "is not under the newest",
     of_another_protocol: "protocol",
     of_other_bounds: "",
     against_the_policy: "",

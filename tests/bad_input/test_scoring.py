@@ -215,7 +215,7 @@ def test_a_version_whose_agreement_is_withdrawn_is_scored_no_more(run: Workspace
     agreement.withdraw(load_site(run.folder / "bank" / "site.yaml"), 1)
     step, error = run.first_failure()
     assert (step, type(error)) == ("bank.check_table", PolicyError)
-    assert "bears none that stands" in run.reason("bank")
+    assert "under no agreement in force" in run.reason("bank")
     assert not {*SEALED_BY_BANK, "values/bank"} & set(run.published())
 
 

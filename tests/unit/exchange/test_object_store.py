@@ -1,4 +1,4 @@
-"""Stores of objects: what only they must bear, against a real server that speaks S3."""
+"""Stores of objects: what only they must withstand, against a real server that speaks S3."""
 
 import json
 import os

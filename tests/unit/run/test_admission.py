@@ -98,10 +98,10 @@ def test_a_label_holder_that_asks_for_more_gets_nothing(
     assert plan is not None
     words: set[str] = set()
     for name, attack in ATTACKS.items():
-        for bears in ("own", ""):
+        for agreed in ("own", ""):
             shutil.rmtree(honest.folder / "exchange" / "credit_scoring" / honest.run)
             honest.store.put_once(f"credit_scoring/{honest.run}/plan/credit", plan)
-            forged(honest, attack, bears)
+            forged(honest, attack, agreed)
             words.add(told(honest, "bank", "check_table"))
             assert honest.published() == ["plan/credit"], name
             assert honest.reason("bank"), name
@@ -178,7 +178,7 @@ def test_after_a_new_agreement_a_training_under_the_former_one_is_refused(
     forged(honest, lambda d: bank(d)["income"]["missing"].update(fill=2500.0))
     assert parse_federation(before.model_dump(mode="json"), "plan") == before
     told(honest, "bank", "check_table")
-    assert "does not bear the newest, number 2" in honest.reason("bank")
+    assert "is not under the newest, number 2" in honest.reason("bank")
 
 
 def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace) -> None:

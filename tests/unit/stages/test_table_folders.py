@@ -108,7 +108,7 @@ def sent(workspace: Workspace) -> set[str]:
 def opened(workspace: Workspace) -> dict[str, bytes]:
     """The rows that the label holder opened, in every run.
 
-    Sealed rows are other bytes: their nonce is of the plan, which bears the day.
+    Sealed rows are other bytes: their nonce is of the plan, which has the day.
     """
     return {
         name: content
