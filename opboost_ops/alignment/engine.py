@@ -65,8 +65,8 @@ class Engine:
         Args:
             total: How many points there are.
         """
-        even = -(-total // self.processes)
-        return replace(self, block=min(self.block, max(even, _WORTH_A_PROCESS)))
+        processes = max(1, min(self.processes, total // _WORTH_A_PROCESS))
+        return replace(self, block=min(self.block, max(1, -(-total // processes))))
 
     def hashed(
         self, messages: Iterable[Sequence[bytes]], tag: bytes, scalar: bytes, role: str, total: int

@@ -114,7 +114,7 @@ def session_of(context: Context) -> Session:
 
     return Session(
         people["rows"],
-        lambda: _messages(context, people["rows"]),
+        _repeatable(lambda: _messages(context, people["rows"]), people["rows"]),
         digest,
         seed,
         # Of its own for each federation: an answer in one is none in another.
@@ -146,6 +146,22 @@ def _require_month(context: Context) -> str:
     if not begun:
         context.home.write_json(EPOCH, {"epoch": month})
     return month
+
+
+def _repeatable(
+    read: Callable[[], Iterator[list[bytes]]], rows: int
+) -> Callable[[], Iterator[list[bytes]]]:
+    """The same messages at each call; of a table of one block, read once."""
+    if rows > BLOCK:
+        return read
+    known: list[list[bytes]] = []
+
+    def again() -> Iterator[list[bytes]]:
+        if not known:
+            known.extend(read())
+        return iter(known)
+
+    return again
 
 
 def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
