@@ -245,6 +245,9 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
 ) -> None:
     """A person with another ID has no second account that starts at zero."""
     before = spent(workspace)
+    first = workspace.file.read_bytes()
+    paths = [workspace.table_path(party) for party in workspace.declared.parties]
+    tables = {path: path.read_bytes() for path in paths}
     rules: dict[str, Any] = {"normalise": ["casefold"]}
     if change != "rules":
         rules = {"type": "integer"}
@@ -258,7 +261,16 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
     workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(rules))
     workspace.all()
     assert before
-    assert spent(workspace) == {column: 2 * loss for column, loss in before.items()}
+    twice = {column: 2 * loss for column, loss in before.items()}
+    assert spent(workspace) == twice
+    if change == "type":
+        # Back again everybody has the first noise, in the first account.
+        for path, content in {workspace.file: first, **tables}.items():
+            path.write_bytes(content)
+        back = Workspace(workspace.folder, "00000000000000cc")
+        back.edit_yaml("federation.yaml", lambda data: None)
+        back.all()
+        assert spent(workspace) == twice
 
 
 def without_type_of_ids(site: Site) -> None:
