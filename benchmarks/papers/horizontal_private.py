@@ -16,7 +16,8 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.frame import Private as Central
 from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.private_federboost import Private, cell_ends, learn_private, noise_of
+from opboost_ops.boosting.noisy_edges import cell_ends
+from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
 from opboost_ops.boosting.rounds import Alone, Phase, Round
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)

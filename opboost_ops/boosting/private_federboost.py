@@ -9,7 +9,6 @@ noisy histogram of each column over fixed cells. Beside `federboost`, of which i
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 from typing import Annotated
 
@@ -23,10 +22,10 @@ from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.federboost import Ensemble, Facts, Settings
 from opboost_ops.boosting.histogram import Count, Leaf, Split, Tree, Weight
 from opboost_ops.boosting.metrics import Task
+from opboost_ops.boosting.noisy_edges import counted_columns, noisy_edges
 from opboost_ops.boosting.rounds import Phase, Round, Rounds
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.schema import Record
-from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
@@ -37,9 +36,6 @@ BATCH = 10
 
 #: Buckets of a column where the federation file declares none.
 BUCKETS = 32
-
-#: Cells of a column in which its rows are counted to find bucket ends.
-CELLS = 256
 
 
 class Start(Record):
@@ -54,12 +50,6 @@ class Start(Record):
     rows: Count
     initial: Weight
     seed: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class Ends(Record):
-    """Decision of the one round of bucket ends."""
-
-    edges: tuple[tuple[int, ...], ...]
 
 
 class Leaves(Record):
@@ -99,7 +89,7 @@ def sums_of(settings: Settings, private: Private) -> Sums:
         private.epsilon,
         private.delta,
         private.honest,
-        len(_counted(settings)),
+        len(counted_columns(settings)),
     )
 
 
@@ -155,7 +145,7 @@ def learn_private(
         return ceil(units * rows + 16 * sums.noise.deviation(phase, parties))
 
     counted = bound("lookup", COUNT_UNITS) if "lookup" in sums.noise.means else 0
-    edges = _edges(columns, settings, rounds, counted)
+    edges = noisy_edges(columns, settings, rounds, counted)
     binned = settings.binned(columns, edges)
     candidates = candidates_of(binned.widths, binned.keeps)
     codes = np.asfortranarray(binned.bins.T.astype(np.uint16))
@@ -294,80 +284,3 @@ def _facts(start: Start, task: Task) -> Facts:
 
 def _task(settings: Settings) -> Task:
     return settings.objective.task
-
-
-def _counted(settings: Settings) -> list[int]:
-    """Columns whose buckets are not one for each value of the domain."""
-    return [i for i, domain in enumerate(settings.domains) if domain.size > settings.buckets]
-
-
-def _edges(
-    columns: Sequence[np.ndarray], settings: Settings, rounds: Rounds, most: int
-) -> tuple[tuple[int, ...], ...]:
-    counted = _counted(settings)
-    fixed = {
-        i: tuple(range(domain.lower, domain.upper))
-        for i, domain in enumerate(settings.domains)
-        if i not in counted
-    }
-    if not counted:
-        return tuple(fixed[i] for i in range(len(columns)))
-    ends = {i: cell_ends(settings.domains[i]) for i in counted}
-    sizes = [len(ends[i]) for i in counted]
-
-    def counts() -> np.ndarray:
-        found = (
-            # A missing value lies above all cells, and is counted in none.
-            np.bincount(np.searchsorted(ends[i], columns[i]), minlength=len(ends[i]))[
-                : len(ends[i])
-            ]
-            for i in counted
-        )
-        return np.concatenate(list(found)).astype(np.int64) * COUNT_UNITS
-
-    def decide(sums: np.ndarray) -> Ends:
-        parts = np.split(sums, np.cumsum(sizes)[:-1])
-        found = {
-            i: bucket_ends(part, ends[i], settings.buckets)
-            for i, part in zip(counted, parts, strict=True)
-        }
-        return Ends(edges=tuple(found.get(i) or fixed[i] for i in range(len(columns))))
-
-    decided = rounds.step(Round("lookup"), sum(sizes), counts, decide, Ends, (most,)).edges
-    if len(decided) != len(columns) or not all(
-        chosen
-        and domain.lower <= chosen[0]
-        and chosen[-1] < domain.upper
-        and all(a < b for a, b in pairwise(chosen))
-        for domain, chosen in zip(settings.domains, decided, strict=True)
-    ):
-        raise ContractError(
-            f"{Round('lookup')}: the decision does not fit the round.",
-            "Bring all parties to the same release of this software, and trigger a new run.",
-        )
-    return decided
-
-
-def cell_ends(domain: Domain) -> np.ndarray:
-    """The greatest integer of each cell of a domain, rising, int64.
-
-    Args:
-        domain: A column's.
-    """
-    cells = min(domain.size, CELLS)
-    upto = -(-np.arange(1, cells + 1, dtype=np.int64) * domain.size // cells)
-    return domain.lower - 1 + upto
-
-
-def bucket_ends(counts: np.ndarray, ends: np.ndarray, buckets: int) -> tuple[int, ...]:
-    """Ends of buckets of about equal noisy counts, all but the last one's.
-
-    Args:
-        counts: Noisy counts by cell, shape (cells,).
-        ends: Of the cells.
-        buckets: How many at most.
-    """
-    below = np.maximum.accumulate(np.maximum(np.cumsum(counts), 0)).astype(np.float64)
-    wanted = np.arange(1, buckets) * max(below[-1], 1.0) / buckets
-    at = np.minimum(np.searchsorted(below, wanted), len(ends) - 2)
-    return tuple(int(ends[i]) for i in sorted(set(at.tolist())))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import settings as options
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import histogram
+from opboost_ops.boosting import histogram, noisy_edges
 from opboost_ops.boosting import private_federboost as learner
 from opboost_ops.boosting.dp import leaf_sums, noise
 from opboost_ops.boosting.federboost import Settings
@@ -259,10 +259,10 @@ def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():
 @options(max_examples=50, deadline=None)
 @given(st.integers(2, 5000), st.integers(2, 40), st.integers(0, 2**31))
 def test_bucket_ends_rise_and_are_ends_of_cells_below_the_last(size, buckets, seed):
-    ends = learner.cell_ends(Domain(1, size))
+    ends = noisy_edges.cell_ends(Domain(1, size))
     assert ends[-1] == size and (np.diff(ends) > 0).all() and ends[0] >= 1
     counts = np.random.default_rng(seed).integers(-50, 100, len(ends))
-    found = learner.bucket_ends(counts, ends, buckets)
+    found = noisy_edges.bucket_ends(counts, ends, buckets)
     assert 1 <= len(found) < buckets and set(found) <= set(ends[:-1].tolist())
     assert list(found) == sorted(set(found))
 
@@ -272,8 +272,8 @@ def test_a_decision_that_does_not_fit_is_refused():
     first = Recorder(noise_of(settings, PRIVATE).means)
     learn_private(x, label, settings, PRIVATE, first)
     for name, wrong in (
-        ("lookup-00000-00", learner.Ends(edges=((9, 9), (1,), (2,)))),
-        ("lookup-00000-00", learner.Ends(edges=((256,), (1, 2, 3), (2,)))),
+        ("lookup-00000-00", noisy_edges.Ends(edges=((9, 9), (1,), (2,)))),
+        ("lookup-00000-00", noisy_edges.Ends(edges=((256,), (1, 2, 3), (2,)))),
         ("trees-00000-00", learner.Leaves(values=((0, 0),))),
     ):
         with pytest.raises(ContractError, match="does not fit"):
