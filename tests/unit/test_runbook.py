@@ -40,7 +40,8 @@ def errors(root: type[OpBoostError]) -> Iterator[str]:
 
 def test_every_error_has_an_entry() -> None:
     for module in pkgutil.walk_packages(opboost_ops.__path__, "opboost_ops."):
-        importlib.import_module(module.name)
+        if module.name != "opboost_ops.models.mlflow_scorer":  # MLflow's own copy runs; an extra.
+            importlib.import_module(module.name)
     known = {name for name in errors(OpBoostError) if not name.startswith("_")}
     assert {cell.strip("`") for cell in first_cells("error")} == known
 
