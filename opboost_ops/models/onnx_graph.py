@@ -290,6 +290,10 @@ def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, found: s
         graph.give("score", graph.add("ReduceMax", found, graph.constant([1], np.int64)))
     likeliest = graph.add("ArgMax", graph.add("Add", found, graph.constant(shift)), axis=1)
     kind = np.int64 if isinstance(classes[0], int) else np.object_
-    graph.give("class", graph.add("Gather", graph.constant(classes, kind), likeliest), kind)
+    names = graph.add("Gather", graph.constant(classes, kind), likeliest)
+    if kind is np.object_:  # A refused row is of none.
+        first = graph.add("Gather", found, graph.constant([0], np.int64), axis=1)
+        names = graph.add("Where", graph.add("IsNaN", first), graph.constant("", kind), names)
+    graph.give("class", names, kind)
     for place, name in enumerate(classes):
         graph.give(f"probability_{name}", found, place=place)

@@ -194,7 +194,9 @@ def test_a_row_that_would_be_refused_has_no_score(trained_once: Workspace) -> No
             row = good.with_columns(pl.Series(name, [value], good.schema[name]))
             with pytest.raises(ContractError):
                 model.matrix(row)
-            assert np.isnan(run(content, row)["score"]).all(), (name, value)
+            found = run(content, row)
+            assert np.isnan(found["score"]).all(), (name, value)
+            assert found["class"].tolist() == [""]
     # Beside a row that is refused, others have the scores that they have alone.
     both = pl.concat([good, good.with_columns(pl.lit(math.inf).alias("bank.linear"))])
     scores = run(content, both)["score"]
