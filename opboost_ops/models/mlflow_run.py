@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from opboost_ops import __version__
-from opboost_ops.boosting.extras import require_extra
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.models.card import Card
@@ -32,11 +31,7 @@ def record(name: str, version: str, files: Mapping[str, bytes]) -> None:
         name: The federation's: that of the experiment and of the registered model.
         version: The version.
         files: Its files.
-
-    Raises:
-        OpBoostError: An extra is not installed.
     """
-    require_extra("mlflow", "MLflow", "models_to in site.yaml names MLflow", "mlflow")
     import mlflow
 
     client = mlflow.MlflowClient()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+from opboost_ops.boosting.extras import require_extra
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.models.registry import Registry
@@ -37,15 +38,12 @@ def record_champion(site: Site, federation: str) -> None:
         site: The label holder's.
         federation: Name of the federation.
     """
-    tables = site.tables.get(federation)
-    if tables is None or tables.models_to is None:
-        return
     problem = ""
     try:
-        version = Registry(site.models, federation).champion()
-        if version is None:
+        url = tracking_server(site, federation)
+        version = url and Registry(site.models, federation).champion()
+        if not url or not version:
             return
-        url = tables.models_to.url()
         problem, details = _recorded(url, str(site.models), federation, version)
         if problem:
             private_folder(site.home)
@@ -59,6 +57,20 @@ def record_champion(site: Site, federation: str) -> None:
             problem.rstrip("."),
             DETAILS,
         )
+
+
+def tracking_server(site: Site, federation: str) -> str:
+    """Address of the MLflow server that a site names; empty if it names none.
+
+    Raises:
+        ConfigError: Its variable is not set, or the extra is not installed.
+    """
+    tables = site.tables.get(federation)
+    if tables is None or tables.models_to is None:
+        return ""
+    url = tables.models_to.url()
+    require_extra("mlflow", "MLflow", "models_to in site.yaml names MLflow", "mlflow")
+    return url
 
 
 def _recorded(url: str, *of: str) -> tuple[str, str]:

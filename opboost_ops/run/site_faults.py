@@ -17,6 +17,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.mechanisms import noise
+from opboost_ops.models.tracking import tracking_server
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
 from opboost_ops.privacy.pins import once_agreed
@@ -96,6 +97,10 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
     except OpBoostError as error:
         faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
     faults += _lost(party, site)
+    try:
+        tracking_server(site, federation.name)
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:models_to", error.problem, error.remedy))
     try:
         store = open_store(site.store)
     except OpBoostError as error:

@@ -21,6 +21,8 @@ def test_a_champion_stays_champion_where_mlflow_cannot_be_asked(
         data["tables"]["credit_scoring"]["models_to"] = {"at": "env:NOWHERE"}
 
     workspace.edit_yaml("credit/site.yaml", asks)
+    faults = api.check(workspace.file).faults
+    assert ["credit/site.yaml:models_to"] == [fault.where for fault in faults]
     assert api.models(workspace.file).promote(FIRST_RUN) == FIRST_RUN
     assert "the environment variable NOWHERE is not set" in caplog.text
     caplog.clear()
@@ -45,6 +47,7 @@ def test_what_mlflow_prints_stays_at_home(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (tmp_path / "mlflow.py").write_text(_DIES)
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(api.__file__).parents[2]}")
     monkeypatch.setenv("SERVER", "http://me:hidden@mlflow.example/")
 
