@@ -17,7 +17,7 @@ import numpy as np
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
-from opboost_ops.scratch.arrays import Scratch, let_go, watch
+from opboost_ops.scratch.arrays import Scratch, release_memory, watch
 from opboost_ops.scratch.folders import private_folder
 from opboost_ops.scratch.parts import scatter
 
@@ -75,7 +75,7 @@ class PointCache:
                 hit = at >= 0
                 known = np.ones(int(hit.sum()), dtype=bool)
                 yield piece["row"][hit], {"known": known, "point": there["point"][at[hit]]}
-                let_go()
+                release_memory()
 
         made = scatter(self._scratch, found(), count, kinds)
         return made["known"], made["point"]
@@ -94,7 +94,7 @@ class PointCache:
         def records() -> Iterator[np.ndarray]:
             for begin in range(0, len(entries), 1 << 17):
                 yield np.array(entries[begin : begin + (1 << 17)])
-                let_go()
+                release_memory()
             for messages, points in people:
                 made = np.empty(len(messages), dtype=_ENTRY)
                 made["key"], made["point"] = self._keys(messages), points
@@ -113,7 +113,7 @@ class PointCache:
                     new[0] = keys[0].tobytes() != last
                     last = keys[-1].tobytes()
                     file.write(np.ascontiguousarray(some[new]).tobytes())
-                    let_go()
+                    release_memory()
             fresh.replace(self._file)
         finally:
             fresh.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ import numpy as np
 from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.scratch.arrays import Scratch, release_memory
 from opboost_ops.scratch.parts import scatter
 
 #: Bytes of the tag in front of a sealed row, and of a nonce.
@@ -150,7 +150,7 @@ def sealed(
             made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
             made["body"] = rows ^ bytes_of[:, ROW_TAG:]
             yield made
-            let_go()
+            release_memory()
 
     parts = part_count(count)
     for found in whole_parts(rising_parts(scratch, records(), count, parts), parts, record):
@@ -197,7 +197,7 @@ def opened(
             made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
             made["pad"], made["row"] = bytes_of[:, ROW_TAG:], np.arange(begin, end)
             yield made
-            let_go()
+            release_memory()
 
     def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)

@@ -14,7 +14,7 @@ from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
 from opboost_ops.alignment.sealing import derived
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.scratch.parts import scatter
 
 #: Messages and their points, uint8, shape (k, 32), in pieces.
@@ -70,7 +70,7 @@ def layouts(
             made["key"] = bytes_of[:, :TAG]
             made["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
             yield made
-            let_go()
+            release_memory()
 
     parts = part_count(count)
     pieces = rising_parts(scratch, records(), count, parts)
@@ -123,7 +123,7 @@ class Sharings:
                 made["key"], made["mask"] = bytes_of[:, :TAG], bytes_of[:, TAG:]
                 made["row"] = np.arange(begin, end)
                 yield made
-                let_go()
+                release_memory()
 
         def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             at, layout = -1, None
@@ -141,7 +141,7 @@ class Sharings:
         for rows in slices(self._count):
             for place, target in enumerate(others):
                 self._totals[target][rows] ^= made[rows, TAG * place : TAG * place + TAG]
-            let_go()
+            release_memory()
 
     def of(self, target: int) -> np.ndarray:
         """Z of a holder's own rows, once all others' shares were added, uint8, shape (count, 16).

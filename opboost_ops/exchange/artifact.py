@@ -29,7 +29,7 @@ from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import release_memory
 
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"
@@ -101,7 +101,7 @@ class Draft:
 
         def content(name: str) -> bytes:
             raw = contents[name]()
-            let_go()
+            release_memory()
             if envelope is None:
                 return raw
             return salted(raw, envelope.salt(place, name), self.rows, len(self.columns))

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
+from opboost_ops.scratch.arrays import BLOCK, Scratch, release_memory, slices
 
 
 def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:
@@ -19,7 +19,7 @@ def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.
     for rows in slices(len(values), BLOCK if large else max(len(values), 1)):
         highest = int(values[rows].max(initial=highest))
         lowest = int(values[rows].min(initial=lowest))
-        let_go()
+        release_memory()
     bits = next(bits for bits in (8, 16, 32, 64) if highest < 2**bits)
     kind = np.dtype("int64" if lowest < 0 else f"uint{bits}")
     if scratch is None or not large or values.dtype == kind:
@@ -27,7 +27,7 @@ def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.
     narrow = scratch.zeros(len(values), kind)
     for rows in slices(len(values)):
         narrow[rows] = values[rows]
-        let_go()
+        release_memory()
     return pa.array(narrow)
 
 

@@ -21,7 +21,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, Artifact
 from opboost_ops.exchange.files import part_names
 from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 #: The kinds whose points, shares or rows may have several parts.
 POINTS: frozenset[Kind] = frozenset({"psi_query", "psi_answer"})
@@ -163,7 +163,7 @@ def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> Non
     for found in rising_records(scratch or Scratch(Path(), count), heads(), count):
         if not strictly_rising(found["key"]):
             raise Rejected("malformed", f"{what}: a point of it comes twice.")
-        let_go()
+        release_memory()
 
 
 def _require_shares(artifact: Artifact, federation: Federation, what: str) -> None:

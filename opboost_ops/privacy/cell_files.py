@@ -18,7 +18,7 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.cell_encryption import Encryption
 from opboost_ops.privacy.people_files import PeopleFiles
 from opboost_ops.privacy.whole_files import put_whole
-from opboost_ops.scratch.arrays import BLOCK, Scratch, let_go, slices
+from opboost_ops.scratch.arrays import BLOCK, Scratch, release_memory, slices
 from opboost_ops.scratch.folders import private_folder
 
 #: Persons of a row group.
@@ -164,7 +164,7 @@ class CellFiles:
             ) as writer:
                 for rows in slices(max(table.num_rows, 1), _GROUP):
                     writer.write_table(table.slice(rows.start, rows.stop - rows.start))
-                    let_go()
+                    release_memory()
 
         path = self.folder / f"{name}.{number}.parquet"
         put_whole(path, write)
@@ -214,7 +214,7 @@ class CellFiles:
                 seen[begin:end], last[begin:end] = _bits(table), table.column("last").to_numpy()
                 if former:
                     people[begin:end] = table.column("person").to_numpy()
-                let_go()
+                release_memory()
             return CellState(people, seen, last)
 
 

@@ -22,7 +22,7 @@ from opboost_ops.privacy.cell_files import (
 )
 from opboost_ops.privacy.database import METADATA, Database
 from opboost_ops.privacy.match import Match, rows_of
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 #: Bytes that states take which `hold` keeps for `charge`, for each row that is held at once.
 _KEPT = 32
@@ -204,7 +204,7 @@ class Cells:
             new = new[released(state.seen[place[new]]) >= most]
             number[new] = state.last[place[new]]
             kept[rows] = number + domain.lower
-            let_go()
+            release_memory()
         return kept
 
     def charge(
@@ -312,7 +312,7 @@ class Cells:
             as_integers(seen)[at] = as_integers(state.seen[rows])
             if union.new is not None:
                 last[at] = state.last[rows]
-            let_go()
+            release_memory()
         flat = seen.reshape(-1)
         for rows in slices(len(number)):
             part = number[rows]
@@ -322,14 +322,14 @@ class Cells:
             )
             if union.new is not None:
                 last[place] = part
-            let_go()
+            release_memory()
         return CellState(union.people, seen, last)
 
     def _numbers(self, values: np.ndarray, domain: Domain) -> np.ndarray:
         numbers = self._scratch.zeros(len(values), _kind(domain))
         for rows in slices(len(values)):
             numbers[rows] = values[rows].astype(np.int64) - domain.lower
-            let_go()
+            release_memory()
         return numbers
 
 

@@ -22,7 +22,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import Ledger, Rule
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.worst_case import CellBound
-from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.arrays import release_memory, slices
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def draw_name(column: UUID, context: bytes, people: np.ndarray, held: np.ndarray
         for rows in slices(len(values)):
             part = values[rows]
             name.update(part.astype(np.uint64 if part.dtype == np.uint64 else np.int64).tobytes())
-            let_go()
+            release_memory()
     return name.hexdigest()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opboost_ops.scratch import arrays
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _found(scratch: Scratch, known: np.ndarray, wanted: np.ndarray) -> Matches:
     for rows in slices(len(wanted)):
         np.minimum(place[rows], len(known) - 1, out=place[rows])
         there[rows] = known[place[rows]] == wanted[rows]
-        let_go()
+        release_memory()
     return Matches(known, wanted, place, there)
 
 
@@ -111,7 +111,7 @@ def _same(some: np.ndarray, others: np.ndarray) -> bool:
     for rows in slices(len(some)):
         if not np.array_equal(some[rows], others[rows]):
             return False
-        let_go()
+        release_memory()
     return True
 
 
@@ -132,7 +132,7 @@ def _merged(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> np.ndarray
             some = some[1:]
         begin, end = end, end + len(some)
         found[begin:end] = some
-        let_go()
+        release_memory()
     return found[:end]
 
 
@@ -149,7 +149,7 @@ def _places(scratch: Scratch, people: np.ndarray, some: np.ndarray) -> np.ndarra
         # Both rise: of a mapped file no more is looked at than lies between the ends.
         low, high = np.searchsorted(people, part[[0, -1]])
         places[rows] = np.searchsorted(people[low:high], part) + low
-        let_go()
+        release_memory()
     return places
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.whole_files import force, put_whole
-from opboost_ops.scratch.arrays import Scratch, let_go, slices, watch
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices, watch
 
 #: What their names end with.
 SUFFIX = ".people"
@@ -124,12 +124,12 @@ def _write(people: np.ndarray, path: Path) -> None:
     with path.open("wb") as file:
         for rows in slices(len(people)):
             file.write(people[rows].astype("<u8", copy=False).tobytes())
-            let_go()
+            release_memory()
 
 
 def _digest(people: np.ndarray) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for rows in slices(len(people)):
         digest.update(people[rows].astype("<u8", copy=False).tobytes())
-        let_go()
+        release_memory()
     return digest.hexdigest()

@@ -27,12 +27,12 @@ _MAPPED: list[weakref.ref[mmap.mmap]] = []
 
 
 def watch(mapped: mmap.mmap) -> None:
-    """Let go of a mapped file, too, when `let_go` is called."""
+    """Let go of a mapped file, too, when `release_memory` is called."""
     _MAPPED[:] = [each for each in _MAPPED if each() is not None]
     _MAPPED.append(weakref.ref(mapped))
 
 
-def let_go() -> None:
+def release_memory() -> None:
     """Let the machine have back what was looked at of mapped files; it is read again."""
     for each in _MAPPED:
         mapped = each()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import release_memory
 
 #: Reads columns of a table, all of them when none is named, as often as it is called: at least
 #: one block, each with the same columns.
@@ -31,6 +31,6 @@ def blocks_of(table: pa.Table) -> Blocks:
         rows = rows_of_block(table.num_columns)
         for begin in range(0, max(selected.num_rows, 1), rows):
             yield selected.slice(begin, rows)
-            let_go()
+            release_memory()
 
     return read

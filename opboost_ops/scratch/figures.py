@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import BLOCK, let_go
+from opboost_ops.scratch.arrays import BLOCK, release_memory
 
 #: Bits of a number that are told apart at a time.
 _BITS = 16
@@ -18,7 +18,7 @@ def total(column: np.ndarray) -> float:
     """
     if len(column) <= BLOCK:
         found = float(column.sum())
-        let_go()
+        release_memory()
         return found
     half = len(column) // 2
     half -= half % 8
@@ -40,7 +40,7 @@ def nth_least(blocks: Callable[[], Iterator[np.ndarray]], n: int) -> float:
             bits = bits[bits >> np.uint64(_BITS) == known] if shift + _BITS < 64 else bits
             digits = (bits & np.uint64((1 << _BITS) - 1)).astype(np.int64)
             counts += np.bincount(digits, minlength=len(counts))
-            let_go()
+            release_memory()
         ends = np.cumsum(counts)
         digit = int(np.searchsorted(ends, left, side="right"))
         left -= int(ends[digit] - counts[digit])

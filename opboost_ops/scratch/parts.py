@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 #: Parts at most.
 _MOST = 4096
@@ -121,11 +121,11 @@ def scatter(
             for name, field in names.items():
                 found[field] = values[name][part]
             waiting.add(found["at"] // size, found)
-        let_go()
+        release_memory()
     for partition in waiting:
         for name, field in names.items():
             whole[name][partition["at"]] = partition[field]
-        let_go()
+        release_memory()
     return whole
 
 
@@ -152,7 +152,7 @@ def gather(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray
         found["of"] = rows[part]
         found["to"] = np.arange(part.start, part.stop)
         waiting.add(found["of"] // size, found)
-        let_go()
+        release_memory()
     kind = np.dtype((column.dtype, column.shape[1:]))
     pieces = ((part["to"], {"": column[part["of"]]}) for part in waiting)
     return scatter(scratch, pieces, len(rows), {"": kind})[""]

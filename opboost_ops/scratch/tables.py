@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.scratch.arrays import Scratch, release_memory
 
 #: Parts at most.
 _MOST = 4096
@@ -46,10 +46,10 @@ def in_order(
                 while raw:
                     raw = raw[file.write(raw) :]
         del whole
-        let_go()
+        release_memory()
     for several in spans:
         yield _ordered([_unpacked(file, *span) for span in several])
-        let_go()
+        release_memory()
 
 
 def _ordered(tables: list[pa.Table]) -> pa.Table:

@@ -13,7 +13,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.stages.capped_routes import routed_values
 from opboost_ops.stages.id_digests import keyed_ids, tails
 from opboost_ops.stages.open_rows import below
@@ -92,7 +92,7 @@ def _answered(
     for rows in slices(len(values)):
         here = values[rows] if column.bit is None else values[rows] == column.bit
         found[rows] = routes.cells(here.astype(np.int64), np.asarray(thresholds))
-        let_go()
+        release_memory()
     return smallest_integers(found, scratch)
 
 

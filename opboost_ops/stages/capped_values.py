@@ -16,7 +16,7 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.draws import DrawRequest, draw_name
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.scratch.parts import gather, partition_by_hash, scatter
 from opboost_ops.stages.id_digests import keys_of
 from opboost_ops.stages.stage import Context
@@ -193,7 +193,7 @@ def rising_people(
             piece["hash"], piece["row"] = hashes[rows], np.arange(rows.start, rows.stop)
             for name, field in names.items():
                 piece[field] = columns[name][rows]
-            let_go()
+            release_memory()
             yield piece
 
     people, order = scratch.zeros(count, np.uint64), scratch.zeros(count, row)
@@ -204,7 +204,7 @@ def rising_people(
         people[begin:end], order[begin:end] = part["hash"][rising], part["row"][rising]
         for name, field in names.items():
             found[name][begin:end] = part[field][rising]
-        let_go()
+        release_memory()
     return people, order, found
 
 
@@ -218,7 +218,7 @@ def hashes_of(context: Context, keys: np.ndarray) -> np.ndarray:
     secret, people = context.noise_secret(), context.home.scratch.zeros(len(keys), np.uint64)
     for rows in slices(len(keys)):
         people[rows] = noise.person_hashes(secret, keys[rows])
-        let_go()
+        release_memory()
     return people
 
 
@@ -269,7 +269,7 @@ def _meant(people: np.ndarray, values: np.ndarray) -> str:
     for column, kind in ((people, np.uint64), (values, np.int64)):
         for rows in slices(len(column)):
             digest.update(column[rows].astype(kind).tobytes())
-            let_go()
+            release_memory()
     return digest.hexdigest()
 
 
@@ -289,6 +289,6 @@ def _shares(wanted: np.ndarray, held: np.ndarray) -> dict[str, float]:
         ones += np.bincount(wanted[rows].astype(np.int64) - least, minlength=len(ones))
         others += np.bincount(held[rows].astype(np.int64) - least, minlength=len(ones))
         differing += int((wanted[rows] != held[rows]).sum())
-        let_go()
+        release_memory()
     moved = float(np.abs(ones - others).sum()) / (2 * len(wanted))
     return {"held": round(differing / len(wanted), 6), "moved": round(moved, 6)}

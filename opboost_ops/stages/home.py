@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import ROWS, Scratch, let_go, watch
+from opboost_ops.scratch.arrays import ROWS, Scratch, release_memory, watch
 from opboost_ops.scratch.folders import private_folder
 
 #: Bytes that are written at once of a table that is not in memory.
@@ -79,7 +79,7 @@ class Home:
             with pa.ipc.new_file(file, table.schema) as writer:
                 for block in table.blocks():
                     writer.write_table(block)
-                    let_go()
+                    release_memory()
 
     def write_json(self, name: str, value: Any) -> None:
         """Keep a JSON value."""
@@ -109,9 +109,9 @@ class Home:
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
             return found.read_all()
 
-    def let_go(self) -> None:
+    def release_memory(self) -> None:
         """Let the machine have back what was looked at of mapped tables; it is read again."""
-        let_go()
+        release_memory()
 
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
@@ -156,7 +156,7 @@ class _Slowly:
         raw = memoryview(content).cast("B")
         for begin in range(0, len(raw), _WRITTEN):
             self._file.write(raw[begin : begin + _WRITTEN])
-            let_go()
+            release_memory()
         return len(raw)
 
     def tell(self) -> int:

@@ -9,7 +9,7 @@ from opboost_ops.alignment.parts import record, rising_records
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import Scratch, let_go
+from opboost_ops.scratch.arrays import Scratch, release_memory
 from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
@@ -44,7 +44,7 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
     for found in rising_records(scratch, pieces(), count):
         begin, end = end, end + len(found)
         digests[begin:end], rows[begin:end] = found["key"], found["row"]
-        let_go()
+        release_memory()
     return digests, rows
 
 
@@ -62,7 +62,7 @@ def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
     whole = scratch.zeros(context.home.json("table")["rows"], ("u1", (16,)))
     for begin, keys in _id_blocks(context, secret):
         whole[begin : begin + len(keys)] = keys
-        let_go()
+        release_memory()
     return whole
 
 

@@ -11,7 +11,7 @@ from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.plan import names_holdout
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.id_digests import DIGESTS, ORDER, keys_of, tails
@@ -156,7 +156,7 @@ def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
     for some in slices(len(found)):
         both = np.logical_or if left else np.logical_and
         found[some] = both.reduce([there[some] for there, _ in every])
-        let_go()
+        release_memory()
     return found
 
 
@@ -170,7 +170,7 @@ def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
         found = listed[some][wanted[some]]
         begin, end = end, end + len(found)
         rows[begin:end] = found
-        let_go()
+        release_memory()
     return rows
 
 
@@ -183,7 +183,7 @@ def _training_first(scratch: Scratch, rows: np.ndarray, held: np.ndarray, train:
             chosen = rows[some][held[some] == side]
             ends[side] = end + len(chosen)
             found[end : ends[side]] = chosen
-        let_go()
+        release_memory()
     return found
 
 
@@ -204,7 +204,7 @@ def _held_out(context: Context, common: np.ndarray, rows: np.ndarray) -> np.ndar
         wanted = gather(scratch, common, listed)
         for some in slices(len(wanted)):
             yield tails(digests[some][wanted[some]])
-            let_go()
+            release_memory()
 
     each_by_itself = names_holdout(context.federation, context.purpose)
     if each_by_itself or context.federation.training.trainer == "dpboost":
@@ -248,7 +248,7 @@ def _together(scratch: Scratch, rows: int, blocks: Iterator[np.ndarray]) -> np.n
     for block in blocks:
         begin, end = end, end + len(block)
         found[begin:end] = block
-        let_go()
+        release_memory()
     return found
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from opboost_ops.alignment import oprf, zero_shares
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.psi_session import Session, changed
 from opboost_ops.stages.stage import Context
 
@@ -38,7 +38,7 @@ def own_points(context: Context, session: Session) -> np.ndarray:
         for messages, some in made:
             begin, end = end, end + len(messages)
             points[missing[begin:end]] = some
-            let_go()
+            release_memory()
         if end != len(missing):
             raise changed(context)
         new = ((m, points[rows][unknown[rows]]) for m, rows in session.chosen(unknown))

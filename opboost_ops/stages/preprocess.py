@@ -13,7 +13,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.capped_values import sources
 from opboost_ops.stages.psi_session import changed
@@ -56,7 +56,7 @@ def _encoded(context: Context, rows: int) -> tuple[pa.Table, dict[str, int]]:
         for name, column in whole.items():
             column[begin:end] = narrow_integers(table, name)
         del block, table  # Before the next one is read.
-        let_go()
+        release_memory()
     if end != rows:
         raise changed(context)
     columns = {name: smallest_integers(whole[name], scratch) for name in kinds}

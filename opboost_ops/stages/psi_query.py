@@ -8,7 +8,7 @@ from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import let_go
+from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.disclosures import QUERY
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
@@ -98,5 +98,5 @@ def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent
         made.add(part, points)
         begin, end = end, end + len(own)
         rows[begin:end] = places[own]
-        let_go()
+        release_memory()
     return made, rows

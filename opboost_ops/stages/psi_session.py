@@ -16,7 +16,7 @@ from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.alignment.sealing import ContentHash
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Home
@@ -68,7 +68,7 @@ class Session:
         for messages in self.messages():
             begin, end = end, end + len(messages)
             yield messages, slice(begin, end)
-            let_go()
+            release_memory()
         yield [CANARY], slice(self.rows, self.rows + 1)
 
     def chosen(self, wanted: np.ndarray) -> Iterator[tuple[list[bytes], slice]]:

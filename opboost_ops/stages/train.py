@@ -113,7 +113,7 @@ def _block_by_block(context: Context, parameters: Parameters) -> str:
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
 
     def read(begin: int, end: int) -> Frame:
-        context.home.let_go()
+        context.home.release_memory()
         return frame_of(table.slice(begin, end - begin), facts)
 
     return lightgbm_blocks.train(read, label, weight, parameters, context.tell)

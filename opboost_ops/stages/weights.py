@@ -8,7 +8,7 @@ import polars as pl
 from opboost_ops.config.federation import Label
 from opboost_ops.config.training import Training
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import Scratch, let_go, slices
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.scratch.figures import total
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
@@ -56,7 +56,7 @@ def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
     for some in labels:
         negative |= not (some >= 0).all()  # Nor is a gap.
         above |= bool((some > 0).any())
-        let_go()
+        release_memory()
     if negative or not above:
         raise ContractError(
             f"training.objective is {training.objective}, and the label holds negative numbers or "
@@ -116,13 +116,13 @@ def weights_of(
         above |= bool(found[some].any())
         if of_class is not None:
             found[some] *= of_class[codes[some].astype(np.int64)]
-        let_go()
+        release_memory()
     if not above:
         raise _no_weights(training.weight_column or "")
     mean = total(found) / len(found)
     for some in slices(len(found)):
         found[some] /= mean
-        let_go()
+        release_memory()
     return found
 
 
@@ -145,7 +145,7 @@ def _by_class(
         counts = np.zeros(len(classes), dtype=np.int64)
         for some in slices(len(codes)):
             counts += np.bincount(codes[some].astype(np.int64), minlength=len(classes))
-            let_go()
+            release_memory()
         return np.asarray(len(codes) / (len(classes) * np.maximum(counts, 1)))
     named = {str(name): weight for name, weight in given.items()}
     if unknown := sorted(set(named) - {str(c) for c in classes}):

@@ -17,7 +17,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.models.live import Counts, score_edges
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
-from opboost_ops.scratch.arrays import let_go, slices
+from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.check_drift import COUNTS
 from opboost_ops.stages.common_rows import CommonRows
@@ -95,7 +95,7 @@ def _groups(
         part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))
         yield part.replace_schema_metadata(dict(metadata) if metadata else None)
         del part
-        let_go()
+        release_memory()
 
 
 def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
@@ -104,7 +104,7 @@ def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
     for chunk in scores.column(SCORE).chunks:
         begin, end = end, end + len(chunk)
         found[begin:end] = chunk.to_numpy()
-        let_go()
+        release_memory()
     return found
 
 
@@ -127,7 +127,7 @@ def _said(scores: pa.Table) -> Counter[str]:
     for chunk in scores.column(CLASS).chunks:
         for each in chunk.cast(pa.string()).value_counts().to_pylist():
             found[each["values"]] += each["counts"]
-        let_go()
+        release_memory()
     return found
 
 
@@ -175,7 +175,7 @@ def _placed(pieces: Iterator[pa.Table]) -> Iterator[pl.DataFrame]:
             assert isinstance(frame, pl.DataFrame)
             begin, end = end, end + frame.height
             yield frame.with_row_index(_PLACE, begin)
-            let_go()
+            release_memory()
 
 
 def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:

@@ -65,7 +65,7 @@ def test_an_array_on_disk_has_no_name_and_goes_with_its_last_view(tmp_path: Path
     whole[:] = np.arange(1000)
     part = whole[990:]
     del whole
-    arrays.let_go()
+    arrays.release_memory()
     assert part.tolist() == list(range(990, 1000))
     assert not os.listdir(tmp_path)
     maps = [
