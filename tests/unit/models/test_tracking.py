@@ -22,7 +22,7 @@ def test_a_champion_stays_champion_where_mlflow_cannot_be_asked(
 
     workspace.edit_yaml("credit/site.yaml", asks)
     faults = api.check(workspace.file).faults
-    assert ["credit/site.yaml:models_to"] == [fault.where for fault in faults]
+    assert [fault.where for fault in faults] == ["credit/site.yaml:models_to"]
     assert api.models(workspace.file).promote(FIRST_RUN) == FIRST_RUN
     assert "the environment variable NOWHERE is not set" in caplog.text
     caplog.clear()
