@@ -180,8 +180,11 @@ class Database:
         return found
 
     def is_current(self) -> bool:
-        """Whether it may be used on: its file was not replaced, or its server has not waited."""
-        return self._place() == self._opened
+        """Whether it may be used on: its file was not replaced, or its server has not waited.
+
+        While it is in use it stays open: a question inside a transaction belongs to it.
+        """
+        return self.in_transaction or self._is_read or self._place() == self._opened
 
     def _place(self) -> tuple[float, ...]:
         """Which file it is; of a server, when it was used."""
