@@ -30,4 +30,4 @@ def test_three_processes_train_one_model(tmp_path: Path) -> None:
 
 def test_options_of_noise_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="learning is horizontal"):
-        run.command(dataset=NAME, lower=2, out=tmp_path / "all")
+        run.command(dataset=NAME, epsilon=2, out=tmp_path / "all")
