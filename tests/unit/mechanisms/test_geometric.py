@@ -29,6 +29,14 @@ def test_the_loss_is_epsilon_a_step_to_nine_digits(size: int, epsilon: float) ->
     assert told >= min(size - 1, int(9 / epsilon))
 
 
+def test_three_values_by_hand() -> None:
+    """With a = e^-epsilon = 1/2: rows 2/3 1/6 1/6, 1/3 1/3 1/3, 1/6 1/6 2/3."""
+    counts = Geometric(epsilon=0.6931471805599453).channel(Domain(-1, 1)).counts
+    wanted = [[2 / 3, 1 / 6, 1 / 6], [1 / 3, 1 / 3, 1 / 3], [1 / 6, 1 / 6, 2 / 3]]
+    for row, law in zip(counts, wanted, strict=True):
+        assert [count / TOTAL for count in row] == pytest.approx(law, abs=1e-14)
+
+
 def test_no_loss_passes_what_the_floor_allows() -> None:
     curve = loss_curve(Geometric(epsilon=1000.0), Domain(1, 4))
     assert curve.certificate is True
