@@ -125,8 +125,12 @@ def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
     assert run["state"] == "failed", "what was under way is not left to stand there"
     # Its own task may have refused before the scheduler ended the run.
     assert "bank has stopped" in run["note"] or "bank refused run" in run["note"]
-    states = {task["task_id"]: task["state"] for task in client.tasks(TRAIN, training)}
-    assert set(states.values()) <= {"success", "skipped", "failed", "upstream_failed"}
+    # The run is ended first; a task hears of it at its next sign of life.
+    over = {"success", "skipped", "failed", "upstream_failed"}
+    deadline = time.monotonic() + 60
+    while not {task["state"] for task in client.tasks(TRAIN, training)} <= over:
+        assert time.monotonic() < deadline, client.tasks(TRAIN, training)
+        time.sleep(0.3)
     ended(client, {**form, "act": "resume"})
     deadline = time.monotonic() + 30
     while any(client.get(f"dags/{name}")["is_paused"] for name in names):
