@@ -28,7 +28,7 @@ def command(
     depth: Annotated[int | None, typer.Option(help="Depth of a tree.")] = None,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="NAME=VALUE of the booster; may be repeated."),
+        typer.Option(metavar="NAME=VALUE", help="A parameter of the booster; may be repeated."),
     ] = None,
     denoise: Annotated[
         str | None,

@@ -62,7 +62,7 @@ def asked_for(query: Query) -> Period:
             "A date of this period is invalid.", "Write it as 2026-01-31."
         ) from None
     if first > last:
-        raise ContractError("This period ends before it begins.", "Exchange the dates.")
+        raise ContractError("This period ends before it begins.", "Swap the dates.")
     return Period(first, last)
 
 

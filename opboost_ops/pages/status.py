@@ -183,7 +183,7 @@ def _nights(one: Federation) -> Fact:
     if first is None:
         first = next((found for found in left if found.limited), next(iter(left), None))
     if first is None:
-        why = "no party here releases a protected column"
+        why = "until a party here releases a protected column"
         return Fact("Retrainings left", "unlimited", why, "muted")
     return left_fact(first, href="ledger")
 
