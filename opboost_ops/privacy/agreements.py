@@ -142,13 +142,6 @@ class AgreementRecords:
                 for row in rows
             )
             columns = {row.column: json.loads(row.declared) for row in first}
-            for agreed in made:
-                # Up to 0.3.0 the record was without the type of IDs: the agreement has it.
-                for column in _uuids(agreed.content):
-                    if column in columns:
-                        columns[column].setdefault(
-                            ID_TYPE, agreed.content["federation"]["id"]["type"]
-                        )
         except (ValueError, ValidationError):
             made, columns = (), {}
         whole = all(hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in made)
@@ -157,6 +150,11 @@ class AgreementRecords:
                 f"An agreement of {self._party} was changed outside this software: it is refused.",
                 "Restore the database from a backup; `opboost agree` alone writes agreements.",
             )
+        for one in made:
+            # Up to 0.3.0 the record was without the type of IDs: the agreement has it.
+            declared = one.content["federation"]
+            for column in columns.keys() & set(_uuids(declared)):
+                columns[column].setdefault(ID_TYPE, declared["id"]["type"])
         return Agreements(party=self._party, agreements=made, columns=columns, kept=kept)
 
     def add(self, made: Agreement, columns: Mapping[str, Mapping[str, Any]]) -> None:
@@ -218,8 +216,8 @@ class AgreementRecords:
             connection.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
 
 
-def _uuids(content: Mapping[str, Any]) -> Iterator[str]:
-    """The columns that an agreement is about."""
-    for party in content["federation"]["parties"].values():
+def _uuids(federation: Mapping[str, Any]) -> Iterator[str]:
+    """The columns that an agreement's federation declares."""
+    for party in federation["parties"].values():
         for feature in party.get("features", {}).values():
             yield str(feature["uuid"])

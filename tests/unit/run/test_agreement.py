@@ -89,7 +89,9 @@ def test_agreements_of_the_same_content_are_withdrawn_together(bank: Site) -> No
     assert load(bank).standing("toy", first.digest) is None
 
 
-@pytest.mark.parametrize(("old", "new"), [('"upper": 10', '"upper": 11'), ("{", "")])
+@pytest.mark.parametrize(
+    ("old", "new"), [('"upper": 10', '"upper": 11'), ("{", ""), ('"federation":', '"other":')]
+)
 def test_an_agreement_that_was_edited_by_hand_is_refused(bank: Site, old: str, new: str) -> None:
     agree(bank, federation())
     edit_agreement(bank, old, new)
