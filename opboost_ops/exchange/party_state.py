@@ -28,8 +28,8 @@ from opboost_ops.scratch.arrays import Scratch
 #: In the folder of cell states: which database they belong to.
 _MARK = "database"
 
-#: What is open in this thread within `reuse_open_state`: by the party's folders and database.
-_KEPT: ContextVar["dict[object, PartyState] | None"] = ContextVar("kept", default=None)
+#: The states that `reuse_open_state` keeps open in this thread, by database and folders.
+_OPENED: ContextVar["dict[object, PartyState] | None"] = ContextVar("opened", default=None)
 
 
 class LostDatabase(ConfigError):  # noqa: N818
@@ -63,7 +63,7 @@ class PartyState:
         database: Where ledger and audit log lie.
         draws: How its cells are held back and charged.
         checkpoints: Where the state stood in each run, and the latest of other parties.
-        query_counts: What label holders asked it about in epochs of private alignment.
+        query_counts: Label holders' queries in epochs of private alignment.
         agreements: What it has agreed to.
         forgotten: Whom it was asked to forget.
         stores: Which store each of its federations uses.
@@ -120,7 +120,7 @@ class PartyState:
         ]
 
     def together(self) -> AbstractContextManager[object]:
-        """Lines of ledger and audit log that are added within it come all or not at all.
+        """Add entries of ledger and audit log within it all or not at all.
 
         They are also forced to the disk once, which takes longer than anything else here.
         """
@@ -141,48 +141,48 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
         LostDatabase: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
-    kept = None if fresh else _KEPT.get()
+    opened = None if fresh else _OPENED.get()
     key = (site.party, url, site.cells, site.home)
-    if kept is not None and key in kept:
-        if kept[key].database.is_current():
-            yield kept[key]
+    if opened is not None and key in opened:
+        if opened[key].database.is_current():
+            yield opened[key]
             return
-        kept.pop(key).database.close()
+        opened.pop(key).database.close()
     if not fresh and not has_tables(url):
         require_never_begun(site)
     database = Database(url)
-    stays = False
+    reused = False
     try:
         if not fresh and database.is_empty():
             require_never_begun(site)
         state = PartyState.of(site, database)
         upgrade(database, state.cells, site)
         _require_one_database(site, database.identity(site.party), fresh)
-        if kept is not None:
-            kept[key], stays = state, True
+        if opened is not None:
+            opened[key], reused = state, True
         yield state
     finally:
-        if not stays:
+        if not reused:
             database.close()
 
 
 @contextmanager
 def reuse_open_state() -> Iterator[None]:
-    """Within it a party's state, once opened, stays open for this thread.
+    """Keep a party's state open for this thread after its first `open_state` within the block.
 
-    Opening and closing take longer than most questions. A database that is put back or replaced
+    Opening and closing take longer than most queries. A database that is restored or replaced
     meanwhile is opened again.
     """
-    if _KEPT.get() is not None:
+    if _OPENED.get() is not None:
         yield
         return
-    kept: dict[object, PartyState] = {}
-    token = _KEPT.set(kept)
+    opened: dict[object, PartyState] = {}
+    token = _OPENED.set(opened)
     try:
         yield
     finally:
-        _KEPT.reset(token)
-        for state in kept.values():
+        _OPENED.reset(token)
+        for state in opened.values():
             state.database.close()
 
 

@@ -49,8 +49,8 @@ _WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party))
 _LOCK = 0x0B0057
 
 
-#: Seconds that a connection to a server may idle before it is opened again.
-_IDLE = 30.0
+#: A connection to a server that was opened in an earlier period of so many seconds is not reused.
+_PERIOD = 30.0
 
 _Read = TypeVar("_Read")
 
@@ -162,11 +162,11 @@ class Database:
             self._reader.rollback()
 
     def unless_changed(self, name: str, read: Callable[[], _Read]) -> _Read:
-        """What a question was answered before, as long as nobody has committed anything since.
+        """The cached result of a query, until anybody commits anything.
 
         Args:
-            name: Of the question.
-            read: Asks it.
+            name: Of the query.
+            read: Runs it; its result is shared, so nobody may change it.
         """
         if self._open is not None or self._is_read or self.file is None:
             return read()
@@ -180,16 +180,16 @@ class Database:
         return found
 
     def is_current(self) -> bool:
-        """Whether it may be used on: its file was not replaced, or its server has not waited.
+        """Whether it may be reused: its file was not replaced, or its connection is recent.
 
-        While it is in use it stays open: a question inside a transaction belongs to it.
+        While it is in use it stays open: a query inside a transaction belongs to it.
         """
         return self.in_transaction or self._is_read or self._place() == self._opened
 
     def _place(self) -> tuple[float, ...]:
-        """Which file it is; of a server, when it was used."""
+        """Which file it is; of a server, the present period."""
         if self.file is None:
-            return (time.monotonic() // _IDLE,)
+            return (time.monotonic() // _PERIOD,)
         with suppress(OSError):
             found = self.file.stat()
             return (found.st_dev, found.st_ino)
