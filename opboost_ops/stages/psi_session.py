@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def session_of(context: Context) -> Session:
         context.site.alignment_processes or processors(), _Blocks(context.home), _progress(context)
     )
 
-    def cache(holder: str) -> PointCache:
+    def points_of(holder: str) -> PointCache:
         hashed = noise.keyed_by(key, f"psi:cache:{federation.name}:{holder}")
         return PointCache(points / f"{month}-{holder}.points", hashed, context.home.scratch)
 
@@ -121,7 +122,7 @@ def session_of(context: Context) -> Session:
         noise.keyed_by(key, f"psi:exponent:{federation.name}:{federation.label_holder}"),
         f"{federation.name}/{context.run}/{context.plan}",
         engine,
-        cache,
+        points_of,
         lambda: shutil.rmtree(context.home.folder / _Blocks.FOLDER, ignore_errors=True),
     )
 
@@ -154,14 +155,8 @@ def _repeatable(
     """The same messages at each call; of a table of one block, read once."""
     if rows > BLOCK:
         return read
-    known: list[list[bytes]] = []
-
-    def again() -> Iterator[list[bytes]]:
-        if not known:
-            known.extend(read())
-        return iter(known)
-
-    return again
+    known = cache(lambda: list(read()))
+    return lambda: iter(known())
 
 
 def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
