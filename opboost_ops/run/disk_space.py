@@ -1,4 +1,4 @@
-"""Room on a party's disks for what a run writes, asked before it writes anything.
+"""Whether a party's disks have space for what a run writes, before it writes anything.
 
 How much that will be is taken from the party's last runs: no run of the last three that did the
 same took less. Of a table with more rows than a stage holds, what waits on the disk of the home
@@ -33,8 +33,8 @@ _LAST = 3
 #: holder as many for each feature holder; and a number of a column, likewise.
 _POINTS, _ANSWERED, _COLUMN = 192, 192, 24
 
-#: Where a run's home keeps how much room there was, and was not.
-ROOM = "errors/room.txt"
+#: In a run's home: how much space is free, and how much a run takes.
+DETAILS = "errors/disk_space.txt"
 
 
 def require_disk_space(
@@ -45,7 +45,7 @@ def require_disk_space(
     stages: Collection[str],
     home: Home,
 ) -> None:
-    """Refuse to begin where a disk has less room than a run takes.
+    """Refuse to begin where a disk has less space than a run takes.
 
     Args:
         party: Whose disks.
@@ -80,26 +80,26 @@ def require_disk_space(
     short: list[str] = []
     lines: list[str] = []
     for device, names in named.items():
-        room = shutil.disk_usage(folders[names[0]])
+        disk = shutil.disk_usage(folders[names[0]])
         want = max(_LEAST, needed[device])
         # A mount that does not say how large it is may hold anything.
-        if room.total and room.free < want:
+        if disk.total and disk.free < want:
             short += names
             lines.append(
-                f"{', '.join(names)}: {room.free / 1e6:,.1f} MB are free, and a run takes at least "
+                f"{', '.join(names)}: {disk.free / 1e6:,.1f} MB are free, and a run takes at least "
                 f"{want / 1e6:,.1f} MB"
                 + (f", as the smallest of the last {len(earlier)}" if earlier else "")
                 + (", what waits while people are sorted among it" if "home" in names else "")
             )
     if not short:
         return
-    # Perhaps there is no room for the reason, either.
+    # The disk may be too full for the details, too.
     with contextlib.suppress(OSError):
-        home.write(ROOM, "\n".join([*lines, ""]).encode())
+        home.write(DETAILS, "\n".join([*lines, ""]).encode())
     raise ContractError(
         f"{party.name} has too little disk space in its {' and '.join(short)} for a run.",
         "Free some, set retention_days, or move it in site.yaml to a larger disk; how much there "
-        f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{ROOM}.",
+        f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{DETAILS}.",
     )
 
 

@@ -12,7 +12,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.run import invitations, local, party_sites, readiness
-from opboost_ops.run.disk_space import ROOM, waiting
+from opboost_ops.run.disk_space import DETAILS, waiting
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.publication import Publisher
@@ -116,7 +116,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     assert (lines(workspace, "bank"), len(workspace.published())) == before
     # How much there is follows from private tables, and stays at home.
     assert "MB" not in text
-    assert "MB are free" in (workspace.home("bank") / ROOM).read_text()
+    assert "MB are free" in (workspace.home("bank") / DETAILS).read_text()
 
 
 def test_an_expired_key_is_told_with_all_else_that_is_in_the_way(workspace: Workspace) -> None:
@@ -166,7 +166,7 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
             with pytest.raises(ContractError, match="too little disk space in its") as caught:
                 workspace.step("bank", "check_table")
             assert "MB" not in str(caught.value)
-            told = (workspace.home("bank") / ROOM).read_text()
+            told = (workspace.home("bank") / DETAILS).read_text()
             assert "what waits while people are sorted" in told
             assert not list(workspace.home("bank").glob("quality/*"))
         else:
@@ -202,7 +202,7 @@ def test_a_refused_plan_is_told_nothing_else(workspace: Workspace) -> None:
     text = str(caught.value)
     assert "bank refused run" in text
     assert "too little disk space" not in text and "income" not in text
-    assert not (workspace.home("bank") / ROOM).exists()
+    assert not (workspace.home("bank") / DETAILS).exists()
     assert caught.value.notice == "agreement_needed"
 
 
