@@ -56,7 +56,7 @@ def month_key(folder: Path, month: str) -> bytes:
     if len(found) != KEY:
         raise ConfigError(
             f"{path.name} in {folder.name} is not a key of {KEY} bytes.",
-            "Delete it: a new one is made, and the next run asks about everybody again.",
+            "Delete it: a new one is made, and the next run queries everybody again.",
         )
     return found
 

@@ -199,7 +199,7 @@ def _list(agreements: "Agreements", as_json: bool) -> None:
 
 
 def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
-    """How many people the label holder has asked about so far."""
+    """How many people the label holder has queried so far."""
     from opboost_ops.cli.blocks import print_blocks
     from opboost_ops.cli.printing import console as wide
     from opboost_ops.exchange.party_state import open_state

@@ -21,7 +21,7 @@ from opboost_ops.exchange.rejection import Rejected
 _KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
 #: Only there where it differs from the model.
 _REFERENCE = "reference"
-#: The month of the exponents; only there where people are asked about.
+#: The month of the exponents; only where people are queried.
 _EPOCH = "epoch"
 #: Only there where feature holders must know which of their rows are held out.
 _HOLDOUT = "holdout"
@@ -46,7 +46,7 @@ class Plan:
         form: What the trigger form asked for.
         reference: The version to which a training run compares its model, by `stages/reference.py`;
             the champion when absent. So a plan names two versions at most.
-        epoch: The month in which the label holder opened the run, where people are asked about.
+        epoch: The month in which the label holder opened the run, where people are queried.
         holdout: Key of the hash by which rows are held out, hex after its schedule, where routed
             scoring is evaluated: a feature holder seals comparisons of held-out rows alone.
         day: The day on which the run was opened, where keys have dates: all that the run makes is

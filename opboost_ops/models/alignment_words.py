@@ -5,14 +5,14 @@ from opboost_ops.config.federation import Federation
 _SEALED = (
     "{holders} published sealed rows of all their people. {label} opened those of its own people "
     "whom {all} have, learnt the row count of {holders}, and can do so in every run of the month. "
-    "{holders} learnt how many new people {label} asked about, and neither who is common nor how "
+    "{holders} learnt how many new people {label} queried, and neither who is common nor how "
     "many. Nobody else can test an ID (exact, no epsilon)."
 )
 _LEFT = (
     "{holders} published sealed rows of all their people. {label} opened those of its own people, "
     "learnt which of them are in the table of {holders}, and the row count, and can do so in every "
     "run of the month; values of people who are not there are missing. {holders} learnt how many "
-    "new people {label} asked about, and not who they are (exact, no epsilon)."
+    "new people {label} queried, and not who they are (exact, no epsilon)."
 )
 _FORMER = (
     "The common people were found by `{former}`, a way of alignment of an earlier release: see its "

@@ -76,7 +76,7 @@ def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
     released = (
         "feature holders randomise theirs at home and publish each person's row sealed; the label "
-        "holder opens those of people whom it asks about and whom all have."
+        "holder opens those of the people that it queries and that all have."
     )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "

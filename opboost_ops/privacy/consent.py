@@ -170,14 +170,13 @@ def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
             "are charged, and `true` is not written there"
         )
     if rules.max_new_queries is None:
-        refused.append("alignment.max_new_queries: how many people may be asked about in a month "
-                       "is not said")  # fmt: skip
+        refused.append("alignment.max_new_queries: the most people queried in a month is missing")
     learns = "all" if federation.has_shares else "each"
     if len(federation.feature_holders) > 1 and learns not in rules.members:
         refused.append(
             f"alignment.members: `{learns}` is not among them, and with overlap: "
-            f"{federation.alignment.overlap} the label holder learns of each person that it asks "
-            f"about {_LEARNS[learns]}"
+            f"{federation.alignment.overlap} the label holder learns of each person queried "
+            f"{_LEARNS[learns]}"
         )
     return refused
 
@@ -185,14 +184,14 @@ def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
 def require_queries_allowed(
     policy: Policy, party: str, receiver: str, month: str, people: int, total: int
 ) -> None:
-    """Refuse a question about more people than the policy allows.
+    """Refuse a query of more people than the policy allows.
 
     Args:
         policy: The party's own.
         party: The party.
         receiver: Who asks.
         month: The run's.
-        people: About how many different people it has asked in that month, with this run.
+        people: About how many different people it has queried in that month, with this run.
         total: About how many in all months.
 
     Raises:
@@ -203,12 +202,12 @@ def require_queries_allowed(
     if rules.max_new_queries is not None and people > rules.max_new_queries:
         refused.append(
             f"alignment.max_new_queries is {rules.max_new_queries:,}, and in {month} more "
-            "different people were asked about"
+            "different people were queried"
         )
     if rules.max_queries_total is not None and total > rules.max_queries_total:
         refused.append(
             f"alignment.max_queries_total is {rules.max_queries_total:,}, and more people were "
-            "asked about"
+            "queried"
         )
     if refused:
         raise PolicyError(

@@ -1,4 +1,4 @@
-"""About how many people a label holder has asked, over all runs.
+"""About how many people a label holder has queried, over all runs.
 
 In a month the same person is the same point, so only new people count. Of the month's points so
 much is kept as tells them apart, until the month is over. Runs of releases before the sealed
@@ -157,7 +157,7 @@ class QueryCounts:
         return counted
 
     def answered(self, releases: Collection[Release]) -> list[AnsweredQueries]:
-        """How many people each label holder has asked about, in its last month and in all.
+        """How many people each label holder has queried, in its last month and in all.
 
         Args:
             releases: All ledger entries of answers.

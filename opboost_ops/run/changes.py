@@ -21,7 +21,7 @@ _INSIDE_VERTICAL = {
 
 _ALIGNED = (
     "sealed rows of everybody in each feature holder's table leave and are charged; the label "
-    "holder opens those of people whom it asks about, within the caps of each policy, and {}"
+    "holder opens those of the people that it queries, within the caps of each policy, and {}"
 )
 _WHOM = {
     "common": "whom all parties have",
@@ -185,7 +185,7 @@ def _means(
             return "plans are answered again"
         case ["federation", "id", *_]:
             return (
-                "which column names a person, and how: points of that column are asked about, "
+                "which column names a person, and how: points of that column are queried, "
                 "and a person written otherwise is another one, who was not forgotten: forget "
                 f"people again by their new ID, `opboost forget`{_draw(party, costs)}"
             )

@@ -5,25 +5,24 @@ from collections.abc import Iterator
 from opboost_ops.config.federation import Federation
 
 QUERY = (
-    "how many people are asked about who were not asked about before in the month; the points "
-    "reveal nothing about who they are"
+    "how many people are queried for the first time in the month; the points reveal nothing about "
+    "who they are"
 )
 SHARES = (
-    "row count; with the other feature holders' shares and rows, which of the people asked about "
-    "all of them have, even in a run in which this party releases no rows; nothing about anybody "
-    "whom the label holder has not asked about"
+    "row count; with the other feature holders' shares and rows, which of the people queried all "
+    "of them have, even in a run in which this party releases no rows; nothing about people whom "
+    "the label holder has not queried"
 )
 _SEALED = (
-    "row count; the rows of people whom the label holder asked about in the month and whom {} in "
-    "every run of the month, and which randomised values occur in the table"
+    "row count; the rows of people queried in the month that {} in every run of the month, and "
+    "which randomised values occur in the table"
 )
 _ANSWERED = (
-    "for each of the people asked about, whether the table has them (membership), in every run "
-    "of the month"
+    "for each person queried, whether the table has them (membership), in every run of the month"
 )
 _ANSWERED_JOINTLY = (
-    "for each of the people asked about, whether all parties have them (membership), in every "
-    "run of the month; not which of the parties has somebody whom another one lacks"
+    "for each person queried, whether all parties have them (membership), in every run of the "
+    "month; not which party lacks a person that another one has"
 )
 
 
@@ -42,9 +41,7 @@ def sealed(federation: Federation) -> str:
     Args:
         federation: The plan's.
     """
-    return _SEALED.format(
-        "all feature holders have," if federation.has_shares else "the party has,"
-    )
+    return _SEALED.format("all feature holders have" if federation.has_shares else "the party has")
 
 
 def disclosures(federation: Federation) -> Iterator[tuple[str, str, str]]:

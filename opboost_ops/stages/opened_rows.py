@@ -106,7 +106,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     if not (known | new).all():
         raise ContractError(
             f"Points of {holder} that the run knew at its start are missing.",
-            "Trigger a new run: it asks about those people again.",
+            "Trigger a new run: it queries those people again.",
         )
     # The canary is in every query: its answer shows whether the key is still the same.
     wanted = new.copy()
@@ -117,7 +117,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
         cache.drop()
         raise ContractError(
             f"{holder} has another key of the month than before.",
-            "Trigger a new run: it asks about everybody again, who count once in its month.",
+            "Trigger a new run: it queries everybody again; a person counts once in a month.",
         )
     for some in slices(count):
         points[some][new[some]] = fresh[some][new[some]]

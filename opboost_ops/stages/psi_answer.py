@@ -69,7 +69,7 @@ def psi_answer(context: Context) -> Outcome:
 
 
 def _counted(context: Context, query: Artifact) -> str:
-    """Ask policy and ledger; what the ledger says of how many were asked about by now."""
+    """Count the query, refuse it past the policy's caps; the counts as the ledger states them."""
     federation, receiver = context.federation, context.federation.label_holder
     month = context.epoch
     assert month is not None
@@ -90,7 +90,7 @@ def _counted(context: Context, query: Artifact) -> str:
             require,
         )
     return (
-        f"It has asked {context.party} about {counted.epoch:,} different people in {month}, and "
-        f"about {counted.ever:,} in all months, where those of a month count once: so many guesses "
-        "of who is a customer have been possible"
+        f"It has queried about {counted.epoch:,} different people in {month}, and about "
+        f"{counted.ever:,} in all months, those of one month counted once; each query can be a "
+        "guess of who is a customer"
     )

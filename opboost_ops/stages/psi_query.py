@@ -66,7 +66,7 @@ def psi_query(context: Context) -> Outcome:
 
 
 def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
-    """Which rows are asked about, bool; a retry asks about those of the first attempt.
+    """Which rows are queried, bool; a retry queries those of the first attempt.
 
     The canary, the last, is no row, and is added to every query.
     """

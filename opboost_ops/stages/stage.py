@@ -57,7 +57,7 @@ class Context:
         purpose: What the run is for.
         model: The version that a scoring run uses; in a training run, the champion before it.
         reference: The version to which a training run compares its model.
-        epoch: The month of the run's exponents, where people are asked about.
+        epoch: The month of the run's exponents, where people are queried.
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.

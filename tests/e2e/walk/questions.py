@@ -135,7 +135,7 @@ QUESTIONS = (
         OFFICER,
         "what was disclosed exactly?",
         "one",
-        r"for each of the people asked about, whether all parties have them",
+        r"for each person queried, whether all parties have them",
         _TOLD,
         clicks=(LEDGER, Click(_TOLD)),
     ),

@@ -271,10 +271,10 @@ def test_the_ledgers_say_exactly_who_learns_what(made: Made) -> None:
     assert "about 500 different people in" in answered
     ((rows, shares),) = holder["shares"]
     assert rows == PEOPLE
-    assert "nothing about anybody whom the label holder has not asked about" in shares
+    assert "nothing about people whom the label holder has not queried" in shares
     asked = lines("a")["psi_query"]
     assert len(asked) == 2
-    assert all("how many people are asked about" in text for _, text in asked)
+    assert all("how many people are queried" in text for _, text in asked)
 
 
 def test_a_party_without_an_encryption_key_has_no_part_in_it(made: Made) -> None:
