@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,15 +148,7 @@ class DomainMap:
         Args:
             value: A domain integer below the upper bound; that bound itself gives the feature's.
         """
-        below, above = self.bounds
-        if int(self.encode(np.array([above]))[0]) <= value:
-            return above
-        while (middle := below + (above - below) / 2) not in (below, above):
-            if int(self.encode(np.array([middle]))[0]) <= value:
-                below = middle
-            else:
-                above = middle
-        return below
+        return greatest(lambda x: int(self.encode(np.array([x]))[0]) <= value, *self.bounds)
 
     def clipped(self, values: np.ndarray) -> int:
         """How many values lie outside the bounds."""
@@ -170,6 +163,21 @@ class DomainMap:
             "edges": [float(e).hex() for e in self.edges or ()],
         }
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).digest()
+
+
+def greatest(fits: Callable[[float], bool], below: float, above: float) -> float:
+    """The greatest float of an interval that fits, by bisection.
+
+    Args:
+        fits: Whether a float does; so do all below one that does.
+        below: The lower end, which fits.
+        above: The upper end.
+    """
+    if fits(above):
+        return above
+    while (middle := below + (above - below) / 2) not in (below, above):
+        below, above = (middle, above) if fits(middle) else (below, middle)
+    return below
 
 
 def quantile_edges(values: np.ndarray, cells: int) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
+from opboost_ops.domain import greatest
 from opboost_ops.errors import ContractError
 
 Method = Literal["isotonic", "platt"]
@@ -44,7 +45,7 @@ def fit(method: Method, label: np.ndarray, score: np.ndarray) -> dict[str, Any]:
     return {"method": method, "scores": points[kept].tolist(), "values": values[kept].tolist()}
 
 
-def apply(fitted: dict[str, Any], score: np.ndarray) -> np.ndarray:
+def apply(fitted: Mapping[str, Any], score: np.ndarray) -> np.ndarray:
     """Probabilities.
 
     Args:
@@ -72,16 +73,11 @@ def highest(fitted: Mapping[str, Any], most: float) -> float:
             "Calibration has turned this model's scores around.",
             "Declare `scoring.calibration: isotonic`, or none, and train again.",
         )
-    below, above = -1.0, 1.0
 
     def fits(score: float) -> bool:
-        return bool(apply(dict(fitted), np.array([score]))[0] <= most)
+        return bool(apply(fitted, np.array([score]))[0] <= most)
 
-    if fits(above):
-        return above
-    while (middle := below + (above - below) / 2) not in (below, above):
-        below, above = (middle, above) if middle < 0 or fits(middle) else (below, middle)
-    return below
+    return greatest(fits, 0.0, 1.0) if fits(0.0) else -1.0
 
 
 def out_of_fold(method: Method, label: np.ndarray, score: np.ndarray) -> np.ndarray:

@@ -74,8 +74,8 @@ class _Graph:
         self.nodes.append(self.make.make_node(operator, of, [name], name=name, **how))
         return name
 
-    def double(self, of: str) -> str:
-        return self.add("Cast", of, to=self._number(np.float64))
+    def cast(self, of: str, kind: Any = np.float64) -> str:
+        return self.add("Cast", of, to=self._number(kind))
 
     def where_missing(self, of: str, value: float) -> str:
         return self.add("Where", self.add("IsNaN", of), self.constant(value), of)
@@ -143,7 +143,7 @@ def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn])
             checked.append(graph.where_missing(given, 0.0) if may_lack else given)
         given, gap = sources[column.source]
         if column.made == "bit":
-            given = graph.double(graph.add("Equal", given, graph.constant(column.bit)))
+            given = graph.cast(graph.add("Equal", given, graph.constant(column.bit)))
         made.append(gap if column.made == "missing" else given)
     # 0 times NaN, and 0 times infinity, is NaN.
     nothing = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
@@ -156,7 +156,7 @@ def _input(graph: _Graph, column: RawColumn) -> tuple[str, str]:
     """A raw column as numbers with its fill, and 1 where it was missing."""
     if column.declared.type == "numeric":
         given = graph.take(column.source, np.float64)
-        gap, missing = graph.double(graph.add("IsNaN", given)), column.declared.missing
+        gap, missing = graph.cast(graph.add("IsNaN", given)), column.declared.missing
         if isinstance(missing, PlainFill):
             given = graph.where_missing(given, float(missing.fill))
         return given, gap
@@ -280,17 +280,15 @@ def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, found: s
     if not classes:
         graph.give("score", found)
         return
-    shift = np.zeros(len(classes))
     if facts["task"] == "binary":
-        # The second class wins above the threshold: p > 1 - p + (2 threshold - 1).
-        shift[0] = 2 * threshold - 1
         graph.give("score", found)
+        chosen = graph.cast(graph.add("Greater", found, graph.constant(threshold)), np.int64)
         found = graph.add("Concat", graph.add("Sub", graph.constant(1.0), found), found, axis=1)
     else:
         graph.give("score", graph.add("ReduceMax", found, graph.constant([1], np.int64)))
-    likeliest = graph.add("ArgMax", graph.add("Add", found, graph.constant(shift)), axis=1)
+        chosen = graph.add("ArgMax", found, axis=1)
     kind = np.int64 if isinstance(classes[0], int) else np.object_
-    names = graph.add("Gather", graph.constant(classes, kind), likeliest)
+    names = graph.add("Gather", graph.constant(classes, kind), chosen)
     if kind is np.object_:  # A refused row is of none.
         first = graph.add("Gather", found, graph.constant([0], np.int64), axis=1)
         names = graph.add("Where", graph.add("IsNaN", first), graph.constant("", kind), names)

@@ -79,7 +79,7 @@ def score_columns(
     score = prediction
     more = {}
     if "calibration" in fitted:
-        score = calibration.apply(dict(fitted["calibration"]), prediction)
+        score = calibration.apply(fitted["calibration"], prediction)
         more["uncalibrated"] = pa.array(prediction)
     chosen = (score > decisions.threshold_in(fitted, scoring.threshold)).astype(np.int64)
     found = {SCORE: pa.array(score), CLASS: names[chosen].to_arrow()}
