@@ -9,13 +9,12 @@ import polars as pl
 
 from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.boosting.trainer import predict
-from opboost_ops.config.feature import PlainFill
 from opboost_ops.errors import ContractError
 from opboost_ops.models.export import ModelColumns, federation_in, model_columns
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
 from opboost_ops.models.registry import model_in
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.assemble import category_codes
+from opboost_ops.stages.assemble import own_column
 from opboost_ops.stages.raw_values import declared_series
 
 
@@ -211,14 +210,9 @@ def _made(column: RawColumn, raw: pl.Series) -> np.ndarray:
     feature = column.declared
     if column.made == "missing":
         return np.asarray(raw_table.missing(raw), np.float64)
-    if column.made == "code":
-        text = declared_series(raw, feature).cast(pl.String)
-        if isinstance(feature.missing, PlainFill):
-            text = text.fill_null(str(feature.missing.fill))
-        return category_codes(text, list(column.categories or ()))
+    if column.made in ("code", "number"):
+        return own_column(declared_series(raw, feature), feature, column.categories or ())
     numbers = raw_table.numbers(raw, feature)
-    if column.made == "number":
-        return numbers
     _require_complete(numbers, raw)
     if column.mapping is None:
         return np.asarray(numbers == column.bit, np.float64)

@@ -1,6 +1,6 @@
 """Arrow: opened rows, own features and labels -> the training frame."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
-from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.feature import PlainFill, SharedFeature
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
@@ -115,7 +115,7 @@ def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[s
     for places, frame in rows.blocks(list(nominal)):
         chosen = frame.filter(pl.Series(places < train))
         for name, feature in nominal.items():
-            text = _text(chosen, name, feature).drop_nulls().unique()
+            text = _text(chosen.get_column(name), feature).drop_nulls().unique()
             found[f"{context.party}.{name}"].update(text.to_list())
     return {name: sorted(present) for name, present in found.items()}
 
@@ -206,22 +206,29 @@ def own_columns(
     """
     owner = federation.label_holder
     return {
-        (full := f"{owner}.{name}"): _own_column(rows, name, feature, categories.get(full, []))
+        (full := f"{owner}.{name}"): own_column(
+            rows.get_column(name), feature, categories.get(full, ())
+        )
         for name, feature in federation.parties[owner].features.items()
     }
 
 
-def _own_column(
-    rows: pl.DataFrame, name: str, feature: Feature, categories: list[str]
-) -> np.ndarray:
+def own_column(values: pl.Series, feature: SharedFeature, categories: Sequence[str]) -> np.ndarray:
+    """One of the label holder's own features as the booster takes it, float64, shape (n,).
+
+    Args:
+        values: The column as its declaration takes it, shape (n,).
+        feature: The declaration.
+        categories: Of a nominal feature; others count as missing.
+    """
     if feature.type == "nominal":
-        return category_codes(_text(rows, name, feature), categories)
-    return raw_table.numbers(rows.get_column(name), feature)
+        return category_codes(_text(values, feature), categories)
+    return raw_table.numbers(values, feature)
 
 
-def _text(rows: pl.DataFrame, name: str, feature: Feature) -> pl.Series:
-    text = rows.get_column(name).cast(pl.String)
-    if isinstance(feature.missing, Fill):
+def _text(values: pl.Series, feature: SharedFeature) -> pl.Series:
+    text = values.cast(pl.String)
+    if isinstance(feature.missing, PlainFill):
         text = text.fill_null(str(feature.missing.fill))
     return text
 
@@ -250,7 +257,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
     )
 
 
-def category_codes(text: pl.Series, categories: list[str]) -> np.ndarray:
+def category_codes(text: pl.Series, categories: Sequence[str]) -> np.ndarray:
     """Codes from 0; NaN for a missing or unknown category. Shape (n,), float64."""
     order: dict[str | None, float] = {category: float(i) for i, category in enumerate(categories)}
     if len(text) <= _FEW:
