@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opboost_ops.boosting.distribution import LEAST, grid, merged
+from opboost_ops.boosting.distribution import LEAST, grid, on_grid
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.config.schema import Record
 from opboost_ops.models.scores import DISTRIBUTIONS
@@ -155,19 +155,25 @@ def columns_of(found: Profile) -> dict[str, tuple[int, ...]]:
     return {name: of.counts for name, of in found.features.items()}
 
 
-def score_edges(home: Path, version: str, mode: str, task: Task) -> tuple[float, ...]:
-    """In which bins a version's scores are counted; none of numbers without held-out scores.
+def counts_of(
+    home: Path, version: str, mode: str, task: Task, scores: np.ndarray, **more: Any
+) -> Counts:
+    """Scores in the bins of training; numbers have none without held-out scores.
 
     Args:
         home: The party's folder of the federation.
         version: The version.
         mode: Of scoring.
         task: What was learnt.
+        scores: Shape (n,), in memory or mapped.
+        more: Other attributes of the counts.
     """
     known = _profile_of_scores(home, version).get(mode)
-    if known is not None:
-        return tuple(known["edges"])
-    return () if task == "regression" else tuple(grid(task, np.empty(0)).tolist())
+    if known is None and task == "regression":
+        return Counts(rows=len(scores), **more)
+    ends = grid(task, np.empty(0)) if known is None else np.array(known["edges"])
+    bins = on_grid(scores, ends)
+    return Counts(edges=ends.tolist(), scores=bins.tolist(), rows=len(scores), **more)
 
 
 def profile_of(home: Path, version: str) -> Profile:
@@ -235,19 +241,6 @@ def live_of(home: Path, version: str, mode: str = "") -> Live | None:
         columns=tuple(sorted((c for c in columns if c), key=lambda one: -one.index)),
         partners=tuple(_age(party, of) for party, of in sorted(alone.partners.items())),
     )
-
-
-def series_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record as a distribution whose bins hold nobody or at least `LEAST` people.
-
-    Args:
-        record: Of a scoring run, which has one, or of the endpoint.
-    """
-    if "series" in record:
-        return dict(record)
-    counts = Counts.model_validate(record["live"])
-    series = [merged("scores", counts.scores, counts.edges)] if counts.edges else []
-    return {**record, "least": LEAST, "series": series}
 
 
 def _records(folder: Path) -> Iterator[tuple[float, str, Path, Counts]]:

@@ -225,8 +225,7 @@ def _read(version: Version) -> list[Block]:
         lines.append(
             f"Scores are calibrated ({calibrated['method']}) on the held-out rows. "
             f"Cross-validated: Brier {before['brier']:.4f} before, {after['brier']:.4f} after; "
-            "log "
-            f"loss {before['log_loss']:.4f} and {after['log_loss']:.4f}."
+            f"log loss {before['log_loss']:.4f} and {after['log_loss']:.4f}."
         )
     if interval := scoring.get("interval"):
         half = interval["half_width"]

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.boosting.distribution import LEAST, merged
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, number
 from opboost_ops.display.charts import KINDS
 from opboost_ops.models.figures import new_scores
-from opboost_ops.models.live import SERVED, live_of, series_of
+from opboost_ops.models.live import SERVED, Counts, live_of
 from opboost_ops.models.live_page import live_blocks
 from opboost_ops.models.outcomes import outcome_blocks, outcomes_of
 from opboost_ops.models.registry import Registry
@@ -51,12 +52,17 @@ class Scored:
         return f"{datetime.fromtimestamp(self.changed, UTC):%Y-%m-%d %H:%M}"
 
     def read(self) -> Mapping[str, Any]:
-        """What it has kept.
+        """Its distribution, whose bins hold nobody or at least `LEAST` people.
 
         Raises:
             ValueError: It is damaged.
         """
-        return series_of(json.loads(self.path.read_bytes()))
+        found: dict[str, Any] = json.loads(self.path.read_bytes())
+        if "series" in found:
+            return found
+        counts = Counts.model_validate(found["live"])
+        series = [merged("scores", counts.scores, counts.edges)] if counts.edges else []
+        return {**found, "least": LEAST, "series": series}
 
 
 def production(home: Path, version: Version, owner: str) -> list[Block]:

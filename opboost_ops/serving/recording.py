@@ -18,14 +18,13 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from opboost_ops.boosting.distribution import on_grid
 from opboost_ops.models.live import (
     SERVED,
     Counts,
     PartnerCounts,
     columns_of,
+    counts_of,
     profile_of,
-    score_edges,
 )
 from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.quality import drift
@@ -81,27 +80,28 @@ class Recorder:
             parts: dict[_Key, list[tuple[LoadedVersion, Scored]]] = defaultdict(list)
             for served, scored in waiting:
                 parts[served.version, served.mode].append((served, scored))
-            for key in {**self._counts, **parts}:
+            failure = ""
+            for key in (keys := {**self._counts, **parts}):
                 try:
                     if key in parts:
                         before = self._counts.get(key, Counts())
                         self._counts[key] = before + self._counted(parts[key])
                     self._keep(key, self._counts[key])
                     del self._counts[key]
-                    self._failed = False
                 except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
                     # Whether rows can be counted changes nothing of their scores.
-                    if not self._failed:
-                        _LOG.warning(
-                            "Scored rows cannot be counted (%s): their version's page lacks them. "
-                            "Look at the label holder's home, folders distributions and profiles.",
-                            type(error).__name__,
-                        )
-                    self._failed = True
+                    failure = type(error).__name__
+            if failure and not self._failed:
+                _LOG.warning(
+                    "Scored rows cannot be counted (%s): their version's page lacks them. "
+                    "Look at the label holder's home, folders distributions and profiles.",
+                    failure,
+                )
+            if keys:
+                self._failed = bool(failure)
 
     def _counted(self, some: Sequence[tuple[LoadedVersion, Scored]]) -> Counts:
         served = some[0][0]
-        edges = score_edges(self._home, served.version, served.mode, served.task)
         known = profile_of(self._home, served.version).features
         bins = {name: known[name] for name in served.own_features if name in known}
         frames: dict[tuple[object, ...], list[pl.DataFrame]] = defaultdict(list)
@@ -113,19 +113,20 @@ class Recorder:
             rows = scored.rows if done.all() else scored.rows.filter(pl.Series(done))
             frames[tuple(rows.schema.items())].append(rows)
         alike = [pl.concat(group) for group in frames.values()]
-        numbers = np.concatenate(scores)
         columns = drift.counted(
             lambda names: (f.select(names) for f in alike), served.own_features, bins
         )
-        return Counts(
-            edges=edges,
-            scores=tuple(on_grid(numbers, np.array(edges)).tolist()) if edges else (),
-            rows=len(numbers),
+        every = [scored for _, scored in some]
+        return counts_of(
+            self._home,
+            served.version,
+            served.mode,
+            served.task,
+            np.concatenate(scores),
             refused=refused,
             columns=columns_of(columns),
-            partners={party: _partner(party, [scored for _, scored in some])
-                      for party in some[0][1].states},
-        )  # fmt: skip
+            partners={party: _partner(party, every) for party in every[0].states},
+        )
 
     def _keep(self, key: _Key, counts: Counts) -> None:
         version, mode = key
@@ -143,7 +144,7 @@ class Recorder:
 
 
 def _partner(party: str, some: Sequence[Scored]) -> PartnerCounts:
-    # Of a forgotten person nothing is counted.
+    # A forgotten person counts as refused, and for nothing else.
     kept = [scored.refused != "forgotten" for scored in some]
     pairs = list(zip(some, kept, strict=True))
     states = np.concatenate([scored.states[party][rows] for scored, rows in pairs])

@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.distribution import new_distribution, on_grid
+from opboost_ops.boosting.distribution import new_distribution
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.live import Counts, score_edges
+from opboost_ops.models.live import Counts, counts_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import release_memory, slices
@@ -112,13 +112,9 @@ def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
     """The run's scores and the table's columns in the bins of training."""
     assert context.model is not None
     mode = context.federation.scoring.mode
-    edges = score_edges(context.lasting.folder, context.model, mode, task)
-    return Counts(
-        edges=edges,
-        scores=tuple(on_grid(scores, np.array(edges)).tolist()) if edges else (),
-        rows=len(scores),
-        columns=context.home.json(COUNTS) if context.home.has(COUNTS) else {},
-    )
+    columns = context.home.json(COUNTS) if context.home.has(COUNTS) else {}
+    home = context.lasting.folder
+    return counts_of(home, context.model, mode, task, scores, columns=columns)
 
 
 def _said(scores: pa.Table) -> Counter[str]:

@@ -120,7 +120,7 @@ def test_scoring_goes_on_where_counts_cannot_be_kept(
     assert live(served).served == 4
 
 
-def test_of_a_forgotten_person_nothing_is_counted(served: Workspace) -> None:
+def test_a_forgotten_person_counts_as_refused_and_for_nothing_else(served: Workspace) -> None:
     row = known_row(served)
     scorer = recorder(served)
     printed("forget", served.folder / "a", row["id"])
