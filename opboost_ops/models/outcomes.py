@@ -116,7 +116,8 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
     """
     blocks: list[Block] = []
     names = by_rank(found.metrics)
-    worse = [name for name in names if found.worse(name, version.intervals.get(name))]
+    held_out = version.intervals if version.mode == f"federated_{found.mode}" else {}
+    worse = [name for name in names if found.worse(name, held_out.get(name))]
     faults = [f"{', '.join(worse)} worse than on the held-out rows"] if worse else []
     if found.off:
         faults.append(f"mean score {found.score:.4g}, observed {_words(found.observed)}")
@@ -158,7 +159,7 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
         (
             Cell(name.replace("_", " ")),
             Interval(**found.metrics[name].model_dump()).cell(),
-            version.intervals[name].cell() if name in version.intervals else Cell("", ""),
+            held_out[name].cell() if name in held_out else Cell("", ""),
         )
         for name in names
     )

@@ -70,7 +70,11 @@ def report(
     """
     files = Registry(site.models, federation).files(version)
     trained, facts = federation_in(files), json.loads(files["columns.json"])
-    mode = json.loads(files["evaluation.json"])["mode"]
+    folder = site.scores / federation / version
+    modes = {path.name.partition("-")[0] for path in folder.glob("*.parquet")}
+    # The mode may have been changed since training: only in this one are there intervals beside.
+    judged = json.loads(files["evaluation.json"])["mode"]
+    mode = min(modes, key=lambda of: (of != judged, of), default=judged)
     label = trained.parties[trained.label_holder].label or trained.label
     assert label is not None
     ids, labels = _people(table, trained, label, policy)
@@ -78,7 +82,7 @@ def report(
     settled = pl.Series(kept) & labels.is_not_null()
     truths = _encoded(labels.filter(settled), label, facts["classes"])
     known = pl.DataFrame({_ID: ids.filter(settled).cast(pl.String), _LABEL: truths})
-    paths = (site.scores / federation / version).glob(f"{mode}-*.parquet")
+    paths = folder.glob(f"{mode}-*.parquet")
     scored = known.join(_scores([*paths], trained.id.column, known, version, mode), on=_ID)
     if scored.height < LEAST:
         raise ContractError(

@@ -10,7 +10,9 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.boosting.metrics import all_metrics
+from opboost_ops.display.blocks import Table
 from opboost_ops.errors import ContractError
+from opboost_ops.models.outcomes import outcome_blocks
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset, score_files
@@ -92,6 +94,20 @@ def test_a_persons_first_score_counts(scored: Workspace) -> None:
     finally:
         later.unlink()
     assert (again.joined, again.score, again.metrics) == (first.joined, first.score, first.metrics)
+
+
+def test_scores_count_in_whatever_mode_they_were_made(scored: Workspace) -> None:
+    (path,) = score_files(scored)
+    switched = path.rename(path.with_name(path.name.replace("local-", "desensitised-")))
+    try:
+        found = asked(scored, known(scored))
+        blocks = outcome_blocks(found, api.models(scored.folder).version())
+    finally:
+        switched.rename(path)
+    assert found.mode == "desensitised" and found.joined == known(scored).height
+    (table,) = (block for block in blocks if isinstance(block, Table))
+    # Held-out rows of another mode are no comparison.
+    assert [row[-1].text for row in table.rows] == [""] * len(found.metrics)
 
 
 def test_the_command_prints_the_report_and_replaces_the_last_one(scored: Workspace) -> None:
