@@ -28,10 +28,6 @@ from opboost_ops.setup.tables import read_table
 class Models:
     """The model versions of a federation, at its label holder.
 
-    Args:
-        site: The label holder's.
-        federation: Name of the federation.
-
     Attributes:
         site: The label holder's.
         federation: Name of the federation.
@@ -235,7 +231,7 @@ def models_at(site: str | Path, federation: str | None = None) -> Models:
 def outcomes(
     site: str | Path, file: str | Path, version: str | None = None, federation: str | None = None
 ) -> Outcomes:
-    """Compare a version's scores with what became of people, at the label holder.
+    """Compare a version's scores with labels that became known later, at the label holder.
 
     The report is kept at home, in place of the version's last one; the file is not kept.
 

@@ -70,7 +70,7 @@ def highest(fitted: Mapping[str, Any], most: float) -> float:
     """
     if fitted.get("slope", 1.0) <= 0:
         raise ContractError(
-            "Calibration has turned this model's scores around.",
+            "Platt calibration reversed the order of this model's scores.",
             "Declare `scoring.calibration: isotonic`, or none, and train again.",
         )
 

@@ -1,4 +1,4 @@
-"""`opboost outcomes`: what became of people whom a version has scored."""
+"""`opboost outcomes`: labels that became known after scoring, compared with the scores."""
 
 from pathlib import Path
 from typing import Annotated

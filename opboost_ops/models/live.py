@@ -1,7 +1,7 @@
-"""How scores lie in production, and what they are made of, beside training: counts alone, at home.
+"""Counts of scores and own columns in production, compared with training.
 
 Scoring runs and the endpoint count in bins that training has fixed. A record has no row, no ID and
-no value; a run has one, the endpoint one a day. Nothing of it leaves the label holder.
+no value; a run has one, the endpoint one a day. They stay at the label holder's home.
 """
 
 import json
@@ -34,7 +34,7 @@ Move = Literal["none", "moved", "far"]
 
 
 class PartnerCounts(Record):
-    """What became of a party's values, in rows.
+    """Rows by the state of another party's values.
 
     Attributes:
         states: Rows by `serving.answers.State`.
@@ -51,7 +51,7 @@ class Counts(Record):
     """Scored rows in bins.
 
     Attributes:
-        edges: Of the scores' bins, one more than there are bins; none where no bins are known.
+        edges: Of the scores' bins, one more than there are bins; empty where none are known.
         scores: Rows by bin.
         rows: Rows with a score.
         refused: Rows without one.
@@ -99,7 +99,7 @@ class PartnerAge(Record):
     Attributes:
         party: Its name.
         rows: How many rows.
-        states: Share of the rows by what became of the values; None of fewer than `LEAST` rows.
+        states: Share of the rows by state of the values; None of fewer than `LEAST` rows.
         mean_days: Mean age; None of too few rows with values.
     """
 

@@ -1,4 +1,4 @@
-"""What became of people whom a version has scored: figures beside the held-out rows, no row."""
+"""Outcomes of people whom a version has scored: figures beside those of the held-out rows."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ class Group(Record):
     Attributes:
         rows: How many, at least ten.
         score: Their mean score.
-        observed: The share that was so, or the mean number.
+        observed: The share of positives, or of right classes, or the mean number.
     """
 
     rows: int
@@ -58,7 +58,7 @@ class Outcomes(Record):
         unknown: Those of people whom it has not scored.
         open: Those without an outcome.
         score: The mean score; of several classes the mean probability of the likeliest one.
-        observed: The share that was so, or the mean number.
+        observed: As in `Group`.
         metrics: By name.
         groups: By rising score.
     """
@@ -77,7 +77,7 @@ class Outcomes(Record):
 
     @property
     def off(self) -> bool:
-        """Whether the mean score lies outside the interval of what was so."""
+        """Whether the mean score lies outside the interval of what was observed."""
         return not self.observed.low <= self.score <= self.observed.high
 
     def worse(self, metric: str, held_out: Interval | None) -> bool:

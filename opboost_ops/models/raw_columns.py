@@ -1,4 +1,4 @@
-"""How each column of a model is made of a raw one: for words, for predictions, for other forms."""
+"""How each column of a model is made from a raw one, for predictions, exports and words."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

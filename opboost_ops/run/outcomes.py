@@ -54,7 +54,7 @@ def id_columns(federation: Federation, policy: Policy) -> str:
 def report(
     site: Site, policy: Policy, federation: str, version: str, table: pl.DataFrame
 ) -> Outcomes:
-    """Compare a version's scores with what became of people, and keep the report at home.
+    """Compare a version's scores with known outcomes, and keep the report at home.
 
     It takes the place of the version's last one.
 
@@ -130,14 +130,14 @@ def _figures(
         for name in compared.names()
         if not (one and name == "auc")
     }
-    so = truth
+    outcome = truth
     if task == "multiclass":
-        so = (matrix.argmax(axis=1) == truth).astype(np.float64)
+        outcome = (matrix.argmax(axis=1) == truth).astype(np.float64)
     return {
         "score": float(prediction.mean()),
-        "observed": _observed(task, so),
+        "observed": _observed(task, outcome),
         "metrics": metrics,
-        "groups": _groups(task, so, prediction),
+        "groups": _groups(task, outcome, prediction),
     }
 
 
@@ -190,7 +190,7 @@ def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.nd
 def _scores(
     paths: list[Path], identity: str, people: pl.DataFrame, version: str, mode: str
 ) -> pl.DataFrame:
-    """The first score of each of some people: a later one may rest on what became of them."""
+    """The first score of each of some people: a later one may depend on their outcome."""
     if not paths:
         raise ContractError(
             f"Version {version} has scored nobody in mode {mode}.",
@@ -213,23 +213,23 @@ def _scores(
     return pl.concat(found, how="diagonal").unique(_ID, keep="first", maintain_order=True)
 
 
-def _groups(task: Task, so: np.ndarray, score: np.ndarray) -> tuple[Group, ...]:
+def _groups(task: Task, outcome: np.ndarray, score: np.ndarray) -> tuple[Group, ...]:
     order = np.argsort(score, kind="stable")
     parts = np.array_split(order, min(_GROUPS, len(order) // LEAST))
     return tuple(
-        Group(rows=len(at), score=float(score[at].mean()), observed=_observed(task, so[at]))
+        Group(rows=len(at), score=float(score[at].mean()), observed=_observed(task, outcome[at]))
         for at in parts
     )
 
 
-def _observed(task: Task, so: np.ndarray) -> Span:
+def _observed(task: Task, outcome: np.ndarray) -> Span:
     """A share with Wilson's interval, or a mean with that of the normal approximation."""
-    count, mean = len(so), float(so.mean())
+    count, mean = len(outcome), float(outcome.mean())
     if task == "regression":
-        half = _Z * float(so.std(ddof=1)) / count**0.5
+        half = _Z * float(outcome.std(ddof=1)) / count**0.5
         return Span(value=mean, low=mean - half, high=mean + half)
     # Loading it takes half a second, which other commands need not spend.
     from scipy.stats import binomtest
 
-    low, high = binomtest(int(so.sum()), count).proportion_ci(method="wilson")
+    low, high = binomtest(int(outcome.sum()), count).proportion_ci(method="wilson")
     return Span(value=mean, low=float(low), high=float(high))
