@@ -1,10 +1,11 @@
 """Whether a former tree and this one make the same files, to the byte.
 
-One generated federation with a feature of each mechanism is copied twice; each copy is run with one
-tree's code: training, scoring, training on tables of which a third of the cells have changed, and
-training again on the same tables, under the same keys, seeds and run ids. Then all files of both
-copies are compared: artifacts, homes, models, scores, cell states, and the database's rows. Times
-are left out; anything else that differs is listed, and the command ends with 1.
+The former tree makes one federation with a feature of each mechanism, so that this tree finds it as
+after an upgrade. It is copied twice; each copy is run with one tree's code: training, scoring,
+training on tables of which a third of the cells have changed, and training again on the same
+tables, under the same keys, seeds and run ids. Then all files of both copies are compared:
+artifacts, homes, models, scores, cell states, and the database's rows. Times are left out; anything
+else that differs is listed, and the command ends with 1.
 
 A former tree is a git worktree; it runs in its own environment, ``.venv``, where it has one.
 """
@@ -57,27 +58,37 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("former", type=Path, help="another tree")
     parser.add_argument("--rows", type=int, default=2000, help="people of the label holder")
-    parser.add_argument("--run", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--step", choices=["make", "run"], help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.run:
+    if asked.step == "make":
+        prepare(asked.former, asked.rows)
+    elif asked.step == "run":
         run(asked.former)
+    if asked.step:
         return 0
+    former = asked.former.resolve()
     with tempfile.TemporaryDirectory() as folder:
-        made = prepare(Path(folder) / "made", asked.rows)
-        found = []
-        for tree in (asked.former.resolve(), HERE):
+        made, place, found = Path(folder) / "made", Path(folder) / "w", []
+        start(former, made, "make", asked.rows)
+        for tree in (former, HERE):
             # Both at one place: paths may be in what they write.
-            shutil.copytree(made, place := Path(folder) / "w", symlinks=True)
-            python = tree / ".venv/bin/python"
-            subprocess.run(
-                [python if python.exists() else sys.executable, __file__, place, "--run"],
-                env={**os.environ, "PYTHONPATH": str(tree)},
-                cwd=tree,
-                check=True,
-            )
+            shutil.copytree(made, place, symlinks=True)
+            start(tree, place, "run", asked.rows)
             found.append(dict(contents(place)))
             shutil.rmtree(place)
     return report(*found)
+
+
+def start(tree: Path, place: Path, step: str, rows: int) -> None:
+    """Do one step of this file with the code of a tree, in its environment."""
+    python = tree / ".venv/bin/python"
+    command = [python if python.exists() else sys.executable, __file__, place, "--step", step]
+    subprocess.run(
+        [*command, "--rows", str(rows)],
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        cwd=tree,
+        check=True,
+    )
 
 
 def report(former: dict[str, bytes], present: dict[str, bytes]) -> int:
@@ -176,7 +187,7 @@ def declared() -> dict[str, dict[str, Any]]:
     }
 
 
-def prepare(folder: Path, rows: int) -> Path:
+def prepare(folder: Path, rows: int) -> None:
     """A workspace with tables to train on, new rows, and the changed tables beside them."""
     from opboost_ops.datasets.dataset import ID, Dataset
     from opboost_ops.datasets.workspace import write_workspace
@@ -222,7 +233,6 @@ def prepare(folder: Path, rows: int) -> Path:
     write_workspace(dataset, folder, seed=21, training={"trees": 30, "depth": 3}, capped=False)
     for party, table in tables["changed"].items():
         table.write_parquet(folder / party / "tables" / "changed.parquet")
-    return folder
 
 
 if __name__ == "__main__":
