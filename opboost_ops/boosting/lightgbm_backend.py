@@ -61,10 +61,10 @@ class LightGBM:
         model = TextModel.parse(booster.model_to_string(num_iteration=best))
         return model.without(LOCAL).text()
 
-    def tried(
+    def train_and_predict(
         self, frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
     ) -> np.ndarray:
-        """What `predict` says with the model of `train`, whose text is not written."""
+        """What `predict` gives with the model of `train`, whose text is not written."""
         booster, best = _trained(frame, label, parameters, unheard)
         threads = threads_for(matrix.size)
         return np.asarray(booster.predict(matrix, num_iteration=best, num_threads=threads))

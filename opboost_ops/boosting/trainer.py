@@ -25,7 +25,7 @@ __all__ = [
     "model_of",
     "predict",
     "train",
-    "tried",
+    "train_and_predict",
 ]
 
 #: By the name in the federation file.
@@ -104,10 +104,10 @@ def train(
     return backend.train(frame, label, parameters, tell)
 
 
-def tried(
+def train_and_predict(
     frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
 ) -> np.ndarray:
-    """Predictions of a model that is trained for them alone: those of `predict` with `train`'s.
+    """What `predict` gives with the model of `train`, of which nothing else is needed.
 
     Args:
         frame: Training rows.
@@ -120,7 +120,7 @@ def tried(
     """
     backend = BACKENDS[parameters.trainer]
     if isinstance(backend, LightGBM) and len(label) and frame.names:
-        return backend.tried(frame, label, parameters, matrix)
+        return backend.train_and_predict(frame, label, parameters, matrix)
     return predict(train(frame, label, parameters), matrix)
 
 

@@ -133,8 +133,8 @@ def predicted(
     found = np.empty((len(label), parameters.classes) if several else len(label))
     for number in np.unique(part):
         here = part == number
-        others = frame.rows(~here)
-        found[here] = trainer.tried(others, label[~here], parameters, frame.rows(here).matrix)
+        others, matrix = frame.rows(~here), frame.rows(here).matrix
+        found[here] = trainer.train_and_predict(others, label[~here], parameters, matrix)
     return found
 
 

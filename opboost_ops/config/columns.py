@@ -98,8 +98,8 @@ class _Itself:
 
 # A stage asks a dozen times for the columns of one and the same plan.
 @lru_cache(maxsize=64)
-def _columns_of(kept: _Itself, party: str, record: _Itself) -> tuple[Column, ...]:
-    federation: Federation = kept.value
+def _columns_of(declared: _Itself, party: str, record: _Itself) -> tuple[Column, ...]:
+    federation: Federation = declared.value
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
     known = record.value or {}

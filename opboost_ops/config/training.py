@@ -95,8 +95,8 @@ class LightGBMTraining(BoosterTraining):
     Attributes:
         engine: Where the label holder trains: in one process, or on a Dask cluster (an extra).
         denoise: What the label holder does about others' noise before it trains. ``joint`` trains
-        on several samples of each row's original values, for models of clear rows. ``auto`` is
-        ``joint`` if the label holder has no own columns. Default: ``none``.
+            on several samples of each row's original values, for models of clear rows. ``auto`` is
+            ``joint`` if the label holder has no own columns. Default: ``none``.
     """
 
     trainer: Literal["lightgbm"] = "lightgbm"
