@@ -219,7 +219,7 @@ def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
         night.workspace.open()
         night.step(LABEL, *ASK)
         score = {"purpose": "score", "model": f"{number + 1:016x}"} if number % 2 else {}
-        forge_plan(night.workspace, epsilon(1.28), bears=former, **score)
+        forge_plan(night.workspace, epsilon(1.28), agreed=former, **score)
         night.seen.clear()
         for stage in (*RELEASE, "psi_answer"):
             answered += night.step("b0", stage)

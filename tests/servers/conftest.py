@@ -22,7 +22,7 @@ def free_port() -> int:
 
 def created(server: str, template: str = "template1") -> str:
     """URL of a new database with what another one holds, which nobody may use meanwhile."""
-    name = f"books_{uuid.uuid4().hex}"
+    name = f"state_{uuid.uuid4().hex}"
     engine = sa.create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.execute(sa.text(f'CREATE DATABASE {name} TEMPLATE "{template}"'))
