@@ -255,27 +255,28 @@ def words(seed: int, count: int) -> np.ndarray:
 def section(found: Mapping[str, Any], _: Path) -> str:
     """Markdown."""
     seeds = max((row["seeds"] for row in found["rows"]), default=0)
+    largest = max((row["learning_rate"] for row in found["rows"]), default=0)
     lines = [
         "## FederBoost, horizontal",
         "",
         f"AUC in percent on a held-out third, {found['trees']} trees of {found['layers']} levels "
-        f"of splits, {found['buckets']} buckets, lambda {found['penalty']:g}. Mean and standard "
-        f"deviation over {seeds} splits. Any number of parties gives to the bit what one party "
-        "gives on all "
-        "rows (tests), so one was measured.",
+        f"of splits at rate {largest:g}, {found['buckets']} buckets, lambda {found['penalty']:g}; "
+        f"means of {seeds} splits. Any number of parties gives to the bit what one party gives on "
+        "all rows, so one was measured.",
         "",
-        "| dataset | missing values | learning rate | horizontal | LightGBM, same bins | "
-        "difference | LightGBM, own bins | paper, horizontal | paper, centralised |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| dataset, missing values | horizontal | LightGBM, same bins | difference | "
+        "LightGBM, own bins | paper, horizontal | paper, centralised |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    largest = max((row["learning_rate"] for row in found["rows"]), default=0)
     for row in found["rows"]:
         if row["learning_rate"] != largest:
             continue
         paper = found["paper"].get(row["dataset"], {})
-        cells = [row["dataset"], row["missing"], row["learning_rate"]]
+        cells = [f"{row['dataset']}, {row['missing']}"]
         cells += [
             f"{row[name]:.3f} ± {row[f'{name}_sd']:.3f}"
+            if name == "difference"
+            else f"{row[name]:.3f}"
             for name in ("horizontal", "same_bins", "difference", "own_bins")
         ]
         cells += [paper.get(name, "not known") for name in ("horizontal", "centralised")]

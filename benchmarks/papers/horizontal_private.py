@@ -130,26 +130,34 @@ def _central(
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """Markdown."""
-    epsilons = list(dict.fromkeys(row["epsilon"] for row in found["rows"]))
-    heads = [f"epsilon {e:g}" if e else "no noise" for e in epsilons]
+    epsilons = sorted({row["epsilon"] for row in found["rows"]} - {0.0})
     lines = [
         "## Horizontal learning from noisy sums",
         "",
         f"AUC in percent on a held-out third, delta {found['delta']:g}, {found['colluding']} party "
-        "may collude. Mean and standard deviation over splits. `exact` is without noise and "
+        "may collude; means of "
+        f"{max(row['seeds'] for row in found['rows'])} splits. `exact` is without noise and "
         f"`alone` a party with its own rows, both with {_words(found['exact'])}; `noisy` is from "
         f"noisy sums, {_words(found['noisy'])}; `dpboost` is DPBoost on the pooled rows.",
         "",
-        "| dataset, seeds | method, parties | " + " | ".join(heads) + " |",
+    ]
+    shown: dict[tuple[str, str], dict[float, str]] = {}
+    for row in found["rows"]:
+        of = f" of {row['parties']}" if row["parties"] > 1 else ""
+        name = row["dataset"], f"`{row['method']}`{of}"
+        shown.setdefault(name, {})[row["epsilon"]] = f"{row['auc']:.2f}"
+    for dataset in dict.fromkeys(dataset for dataset, _ in shown):
+        clear = [f"{n} {by[0.0]}" for (d, n), by in shown.items() if d == dataset and 0.0 in by]
+        lines.append(f"- {dataset} without noise: {', '.join(clear)}.")
+    heads = [f"epsilon {epsilon:g}" for epsilon in epsilons]
+    lines += [
+        "",
+        "| dataset | method, of parties | " + " | ".join(heads) + " |",
         "| --- " * (len(heads) + 2) + "|",
     ]
-    shown: dict[tuple[str, str], dict[float | None, str]] = {}
-    for row in found["rows"]:
-        name = f"{row['dataset']}, {row['seeds']}", f"{row['method']}, {row['parties']}"
-        cell = f"{row['auc']:.2f} ± {row['auc_sd']:.2f}"
-        shown.setdefault(name, {})[row["epsilon"]] = cell
     for name, by in shown.items():
-        lines.append("| " + " | ".join([*name, *(by.get(e, "") for e in epsilons)]) + " |")
+        if 0.0 not in by:
+            lines.append("| " + " | ".join([*name, *(by[e] for e in epsilons)]) + " |")
     lines.append("")
     return "\n".join(lines)
 

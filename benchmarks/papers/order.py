@@ -245,8 +245,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "### Pairs of values",
         "gamma(t) is the least probability, over pairs of values t apart, that the greater value "
         "has the greater output; beta is the least over all pairs of different values, with ties "
-        "counted as a half or as lost. All are exact. The paper's own definition of beta was not "
-        "available.",
+        "counted as a half or as lost. The paper's own definition of beta was not available.",
         "![gamma by distance](figures/evaluation-order-gamma.svg)",
         "![beta by epsilon](figures/evaluation-order-beta.svg)",
     ]
@@ -263,9 +262,7 @@ def _equal(found: Mapping[str, Any], upper: int) -> list[str]:
         lines.append([name, *(f"{_mean(mine[t], 'expected'):.3f}" for t in targets)])
     return [
         f"### [{found['lower']}, {upper}], at equal loss",
-        "Expected mean coefficient where epsilon is set so that the exact loss "
-        "is equal (to 0.2 %). "
-        "Local-map has no finite loss.",
+        "Expected mean coefficient at equal exact loss (to 0.2 %). Local-map has no finite loss.",
         markdown.table(["method", *heads], lines),
     ]
 
@@ -324,9 +321,14 @@ def _by(plot: Axes, shown: Mapping[str, Sequence[Mapping[str, Any]]], x: str, y:
 
 
 def _tabled(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names in the tables: of Adj-map the least and the largest alpha; the summary has all."""
+    """Names in the table: of Adj-map the longest partitions and the extremes of alpha."""
+    theta = max(row["theta"] for row in rows if row["alpha"])
     ends = {row["alpha"] for row in rows if row["alpha"]}
-    shown = (r for r in rows if not r["alpha"] or r["alpha"] in (min(ends), max(ends)))
+    shown = (
+        r
+        for r in rows
+        if not r["alpha"] or (r["theta"] == theta and r["alpha"] in (min(ends), max(ends)))
+    )
     return list(dict.fromkeys(map(name_of, shown)))
 
 

@@ -255,15 +255,16 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             f"Domain [{lower}, {upper}], LightGBM, {found['trees']} trees of depth "
             f"{found['depth']}, linear map, mean of {' to '.join(map(str, seeds))} seeds, tested "
             "on clear rows. Accuracy is relative to training without protection on the same split "
-            "(in regression, MSE without over MSE with). The attacker knows the mechanism, epsilon "
-            "and the exact distribution of each column; a guess counts if it is exactly right. "
-            "Shares are means over the protected columns.",
+            "(in regression, MSE without over MSE with). The attacker knows the mechanism and the "
+            "exact distribution of each column; shares are of exactly right guesses, means over "
+            "the protected columns.",
             "",
             "![Success of guessing against accuracy, a line a mechanism](figures/"
             "evaluation-privacy.svg)",
             "",
             "Top left is best. The vertical line is an attacker who guesses the "
-            f"most frequent value. The tables are of {found['rows'][0]['dataset']}.",
+            f"most frequent value. The tables are of {found['rows'][0]['dataset']}, this one at "
+            f"epsilon {_tabled(found['rows']):g}.",
             "",
             _table(found["rows"]),
             "",
@@ -274,11 +275,8 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "",
             "### At equal measured loss",
             "",
-            "loss(1) is between neighbouring values, loss(R - L) across the full "
-            "range; both are exact. "
-            "Between two measured epsilons accuracy is interpolated over the "
-            "logarithm of the loss. "
-            "Local-map has no point: it reveals its partition, an infinite loss.",
+            "Between two measured epsilons accuracy is interpolated over the logarithm of the "
+            "loss. Local-map has an infinite loss.",
             "",
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
             "",
@@ -293,16 +291,20 @@ _BETWEEN = 2.0
 _TABLED = 0.32
 
 
+def _tabled(rows: Sequence[Mapping[str, Any]]) -> float:
+    measured = {line["epsilon"] for line in rows if line["method"] not in _NONE}
+    return float(min(measured, key=lambda epsilon: abs(epsilon - _TABLED)))
+
+
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["dataset", "method", "epsilon", "loss(1)", "loss(R - L)", "guess", "correlated"]
+    heads = ["method", "loss(1)", "loss(R - L)", "guess", "correlated"]
     heads += ["averaged", "accuracy"]
     shown = []
-    chosen = {line["epsilon"] for line in rows}
-    chosen &= {_TABLED} if _TABLED in chosen else chosen
+    epsilon = _tabled(rows)
     for line in rows:
         if line["dataset"] != rows[0]["dataset"] or line["alpha"] == _BETWEEN:
             continue
-        if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] not in chosen):
+        if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] != epsilon):
             continue
         protected = line["method"] != "alone"
         correlated = "-"
@@ -311,9 +313,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         infinite = "infinite" if protected else "0"
         shown.append(
             [
-                line["dataset"],
                 accuracy.name_of(line),
-                f"{line['epsilon']:g}" if protected else "-",
                 *(
                     infinite if line[loss] is None else f"{line[loss]:.3f}"
                     for loss in ("loss_one", "loss_whole")
@@ -339,8 +339,8 @@ def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> st
             ratio = line["ratios"].get(name)
             text = "-" if ratio is None else f"{ratio:.3f}"
             cells.append(f"**{text}**" if name == line["best"] else text)
-        shown.append([line["dataset"], words[line["loss"]], f"{line['at']:g}", *cells])
-    return table(["dataset", "loss", "at", *names], shown)
+        shown.append([f"{words[line['loss']]} = {line['at']:g}", *cells])
+    return table(["at", *names], shown)
 
 
 def _trade_off(found: Mapping[str, Any], path: Path) -> None:

@@ -166,22 +166,22 @@ def section(found: Mapping[str, Any], _: Path) -> str:
     lines = [
         "## Private models at one party, audited",
         "",
-        f"{OTHERS} rows and a canary that is alone in its leaf. The attacker knows all other rows "
+        f"{OTHERS} rows and a canary that is alone in its leaf; {found['rows'][0]['runs']:,} "
+        f"models a side, delta {found['rows'][0]['delta']:g}. The attacker knows all other rows "
         "and says of each model whether the canary was there, or which of two labels it had. "
         "Bounds are at 95 %, and vary between runs: Clopper and Pearson's, which holds for every "
-        "mechanism, and one by the distance of two Gaussians that have the attack's error rates "
-        "(Nasr et al., 2023), which needs fewer models. The last rows audit a trainer whose noise "
-        "is divided by 2: bounds exceed what is declared.",
+        "mechanism, and one by the distance of two Gaussians with the attack's error rates (Nasr "
+        "et al., 2023). With the noise divided by 2 bounds exceed what is declared.",
         "",
-        "| label | the canary is | noise divided by | models a side | "
-        "epsilon, lower bound | by Gaussians | declared | delta |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| label | the canary is | noise divided by | epsilon, lower bound | by Gaussians | "
+        "declared |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for row in found["rows"]:
         lines.append(
-            f"| {row['task']} | {row['neighbour']} | {row['weakened']} | {row['runs']:,} | "
+            f"| {row['task']} | {row['neighbour']} | {row['weakened']} | "
             f"{row['lower_bound']:.3f} | "
-            f"{row['gaussian_bound']:.3f} | {row['declared']:.3f} | {row['delta']:g} |"
+            f"{row['gaussian_bound']:.3f} | {row['declared']:.3f} |"
         )
     return "\n".join([*lines, ""])
 

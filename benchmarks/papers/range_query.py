@@ -262,6 +262,11 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
 
 _WORDS = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 
+#: Alphas of the table and the pictures (0: other mechanisms than Adj-map); the summary has all.
+_ALPHAS = (0, 2)
+#: Losses at which the table compares.
+_SAME = (("loss_1", 0.16), ("loss_whole", 4.0))
+
 
 def section(found: Mapping[str, Any], folder: Path) -> str:
     """The section, with its pictures drawn."""
@@ -318,8 +323,8 @@ def _check(found: Mapping[str, Any]) -> str:
 
 
 def _equal(found: Mapping[str, Any], table: str) -> str:
-    rows = [row for row in found["equal"] if row["table"] == table]
-    targets = list(dict.fromkeys((row["match"], row["target"]) for row in rows))
+    rows = [r for r in found["equal"] if r["table"] == table and r["alpha"] in _ALPHAS]
+    targets = [t for t in dict.fromkeys((r["match"], r["target"]) for r in rows) if t in _SAME]
     lines = []
     for name in dict.fromkeys(name_of(row) for row in rows):
         mine = {(r["match"], r["target"]): r for r in rows if name_of(r) == name}
@@ -337,7 +342,7 @@ def _ahead(found: Mapping[str, Any], table: str) -> str:
     )
     rows = [
         [f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}"]
-        for line in lines[::2]
+        for line in lines[2::4]
     ]
     heads = ["AHEAD, epsilon", "error", "leaves"]
     return words + "\n\n" + markdown.table(heads, rows)
@@ -351,7 +356,7 @@ def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:
     ):
         shown: dict[str, list[Mapping[str, Any]]] = {}
         for row in rows:
-            if row["table"] == name and row["alpha"] in (0, 2):
+            if row["table"] == name and row["alpha"] in _ALPHAS:
                 shown.setdefault(name_of(row), []).append(row)
         for plot, what in zip(plots[3 * i : 3 * i + 3], FIGURES, strict=True):
             pictures.paths(

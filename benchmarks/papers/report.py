@@ -13,13 +13,12 @@ _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "evaluation": (
         """# Evaluation: what a federation gains
 
-Each section begins with the command that measured it. All settings, with standard deviations, are
-in `docs/evaluation/*.json`; the pages show a selection. Run a command in a checkout, with
-`OPBOOST_DATASETS` set to a folder of tables. `--summary FILE`
-writes the summary, and `python -m benchmarks.papers report` writes these pages and their pictures.
-Measurements are cached in `runs/evaluation`.
+Each section begins with the command that measured it, and shows a selection: all settings, with
+standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkout, with
+`OPBOOST_DATASETS` set to a folder of tables. `--summary FILE` writes the summary;
+`python -m benchmarks.papers report` writes these pages and their pictures.
 
-The papers' own workloads, with the papers' figures beside ours where we know them:
+The papers' own workloads, beside the papers' figures where we know them:
 [OpBoost's mechanisms](evaluation-opboost.md), [FederBoost](evaluation-federboost.md),
 [private models and DPBoost](evaluation-private.md).
 """,

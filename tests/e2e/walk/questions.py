@@ -1,15 +1,10 @@
-"""What four people ask of the pages, and the way that each of them goes to the answer."""
+"""What people ask of the pages, and the way to each answer."""
 
 from dataclasses import dataclass
 
 from tests.federation import FIRST_RUN, SCORING_RUN
 from tests.unit.pages.airflow_runs import TRAIN
 from tests.unit.pages.long_history import run_of
-
-OPERATOR = "the operator"
-OFFICER = "the privacy officer"
-SCIENTIST = "the data scientist"
-MONTHLY = "who looks once a month"
 
 #: Where one begins: the page that **OpBoost** opens, and the tab to which a message leads.
 STATUS = "status"
@@ -40,7 +35,6 @@ class Question:
     """A way to an answer.
 
     Attributes:
-        who: Who asks.
         asks: What.
         history: Of which of the named histories.
         answer: What is read there, as a regular expression.
@@ -51,7 +45,6 @@ class Question:
         row: A text of the row that answers, which is what must be in sight.
     """
 
-    who: str
     asks: str
     history: str
     answer: str
@@ -70,61 +63,56 @@ _DECIDED = "What was decided"
 _COST = "What it has cost in privacy, and what is left"
 
 QUESTIONS = (
-    Question(OPERATOR, "what failed?", "failed", r"^bank: check_table has failed\.", begins=FAILED),
-    Question(OPERATOR, "why?", "failed", r"income is out of bounds\.", begins=FAILED),
-    Question(OPERATOR, "what now?", "failed", r"Fix the table, then start", begins=FAILED),
     Question(
-        OPERATOR,
+        "what failed, why, and what now?",
+        "failed",
+        r"^bank: check_table has failed\..*income is out of bounds\..*Fix the table, then start",
+        begins=FAILED,
+    ),
+    Question(
         "what failed last, why, and what now?",
         "failed",
         r"training failed, \d+ min ago.*bank: check_table.*out of bounds.*Fix the table",
     ),
     Question(
-        OPERATOR,
-        "how far is a run, and on whom does it wait?",
+        "how far is a run, and what does it wait for?",
         "running",
         r"1 of 3 tasks have ended.*bank: desensitize waits for a worker of the queue bank"
         r".*credit: train: running, \d+ min: 120 of 400 trees, about 1 min more",
         begins=RUNNING,
     ),
     Question(
-        OPERATOR,
         "is something stuck, and since when?",
         "waiting",
         r"bank: desensitize.*, \d+ h \d+ min",
     ),
     Question(
-        OPERATOR,
         "when did it last succeed, and when is the next run?",
         "failed",
         "none",
         "Next run",
     ),
     Question(
-        OPERATOR,
-        "has a table drifted, and in what?",
+        "which columns have drifted?",
         "drifted",
         r"income",
         "Drift by feature",
         clicks=(QUALITY, Click("drifted", row=SCORING_RUN)),
     ),
     Question(
-        OFFICER,
-        "what is left?",
+        "how many retrainings are left?",
         "capped",
         r"4\s+bank: 4 more runs on changed data within budget_whole of income",
         "Retrainings left",
     ),
     Question(
-        OFFICER,
-        "until when?",
+        "until when do they last?",
         "capped",
         r"^Retrainings left\s+4\s+4 more runs .* so far 4 nights, until about 2026-01-14",
         "Retrainings left",
         clicks=(LEDGER,),
     ),
     Question(
-        OFFICER,
         "what was refused, and why?",
         "refused",
         r"No budget is left",
@@ -132,7 +120,6 @@ QUESTIONS = (
         clicks=(LEDGER,),
     ),
     Question(
-        OFFICER,
         "what was disclosed exactly?",
         "one",
         r"for each person queried, whether all parties have them",
@@ -140,7 +127,6 @@ QUESTIONS = (
         clicks=(LEDGER, Click(_TOLD)),
     ),
     Question(
-        OFFICER,
         "what left in the last thirty days, and what did it cost?",
         "one",
         r"income",
@@ -149,7 +135,6 @@ QUESTIONS = (
         row="income",
     ),
     Question(
-        OFFICER,
         "who agreed, approved or refused what?",
         "refused",
         r"refused",
@@ -158,7 +143,6 @@ QUESTIONS = (
         row="refused",
     ),
     Question(
-        OFFICER,
         "is the audit log unbroken?",
         "one",
         r"unbroken",
@@ -166,14 +150,12 @@ QUESTIONS = (
         clicks=(Click("Exchange"),),
     ),
     Question(
-        SCIENTIST,
         "is the newest version better, and by how much?",
         "twelve",
         rf"The newest version is {run_of(12)}: rejected.*auc \d\.\d{{4}}.*[+-]\d\.\d{{4}} \(95 %: ",
         clicks=(MODELS,),
     ),
     Question(
-        SCIENTIST,
         "what changed between two versions?",
         "twelve",
         r"trees\s+4\s+8\s+differs",
@@ -182,8 +164,7 @@ QUESTIONS = (
         row="trees",
     ),
     Question(
-        SCIENTIST,
-        "with what was a version trained?",
+        "with which parameters was a version trained?",
         "one",
         rf"{FIRST_RUN}.*4 trees, depth 3",
         "Versions",
@@ -191,32 +172,28 @@ QUESTIONS = (
         row=FIRST_RUN,
     ),
     Question(
-        SCIENTIST,
-        "which features does a version go by?",
+        "which features does a version use most?",
         "one",
         r"bank.balance",
         "Importance",
         clicks=(MODELS, _VERSION),
     ),
     Question(
-        SCIENTIST,
-        "how do its scores lie, and have they moved?",
+        "how are its scores distributed, and have they moved?",
         "scored",
         r"held-out rows.*\d{4}-\d\d-\d\d",
         "Distribution of scores",
         clicks=(MODELS, _VERSION, Click("Distribution of scores")),
     ),
-    Question(MONTHLY, "is it on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)),
+    Question("is training on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)),
     Question(
-        MONTHLY,
-        "is it worth it?",
+        "is the federation worth it?",
         "failed",
         r"[+-]\d\.\d{3}\s+95 %: ",
         "Gain over alone",
         clicks=(MONTH,),
     ),
     Question(
-        MONTHLY,
         "what does each party bring?",
         "failed",
         r"bank \d\d\.\d %.*credit \d\d\.\d %, shop \d\d\.\d %",
@@ -224,7 +201,6 @@ QUESTIONS = (
         clicks=(MONTH,),
     ),
     Question(
-        MONTHLY,
         "what has it cost in privacy, and what is left?",
         "failed",
         r"bank\s+\d",
@@ -233,7 +209,6 @@ QUESTIONS = (
         row="bank",
     ),
     Question(
-        MONTHLY,
         "what went wrong?",
         "failed",
         r"a run has failed.*bank: check_table: The table of bank does not keep its schema",

@@ -17,5 +17,5 @@ def test_a_quick_study(quick: Quick, monkeypatch: pytest.MonkeyPatch) -> None:
         assert row["gain"] == pytest.approx(row["tuned"] - row["default"])
         assert 0.5 < row["default"] < 1 and row["above"] + row["below"] <= 1
     assert rows["clear"]["default"] > rows["desensitised"]["default"]
-    assert "powerplant | 1.28 | clear" in text
+    assert "Desensitised rows at epsilon 1.28" in text and "| powerplant | 0." in text
     tuning._prepared.cache_clear()
