@@ -21,12 +21,9 @@ from opboost_ops.stages.people import people_of
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.stages.table_content import content_fingerprint
-from opboost_ops.stages.table_files import digest_of, files_of
+from opboost_ops.stages.table_files import files_of
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
-
-#: What a kept fingerprint is of.
-_CONTENT = "content"
 
 DISCLOSES = "that the party's table has changed (a bit whenever it is looked at)"
 
@@ -67,7 +64,6 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     columns = [policy.raw_column(name, identity.column) for name in names]
     path = table_of(site, federation, identity, purpose)
     home = Home(site.home / federation)
-    files: tuple[Path, ...] = ()
     fingerprint: str | None = None
     if isinstance(path, Source):
         private_folder(home.folder)
@@ -78,8 +74,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
             fingerprint = content_fingerprint((looked,), columns, key)
     else:
         with suppress(OSError):
-            files = files_of(path)
-        fingerprint = content_fingerprint(files, columns, key) if files else None
+            if files := files_of(path):
+                fingerprint = content_fingerprint(files, columns, key)
     if fingerprint is None:
         raise ContractError(
             f"The table of {party} cannot be read.",
@@ -87,10 +83,6 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         )
     name = _SEEN[purpose]
     seen = home.json(name) if home.has(name) else {}
-    if "of" not in seen and files and seen.get("fingerprint") == _of_files(files, key):
-        # By 0.1.0, which took the bytes of the files: the same bytes say the same.
-        seen = {"of": _CONTENT, "fingerprint": fingerprint, "look": seen.get("look")}
-        home.write_json(name, seen)
     if seen.get("fingerprint") == fingerprint:
         return bool(seen.get("look") == look)
     line = Release(
@@ -105,7 +97,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         discloses=DISCLOSES,
     )
     enter(site, line)
-    home.write_json(name, {"of": _CONTENT, "fingerprint": fingerprint, "look": look})
+    home.write_json(name, {"fingerprint": fingerprint, "look": look})
     return True
 
 
@@ -122,7 +114,3 @@ def _agreed_columns(
         names += [str(label["column"])] if label else []
         names += [str(holdout["column"])] if label and isinstance(holdout, Mapping) else []
     return identity, list(dict.fromkeys(names))
-
-
-def _of_files(files: tuple[Path, ...], key: bytes) -> str:
-    return hashlib.blake2b(digest_of(files), key=key, digest_size=16).hexdigest()

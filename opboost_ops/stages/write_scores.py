@@ -95,17 +95,12 @@ def _groups(
         part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))
         yield part.replace_schema_metadata(dict(metadata) if metadata else None)
         del part
-        release_memory()
 
 
 def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
     """The scores alone, float64, shape (n,), in memory or on disk."""
-    found, end = context.home.scratch.zeros(scores.num_rows, np.float64), 0
-    for chunk in scores.column(SCORE).chunks:
-        begin, end = end, end + len(chunk)
-        found[begin:end] = chunk.to_numpy()
-        release_memory()
-    return found
+    found = (chunk.to_numpy() for chunk in scores.column(SCORE).chunks)
+    return context.home.scratch.filled(scores.num_rows, np.float64, found)
 
 
 def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
@@ -158,20 +153,15 @@ def _inputs(context: Context) -> str:
             there = context.home.table(members_table(party)).column("there")
             table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})
         names = [_PLACE, *table.column_names]
-        found[party] = rows_fingerprint(_placed(iter((table,))), names, key)
+        found[party] = rows_fingerprint(_placed(table), names, key)
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _placed(pieces: Iterator[pa.Table]) -> Iterator[pl.DataFrame]:
-    """Rows with their places, some at a time: a piece may be all that was sent."""
-    end = 0
-    for piece in pieces:
-        for rows in slices(piece.num_rows):
-            frame = pl.from_arrow(piece.slice(rows.start, rows.stop - rows.start))
-            assert isinstance(frame, pl.DataFrame)
-            begin, end = end, end + frame.height
-            yield frame.with_row_index(_PLACE, begin)
-            release_memory()
+def _placed(table: pa.Table) -> Iterator[pl.DataFrame]:
+    """Rows with their places, some at a time."""
+    for rows in slices(table.num_rows):
+        some = pl.DataFrame(table.slice(rows.start, rows.stop - rows.start))
+        yield some.with_row_index(_PLACE, rows.start)
 
 
 def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:

@@ -1,7 +1,6 @@
 """Retraining when all tables have changed: the DAG that looks, its assets, and its answers."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
-from opboost_ops.mechanisms import noise
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run import table_watch
 from opboost_ops.run.agreement import withdraw
@@ -111,18 +109,6 @@ def test_each_agreed_column_is_watched(workspace: Workspace, column: str) -> Non
     assert table_watch.changed("credit", "credit_scoring", "look 1") is True
     workspace.edit_table("credit", lambda t: t.with_columns(pl.col(name).reverse()))
     assert table_watch.changed("credit", "credit_scoring", "look 2") is True
-
-
-def test_what_0_1_0_has_seen_is_not_told_again(workspace: Workspace) -> None:
-    table_watch.changed("bank", "credit_scoring", "look 1")
-    kept = workspace.folder / "bank" / "home" / "credit_scoring" / "table_version.json"
-    site = load_site(workspace.folder / "bank" / "site.yaml")
-    key = noise.receiver_secret(site.noise_secret(), ":table")
-    former = table_watch._of_files((workspace.table_path("bank"),), key)
-    kept.write_text(json.dumps({"fingerprint": former, "look": "look 0"}))
-    assert table_watch.changed("bank", "credit_scoring", "look 2") is False
-    workspace.edit_table("bank", lambda table: table.head(300))
-    assert table_watch.changed("bank", "credit_scoring", "look 3") is True
 
 
 def test_a_party_that_has_withdrawn_does_not_tell_that_its_table_changed(

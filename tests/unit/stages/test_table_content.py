@@ -108,13 +108,3 @@ def test_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("id,income\n")
     assert content_fingerprint([tmp_path / "t"], COLUMNS, KEY) is None
     assert content_fingerprint([tmp_path / "absent"], COLUMNS, KEY) is None
-
-
-def test_sums_carry_over_all_128_bits() -> None:
-    rng = np.random.default_rng(5)
-    rows = rng.integers(0, 2**64, size=(1000, 2), dtype=np.uint64)
-    expected = sum(int.from_bytes(row.tobytes(), "little") for row in rows) * 2 % 2**128
-    total = np.zeros(4, dtype=np.uint64)
-    for _ in range(2):
-        total = table_content._added(total, rows)
-    assert sum(int(limb) << 32 * i for i, limb in enumerate(total)) == expected
