@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.metrics import Task
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.figures import nth_least, total
 
 #: How many people a bin has at least, unless it has none; of fewer people there is no picture.
@@ -179,4 +179,3 @@ def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
     for rows in slices(len(scores)):
         block = scores[rows]
         yield block[np.isfinite(block)]
-        release_memory()

@@ -24,6 +24,7 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.run.artifact_sizes import read_artifact
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label, frame_of
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Home
 from opboost_ops.stages.train import parameters_of
 from opboost_ops.stages.tuning_search import with_tuned
@@ -110,7 +111,7 @@ def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataF
     site, policy = load_site(path), load_policy(path.parent / POLICY)
     home = Home(site.home / federation.name / run)
     store = open_store(site.store)
-    return raw_table.read(Context(federation, run, party, site, policy, home, store, "", 0.0))
+    return whole_table(Context(federation, run, party, site, policy, home, store, "", 0.0))
 
 
 def _joined(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from opboost_ops.errors import OpBoostError
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context
 
@@ -24,7 +25,7 @@ def domain_fillings(context: Context) -> list[Filling]:
         with borrowed(replace(context, purpose="train")) as lent:
             for name, feature in party.features.items():
                 if feature.type != "nominal":
-                    column = raw_table.read(lent, [name]).get_column(name)
+                    column = whole_table(lent, [name]).get_column(name)
                     found.append(filling(name, raw_table.numbers(column, feature), feature, domain))
     except OpBoostError:
         return []

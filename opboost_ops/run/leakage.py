@@ -14,8 +14,8 @@ from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_keyed, link
 from opboost_ops.privacy.correlated import correlated
-from opboost_ops.stages import raw_table
 from opboost_ops.stages.preprocess import domain_integers
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
 
 #: Retrainings over which averaging is tried.
@@ -75,7 +75,7 @@ def leakage(context: Context) -> Leakage:
         ContractError: The table does not keep its declaration.
     """
     identity = context.federation.id
-    frame = raw_table.read(context)
+    frame = whole_table(context)
     ids = frame.get_column(identity.column).to_arrow()
     secret = context.noise_secret()
     other = noise.receiver_secret(context.site.noise_secret(), ":another receiver")

@@ -26,6 +26,7 @@ from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.run.publication import SEEDED
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context
 
@@ -217,7 +218,7 @@ def numeric_features(context: Context) -> tuple[str, ...]:
 def _counted(context: Context, features: Mapping[str, Feature]) -> dict[str, _Counted]:
     """Counts of each column's values, of people who are there once."""
     identity = context.federation.id.column
-    frame = raw_table.read(context, [identity, *features])
+    frame = whole_table(context, [identity, *features])
     ids = frame.get_column(identity)
     if ids.null_count() or ids.is_duplicated().any():
         raise ContractError(

@@ -3,7 +3,7 @@
 import mmap
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from os import posix_fallocate
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,21 @@ class Scratch:
         watch(mapped)
         return np.ndarray(rows, dtype=kind, buffer=mapped)
 
+    def filled(self, rows: int, kind: Any, blocks: Iterable[np.ndarray]) -> np.ndarray:
+        """An array of blocks that follow one another, in memory or on disk.
+
+        Args:
+            rows: How many the blocks have; zeros stand for those that are missing.
+            kind: Type of a row.
+            blocks: The rows, some at a time.
+        """
+        found, end = self.zeros(rows, kind), 0
+        for block in blocks:
+            begin, end = end, end + len(block)
+            found[begin:end] = block
+            release_memory()
+        return found
+
     def file(self) -> Any:
         """A file without a name, which its owner alone has open."""
         private_folder(self.folder)
@@ -88,7 +103,7 @@ class Scratch:
 
 
 def slices(rows: int, size: int = 0) -> Iterator[slice]:
-    """So many rows, some at a time.
+    """So many rows, some at a time; what was looked at of mapped files is let go after each.
 
     Args:
         rows: How many.
@@ -97,3 +112,4 @@ def slices(rows: int, size: int = 0) -> Iterator[slice]:
     size = size or BLOCK
     for begin in range(0, rows, size):
         yield slice(begin, min(begin + size, rows))
+        release_memory()

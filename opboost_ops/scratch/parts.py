@@ -152,7 +152,6 @@ def gather(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray
         found["of"] = rows[part]
         found["to"] = np.arange(part.start, part.stop)
         waiting.add(found["of"] // size, found)
-        release_memory()
     kind = np.dtype((column.dtype, column.shape[1:]))
     pieces = ((part["to"], {"": column[part["of"]]}) for part in waiting)
     return scatter(scratch, pieces, len(rows), {"": kind})[""]

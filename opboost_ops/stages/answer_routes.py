@@ -13,7 +13,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages.capped_routes import routed_values
 from opboost_ops.stages.id_digests import keyed_ids, tails
 from opboost_ops.stages.open_rows import below
@@ -88,12 +88,12 @@ def _held_out(context: Context) -> np.ndarray | None:
 def _answered(
     scratch: Scratch, values: np.ndarray, column: Column, thresholds: list[float]
 ) -> pa.Array:
-    found = scratch.zeros(len(values), np.min_scalar_type(len(thresholds)))
-    for rows in slices(len(values)):
-        here = values[rows] if column.bit is None else values[rows] == column.bit
-        found[rows] = routes.cells(here.astype(np.int64), np.asarray(thresholds))
-        release_memory()
-    return smallest_integers(found, scratch)
+    here = (values[rows] for rows in slices(len(values)))
+    if column.bit is not None:
+        here = (block == column.bit for block in here)
+    found = (routes.cells(block.astype(np.int64), np.asarray(thresholds)) for block in here)
+    kind = np.min_scalar_type(len(thresholds))
+    return smallest_integers(scratch.filled(len(values), kind, found), scratch)
 
 
 def _edges(context: Context, column: Column, thresholds: list[float]) -> list[float]:

@@ -13,7 +13,7 @@ from opboost_ops.config.feature import PlainFill, SharedFeature
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.join_blocks import join_blocks
@@ -146,7 +146,6 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
         present: set[float] = set()
         for some in slices(train):
             present.update(np.unique(found[some]).tolist())
-            release_memory()
         _require_classes(label, classes, len(present))
     return found, classes
 

@@ -215,11 +215,9 @@ def hashes_of(context: Context, keys: np.ndarray) -> np.ndarray:
         context: A stage's.
         keys: Their person keys, shape (n, 16), uint8.
     """
-    secret, people = context.noise_secret(), context.home.scratch.zeros(len(keys), np.uint64)
-    for rows in slices(len(keys)):
-        people[rows] = noise.person_hashes(secret, keys[rows])
-        release_memory()
-    return people
+    secret = context.noise_secret()
+    people = (noise.person_hashes(secret, keys[rows]) for rows in slices(len(keys)))
+    return context.home.scratch.filled(len(keys), np.uint64, people)
 
 
 def keyed_people(keys: pa.Array, secret: bytes) -> pa.Table:
@@ -269,7 +267,6 @@ def _meant(people: np.ndarray, values: np.ndarray) -> str:
     for column, kind in ((people, np.uint64), (values, np.int64)):
         for rows in slices(len(column)):
             digest.update(column[rows].astype(kind).tobytes())
-            release_memory()
     return digest.hexdigest()
 
 
@@ -289,6 +286,5 @@ def _shares(wanted: np.ndarray, held: np.ndarray) -> dict[str, float]:
         ones += np.bincount(wanted[rows].astype(np.int64) - least, minlength=len(ones))
         others += np.bincount(held[rows].astype(np.int64) - least, minlength=len(ones))
         differing += int((wanted[rows] != held[rows]).sum())
-        release_memory()
     moved = float(np.abs(ones - others).sum()) / (2 * len(wanted))
     return {"held": round(differing / len(wanted), 6), "moved": round(moved, 6)}

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.quality import suites
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.checks import check, domains_of
@@ -37,7 +37,6 @@ def check_model(context: Context) -> Outcome:
     def read(columns: Sequence[str]) -> Iterator[pa.Table]:
         for rows in slices(max(map(len, both.values())), rows_of_block(len(both))):
             yield pa.table({name: _cells(both[name], rows) for name in columns or both})
-            release_memory()
 
     return check(context, {"model": (suite, read)}, marks="checked_model")
 
@@ -54,7 +53,6 @@ def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndar
             found = scratch.zeros(table.num_rows * several, np.float64)
         found[rows.start * several : rows.stop * several] = said
         del frame
-        release_memory()
     return found
 
 

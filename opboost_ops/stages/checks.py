@@ -19,7 +19,7 @@ from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import raw_table, sources, xcom_limits
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.score_columns import PROBABILITY
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import require_trainable
@@ -83,9 +83,7 @@ def _look_at_label(context: Context) -> None:
         warn_undeclared(context, kinds.get(label.column))
         if label.column in kinds:
             # Before a release of anybody's is charged.
-            require_plausible(
-                raw_table.read(context, [label.column]).get_column(label.column), label
-            )
+            require_plausible(whole_table(context, [label.column]).get_column(label.column), label)
 
 
 class _RawTable:

@@ -10,7 +10,7 @@ from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages.capped_values import HELD, capped_values, person_keys
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -56,7 +56,6 @@ def randomised(
         wide = {source: part[rows].astype(np.int64) for source, part in values.items()}
         for column in columns:
             released[column.name][rows] = _of_column(column, wide[column.source], people, secret)
-        release_memory()
     return released
 
 

@@ -109,10 +109,6 @@ class Home:
         with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
             return found.read_all()
 
-    def release_memory(self) -> None:
-        """Let the machine have back what was looked at of mapped tables; it is read again."""
-        release_memory()
-
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
         return json.loads(self.read(f"{name}.json"))

@@ -58,12 +58,9 @@ def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
     Raises:
         ContractError: The table was rewritten since it was checked.
     """
-    scratch = context.home.scratch
-    whole = scratch.zeros(context.home.json("table")["rows"], ("u1", (16,)))
-    for begin, keys in _id_blocks(context, secret):
-        whole[begin : begin + len(keys)] = keys
-        release_memory()
-    return whole
+    rows = context.home.json("table")["rows"]
+    keys = (found for _, found in _id_blocks(context, secret))
+    return context.home.scratch.filled(rows, ("u1", (16,)), keys)
 
 
 def binary(keys: np.ndarray) -> pa.Array:

@@ -11,7 +11,7 @@ from opboost_ops.boosting import routes, splits
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST, HOLDOUT_RANKS
 from opboost_ops.stages.home import Rows
@@ -122,7 +122,6 @@ def _in_values(
                     values = routes.stand_ins(found, thresholds)
                 columns[name] = pa.array(np.where(there, values, np.nan))
             yield pa.table(columns)
-            release_memory()
 
     return Rows.of(blocks())
 

@@ -11,7 +11,7 @@ from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.plan import names_holdout
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.id_digests import DIGESTS, ORDER, keys_of, tails
@@ -152,12 +152,9 @@ def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
     """Whose rows opened, bool, shape (n,), by rows of the own table: at all, or at any."""
     every = list(opened.values())
     left = context.federation.alignment.overlap == "left"
-    found = context.home.scratch.zeros(len(every[0][0]) - 1, bool)
-    for some in slices(len(found)):
-        both = np.logical_or if left else np.logical_and
-        found[some] = both.reduce([there[some] for there, _ in every])
-        release_memory()
-    return found
+    both, rows = np.logical_or if left else np.logical_and, len(every[0][0]) - 1
+    found = (both.reduce([there[some] for there, _ in every]) for some in slices(rows))
+    return context.home.scratch.filled(rows, bool, found)
 
 
 def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
@@ -165,13 +162,8 @@ def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
     scratch, listed = context.home.scratch, narrow_integers(context.home.table(ORDER), "row")
     wanted = gather(scratch, common, listed)
     count = sum(int(wanted[some].sum()) for some in slices(len(wanted)))
-    rows, end = scratch.zeros(count, listed.dtype), 0
-    for some in slices(len(wanted)):
-        found = listed[some][wanted[some]]
-        begin, end = end, end + len(found)
-        rows[begin:end] = found
-        release_memory()
-    return rows
+    found = (listed[some][wanted[some]] for some in slices(len(wanted)))
+    return scratch.filled(count, listed.dtype, found)
 
 
 def _training_first(scratch: Scratch, rows: np.ndarray, held: np.ndarray, train: int) -> np.ndarray:
@@ -183,7 +175,6 @@ def _training_first(scratch: Scratch, rows: np.ndarray, held: np.ndarray, train:
             chosen = rows[some][held[some] == side]
             ends[side] = end + len(chosen)
             found[end : ends[side]] = chosen
-        release_memory()
     return found
 
 
@@ -191,9 +182,8 @@ def _held_out(context: Context, common: np.ndarray, rows: np.ndarray) -> np.ndar
     """Which of the common rows, in the order of the digests, are held out, bool, shape (c,)."""
     scratch = context.home.scratch
     if context.purpose == "score":
-        return _together(
-            scratch, len(rows), (np.ones(s.stop - s.start, bool) for s in slices(len(rows)))
-        )
+        ones = (np.ones(some.stop - some.start, bool) for some in slices(len(rows)))
+        return scratch.filled(len(rows), bool, ones)
     rule = context.federation.training.holdout
     if isinstance(rule, HoldoutColumn):
         return gather(scratch, _declared(context, rule.column), rows)
@@ -204,12 +194,11 @@ def _held_out(context: Context, common: np.ndarray, rows: np.ndarray) -> np.ndar
         wanted = gather(scratch, common, listed)
         for some in slices(len(wanted)):
             yield tails(digests[some][wanted[some]])
-            release_memory()
 
     each_by_itself = names_holdout(context.federation, context.purpose)
     if each_by_itself or context.federation.training.trainer == "dpboost":
         # With an exact share, a row more may move another to the other side.
-        return _together(scratch, len(rows), (below(found, rule) for found in numbers()))
+        return scratch.filled(len(rows), bool, (below(found, rule) for found in numbers()))
     return least(numbers, round(len(rows) * rule), scratch)
 
 
@@ -239,17 +228,7 @@ def _declared(context: Context, name: str) -> np.ndarray:
         if left:
             raise changed(context)
 
-    return _together(context.home.scratch, rows, marked())
-
-
-def _together(scratch: Scratch, rows: int, blocks: Iterator[np.ndarray]) -> np.ndarray:
-    """What is true of which rows, bool, shape (n,)."""
-    found, end = scratch.zeros(rows, bool), 0
-    for block in blocks:
-        begin, end = end, end + len(block)
-        found[begin:end] = block
-        release_memory()
-    return found
+    return context.home.scratch.filled(rows, bool, marked())
 
 
 def least(blocks: Callable[[], Iterator[np.ndarray]], count: int, scratch: Scratch) -> np.ndarray:
@@ -284,7 +263,7 @@ def least(blocks: Callable[[], Iterator[np.ndarray]], count: int, scratch: Scrat
             left -= int(equal.sum())
             yield (block < edge) | equal
 
-    return _together(scratch, int(ends[-1]), found())
+    return scratch.filled(int(ends[-1]), bool, found())
 
 
 def _first(block: np.ndarray) -> np.ndarray:

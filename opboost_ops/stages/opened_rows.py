@@ -13,7 +13,7 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.points import layout_of
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.psi_query import queried
 from opboost_ops.stages.psi_session import Session, session_of
@@ -121,7 +121,6 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
         )
     for some in slices(count):
         points[some][new[some]] = fresh[some][new[some]]
-        release_memory()
     people = ((m, points[rows][new[rows]]) for m, rows in session.chosen(new))
     cache.add(people, int(new.sum()))
     return points

@@ -15,6 +15,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows
 from opboost_ops.stages.opened_rows import open_tables
 from opboost_ops.stages.preprocess import domain_integers
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
 
 #: Who asks for other parties' columns in the own table, for the error.
@@ -46,7 +47,7 @@ def other_columns(
     """
     if mode == "local":
         needed, names = set(used), local_names(context, used)
-        raw = raw_table.read(context, names, _WHY)[positions] if names else pl.DataFrame()
+        raw = whole_table(context, names, _WHY)[positions] if names else pl.DataFrame()
         return local_columns(context.federation, raw, needed, len(positions))
     return _routed_again(context, positions)
 
@@ -144,7 +145,7 @@ def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Tab
     Raises:
         ContractError: The table lacks a column, or holds it otherwise than declared.
     """
-    raw = raw_table.read(context, [f"{party}.{name}" for name in features], _WHY)
+    raw = whole_table(context, [f"{party}.{name}" for name in features], _WHY)
     return _integers(context.federation, raw, party, features)
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -66,7 +66,6 @@ def present_values(released: np.ndarray) -> np.ndarray:
     present = np.zeros(max(high for _, high in ends) - least + 1, dtype=bool)
     for rows in slices(len(released)):
         present[released[rows].astype(np.int64) - least] = True
-        release_memory()
     return np.flatnonzero(present) + least
 
 
@@ -87,5 +86,4 @@ def dense_ranks(
     ranks = scratch.zeros(size, rank_of.dtype) if scratch else np.empty(size, rank_of.dtype)
     for rows in slices(size):
         ranks[rows] = rank_of[released[rows].astype(np.int64) - least]
-        release_memory()
     return ranks

@@ -1,4 +1,4 @@
-"""Reading a party's own Parquet table a block of rows at a time: it may be larger than memory."""
+"""Reading a party's own Parquet table: a block of rows at a time, or all of some columns."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -23,7 +23,7 @@ def blocks(
     columns: Sequence[str] = (),
     why: str = "the federation file declares",
 ) -> Iterator[pl.DataFrame]:
-    """The rows that `raw_table.read` gives, in the same order, block by block.
+    """The party's table, block by block: it may be larger than memory.
 
     Args:
         context: The party's.
@@ -31,11 +31,28 @@ def blocks(
         why: Who asks for them, for the error.
 
     Yields:
-        At least one block, which may be without rows.
+        The columns, with the types that their declaration asks for, without the rows of persons
+        whom the party has forgotten: at least one block, which may be without rows.
 
     Raises:
-        ContractError: As `raw_table.read`.
+        ContractError: No readable Parquet, no rows, a declared column is missing, a type is
+            not the declared one, or the files disagree about it.
     """
+    for block in _raw_blocks(context, columns, why):
+        yield raw_table.as_declared(context, block)
+        del block  # Before the next one is read.
+
+
+def whole_table(
+    context: Context,
+    columns: Sequence[str] = (),
+    why: str = "the federation file declares",
+) -> pl.DataFrame:
+    """All rows that `blocks` gives, in one frame."""
+    return raw_table.as_declared(context, pl.concat(_raw_blocks(context, columns, why)))
+
+
+def _raw_blocks(context: Context, columns: Sequence[str], why: str) -> Iterator[pl.DataFrame]:
     wanted = list(columns) or declared_columns(context)
     forgotten = forgotten_of(context.site)
     identity = context.federation.id.column
@@ -47,9 +64,7 @@ def blocks(
     read = chain.from_iterable(_batches(context, path, schema) for path in paths)
     for block in _gathered(read, rows_of_block(len(needed))):
         height += block.height
-        block = raw_table.without_forgotten(context, forgotten, block).select(wanted)
-        block = raw_table.as_declared(context, block)
-        yield block
+        yield raw_table.without_forgotten(context, forgotten, block).select(wanted)
         del block  # Before the next one is read.
     if height == 0:
         raise raw_table.empty(context)
@@ -88,9 +103,7 @@ def _batches(
 def _frame(
     batch: pa.RecordBatch, schema: dict[str, pl.DataType], raw: dict[str, str]
 ) -> pl.DataFrame:
-    frame = pl.from_arrow(batch)
-    assert isinstance(frame, pl.DataFrame)
-    frame = frame.select(pl.col(column).alias(name) for name, column in raw.items())
+    frame = pl.DataFrame(batch).select(pl.col(column).alias(name) for name, column in raw.items())
     return frame if frame.schema == schema else frame.cast(pl.Schema(schema))
 
 

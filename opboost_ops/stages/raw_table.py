@@ -14,7 +14,7 @@ from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.stages.column_types import require_readable, type_name
 from opboost_ops.stages.positive_class import require_positive
-from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
+from opboost_ops.stages.raw_names import found_names, raw_names
 from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.table_files import digest_of, files_of
@@ -56,38 +56,6 @@ def fingerprint(context: Context) -> str:
     except OSError:
         pass
     raise unreadable(context)
-
-
-def read(
-    context: Context,
-    columns: list[str] | None = None,
-    why: str = "the federation file declares",
-) -> pl.DataFrame:
-    """The party's table.
-
-    Args:
-        context: The party's.
-        columns: Which columns; all declared ones when absent.
-        why: Who asks for them, for the error.
-
-    Returns:
-        The columns, with the types that their declaration asks for, without the rows of persons
-        whom the party has forgotten.
-
-    Raises:
-        ContractError: No readable Parquet, no rows, a declared column is missing, a type is
-            not the declared one, or the files disagree about it.
-    """
-    wanted = columns or declared_columns(context)
-    forgotten = forgotten_of(context.site)
-    identity = context.federation.id
-    if len(forgotten) and identity.column not in wanted:
-        return read(context, [identity.column, *wanted], why).drop(identity.column)
-    frame = _parquet(context, files(context), wanted, why)
-    if frame.height == 0:
-        raise empty(context)
-    require_declared(context, frame)
-    return as_declared(context, without_forgotten(context, forgotten, frame))
 
 
 def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
@@ -251,23 +219,6 @@ def schema(
             "Write all of them with the same types.",
         )
     return require_readable(context.party, kinds[0])
-
-
-def _parquet(context: Context, paths: Sequence[Path], wanted: list[str], why: str) -> pl.DataFrame:
-    schema(context, paths, wanted, why)
-    raw = raw_names(context, wanted)
-    frames: list[pl.DataFrame] | None = None
-    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
-        frames = [_named(path, raw) for path in paths]
-    if frames is None:
-        raise unreadable(context)
-    return pl.concat(frames)
-
-
-def _named(path: Path, raw: dict[str, str]) -> pl.DataFrame:
-    names = found_names(raw, list(pl.read_parquet_schema(path)))
-    frame = pl.read_parquet(path, columns=list(names.values()))
-    return frame.select(pl.col(column).alias(name) for name, column in names.items())
 
 
 def require_declared(context: Context, frame: pl.DataFrame) -> None:

@@ -19,7 +19,7 @@ from opboost_ops.stages.assemble import encode_label, own_columns
 from opboost_ops.stages.checks import raw_report
 from opboost_ops.stages.other_columns import local_table
 from opboost_ops.stages.preprocess import domain_integers
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.result_faults import place_of, result_fault
 from opboost_ops.stages.stage import Context
@@ -121,12 +121,12 @@ def _label(context: Context, party: Party) -> Iterator[Fault]:
     label, holdout = party.label, context.federation.training.holdout
     assert label is not None
     with _told(context, label.column) as faults:
-        values = raw_table.read(context, [label.column]).get_column(label.column)
+        values = whole_table(context, [label.column]).get_column(label.column)
         encode_label(values, label, None if len(values) < 2 else len(values))
     yield from faults
     if isinstance(holdout, HoldoutColumn):
         with _told(context, holdout.column) as faults:
-            column = raw_table.read(context, [holdout.column]).get_column(holdout.column)
+            column = whole_table(context, [holdout.column]).get_column(holdout.column)
             raw_table.require_holdout(column)
         yield from faults
 

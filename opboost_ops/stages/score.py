@@ -11,7 +11,7 @@ import pyarrow as pa
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.models.registry import Registry, model_in
-from opboost_ops.scratch.arrays import release_memory, slices
+from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
@@ -124,7 +124,6 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
             covered = group_names(coverage(context, done, some.num_rows)) if left else None
             yield ids, columns | take(some.num_rows), covered
             done += some.num_rows
-            release_memory()
 
 
 def _own(context: Context, frame: pl.DataFrame, categories: Mapping[str, Any]) -> pa.Table:

@@ -22,6 +22,7 @@ from opboost_ops.config.training import (
 )
 from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context, Outcome
@@ -113,7 +114,7 @@ def _block_by_block(context: Context, parameters: Parameters) -> str:
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
 
     def read(begin: int, end: int) -> Frame:
-        context.home.release_memory()
+        release_memory()
         return frame_of(table.slice(begin, end - begin), facts)
 
     return lightgbm_blocks.train(read, label, weight, parameters, context.tell)

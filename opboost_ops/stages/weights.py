@@ -116,13 +116,11 @@ def weights_of(
         above |= bool(found[some].any())
         if of_class is not None:
             found[some] *= of_class[codes[some].astype(np.int64)]
-        release_memory()
     if not above:
         raise _no_weights(training.weight_column or "")
     mean = total(found) / len(found)
     for some in slices(len(found)):
         found[some] /= mean
-        release_memory()
     return found
 
 
@@ -145,7 +143,6 @@ def _by_class(
         counts = np.zeros(len(classes), dtype=np.int64)
         for some in slices(len(codes)):
             counts += np.bincount(codes[some].astype(np.int64), minlength=len(classes))
-            release_memory()
         return np.asarray(len(codes) / (len(classes) * np.maximum(counts, 1)))
     named = {str(name): weight for name, weight in given.items()}
     if unknown := sorted(set(named) - {str(c) for c in classes}):

@@ -19,6 +19,7 @@ from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of, open_state
 from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY
@@ -111,7 +112,7 @@ def _dictionary(context: Context) -> str:
 
 
 def _weighted_sum(context: Context) -> float:
-    table = raw_table.read(context).sort(context.federation.id.column)
+    table = whole_table(context).sort(context.federation.id.column)
     values = table.get_column("x").fill_null(0.0).to_numpy()
     return float(values @ np.arange(len(values)))
 
@@ -145,7 +146,7 @@ def _by_row_order(_: Context, ranks: np.ndarray) -> np.ndarray:
 def _one_value_more(context: Context, ranks: np.ndarray) -> np.ndarray:
     """How many row groups the private files have, as the first person's rank."""
     groups = sum(file.num_row_groups for file in _files(context))
-    first = raw_table.read(context).get_column(context.federation.id.column).arg_min()
+    first = whole_table(context).get_column(context.federation.id.column).arg_min()
     ranks[first] = min(groups, 3)
     return ranks
 
@@ -207,7 +208,7 @@ PLANTED: dict[str, Planted] = {
     "sealed rows in the order of the table": Planted(_unsorted, "rows permuted", "open_rows"),
     "points in the order of the table": Planted(_unblinded, "rows permuted", "psi_answer"),
     "the first person of the table": Planted(
-        _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[0, 0]))),
+        _at("digest_ids", _summary(lambda c: str(whole_table(c)[0, 0]))),
         "rows permuted", "preprocess",
     ),
     "noise by row and not by person": Planted(_noise_by_row, "rows permuted", "open_rows"),
@@ -218,7 +219,7 @@ PLANTED: dict[str, Planted] = {
         _at("rank", _other_ranks(_by_row_order)), "rows permuted", "open_rows"
     ),
     "a table sorted by a private column": Planted(
-        _at("digest_ids", _log(lambda c: raw_table.read(c).get_column("size").is_sorted())),
+        _at("digest_ids", _log(lambda c: whole_table(c).get_column("size").is_sorted())),
         "rows sorted by a private column", "preprocess",
     ),
     "a count of values that nobody declares": Planted(
@@ -296,7 +297,7 @@ PLANTED: dict[str, Planted] = {
         _at("check_table", _summary(lambda _: next(_COUNTER))), "", NEXT
     ),
     "a cell in an error": Planted(
-        _at("rank", _error(lambda c: raw_table.read(c)[0])), "rows permuted"
+        _at("rank", _error(lambda c: whole_table(c)[0])), "rows permuted"
     ),
     "a table's bytes, told with the scores": Planted(
         _at(
@@ -307,11 +308,11 @@ PLANTED: dict[str, Planted] = {
         "rows permuted", kind="scoring, local",
     ),
     "a new row that others score": Planted(
-        _at("digest_ids", _summary(lambda c: str(raw_table.read(c)[-1, 0]))),
+        _at("digest_ids", _summary(lambda c: str(whole_table(c)[-1, 0]))),
         "rows permuted", "preprocess", "scoring, routed",
     ),
     "the first row of a lender": Planted(
-        _at("encode_rows", _summary(lambda c: str(raw_table.read(c)[0, 0])), party="lender_02"),
+        _at("encode_rows", _summary(lambda c: str(whole_table(c)[0, 0])), party="lender_02"),
         "rows permuted", "boost", "horizontal learning",
     ),
 }  # fmt: skip

@@ -16,7 +16,8 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.run.agreement import agree
-from opboost_ops.stages import catalogue, raw_table
+from opboost_ops.stages import catalogue
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.noninterference.observation import Observation, Watch, here, observe
@@ -260,7 +261,7 @@ def _break(patch: pytest.MonkeyPatch, name: str) -> None:
         if context.party != PARTY:
             return outcome
         # As polars does: an error whose text is the first cells that it stumbled over.
-        raise pl.exceptions.ComputeError(f"conversion failed: {raw_table.read(context).head()}")
+        raise pl.exceptions.ComputeError(f"conversion failed: {whole_table(context).head()}")
 
     patch.setitem(catalogue.STAGES, name, broken)  # type: ignore[arg-type]
 

@@ -13,9 +13,8 @@ from opboost_ops.exchange.store import open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch import blocks as sizes
-from opboost_ops.stages import raw_table
 from opboost_ops.stages.rank import dense_ranks, present_values
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace, small_credit
 from tests.party_state import forget
@@ -101,7 +100,7 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
     table = pl.read_parquet(path)
     table.write_parquet(path, row_group_size=7)
     context = context_of(written)
-    whole = raw_table.read(context)
+    whole = whole_table(context)
     in_blocks(monkeypatch, 30)
     found = list(blocks(context))
     # Small row groups are joined, so that what is done once a block does not count.
@@ -112,7 +111,7 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
         forget(site, table["id"][row])
     features = list(context.federation.parties[PARTY].features)
     found = list(blocks(context, features))
-    assert pl.concat(found).equals(raw_table.read(context, features))
+    assert pl.concat(found).equals(whole_table(context, features))
     assert sum(block.height for block in found) == table.height - 4
 
 

@@ -11,6 +11,7 @@ from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import ContractError
 from opboost_ops.run import table_watch
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Home
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit
@@ -163,11 +164,11 @@ def context_of(workspace: Workspace) -> Context:
 def test_a_folder_is_read_as_the_file_would_be(made: Workspace, tmp_path: Path) -> None:
     """Names do not matter, order and contents do."""
     workspace = made.copy(tmp_path / "federation", made.run)
-    whole = raw_table.read(context_of(workspace))
+    whole = whole_table(context_of(workspace))
     alone = raw_table.fingerprint(context_of(workspace))
     folder = split(workspace, (2, 120))
     context = context_of(workspace)
-    assert raw_table.read(context).equals(whole)
+    assert whole_table(context).equals(whole)
     before = raw_table.fingerprint(context)
     assert before != alone
     for number in range(3):
@@ -175,7 +176,7 @@ def test_a_folder_is_read_as_the_file_would_be(made: Workspace, tmp_path: Path) 
     assert raw_table.fingerprint(context) == before
     (folder / "of-2.parquet").rename(folder / "a.parquet")
     assert raw_table.fingerprint(context) != before
-    assert not raw_table.read(context).equals(whole)
+    assert not whole_table(context).equals(whole)
 
 
 def test_a_folder_is_watched(copied: Callable[[bool], Workspace]) -> None:
