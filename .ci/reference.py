@@ -1,4 +1,4 @@
-"""What is generated when the site is built: reference pages, the notebook's cells and llms.txt."""
+"""What is generated when the site is built: reference pages, lists, notebook cells, llms.txt."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from opboost_ops.cli import app
 
 _ROOT = Path(__file__).parents[1]
 _NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
+_DECISIONS = "<!-- decisions -->"
 _ENTRY = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -31,8 +32,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Put a notebook's cells, with what they show, where a page names the notebook."""
+    """Put a notebook's cells, with what they show, and the list of decisions in their places."""
     folder = Path(config.docs_dir)
+    if _DECISIONS in markdown:
+        return markdown.replace(_DECISIONS, "\n".join(_decisions(folder / "adr")))
     return _NOTEBOOK.sub(lambda match: "\n".join(_cells(folder / match[1])), markdown)
 
 
@@ -56,6 +59,12 @@ def _entry(page: Page) -> str:
     first = next((p for p in text.split("\n\n") if re.match(r"[A-Z`*]", p)), "")
     sentence = re.match(r".*?\.(?=\s|$)", " ".join(first.split()))
     return f"- [{page.title}]({page.url}): {sentence[0] if sentence else ''}"
+
+
+def _decisions(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.glob("[0-9]*.md")):
+        title = file.read_text(encoding="utf-8").partition("\n")[0]
+        yield f"- [{title.removeprefix('# ')}]({file.name})"
 
 
 def _cells(notebook: Path) -> Iterator[str]:

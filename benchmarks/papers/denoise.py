@@ -302,8 +302,7 @@ def _pictured(rows: Sequence[Mapping[str, Any]], tables: Sequence[str], folder: 
     pictures.save(figure, folder / "evaluation-denoise.svg")
     return (
         "Both losses below: clear rows by `auto`, desensitised rows by plain training.\n\n"
-        "![Metric by mode over loss(1) and over loss(R - L), a row a "
-        "table, with the label holder alone and centralised training as lines]"
+        "![Metric by mode over both losses, a row a table]"
         "(figures/evaluation-denoise.svg)"
     )
 

@@ -65,8 +65,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 {_table(found)}
 
 *Clear* evaluates on held-out rows without noise, which nobody has in production; *desensitised* on
-randomised rows, as new rows will be. Where the federation does not clearly beat the label holder
-alone, it is not worth its privacy loss.
+randomised rows, as new rows will be.
 """
 
 

@@ -268,15 +268,14 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "",
             _table(found["rows"]),
             "",
-            f"`guess` uses one release. `averaged` uses {found['draws']} independent releases, on "
-            f"{found['averaging_rows']:,} rows: keyed noise prevents them under one key. "
-            "`correlated` also knows the most correlated other column in clear (in brackets: that "
-            "column alone).",
+            f"`guess` uses one release, `averaged` {found['draws']} independent ones, which keyed "
+            "noise prevents. `correlated` also knows the most correlated other column in clear (in "
+            "brackets: that column alone).",
             "",
             "### At equal measured loss",
             "",
             "Between two measured epsilons accuracy is interpolated over the logarithm of the "
-            "loss. Local-map has an infinite loss.",
+            "loss.",
             "",
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
             "",
@@ -285,8 +284,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     )
 
 
-#: Adj-map's weight between the least and the greatest one: in the summary, not on the page.
-_BETWEEN = 2.0
 #: The epsilon of the table; the pictures and the summary have all.
 _TABLED = 0.32
 
@@ -300,9 +297,9 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     heads = ["method", "loss(1)", "loss(R - L)", "guess", "correlated"]
     heads += ["averaged", "accuracy"]
     shown = []
-    epsilon = _tabled(rows)
+    epsilon, greatest = _tabled(rows), max(line["alpha"] for line in rows)
     for line in rows:
-        if line["dataset"] != rows[0]["dataset"] or line["alpha"] == _BETWEEN:
+        if line["dataset"] != rows[0]["dataset"] or line["alpha"] not in (0.0, greatest):
             continue
         if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] != epsilon):
             continue

@@ -280,19 +280,16 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         f"over {found['queries']:,} random ranges of [{found['domain'][0]}, {found['domain'][1]}] "
         f"and {found['seeds']} releases. Salaries are mapped linearly from {pay} and clipped; the "
         f"synthetic table has {found['synthetic_rows']:,} normal rows. `direct` counts released "
-        "values as they are; `inverse` inverts the exact channel and is left out above a condition "
-        "number of 1e10; `likely` is smoothed expectation maximisation on the first "
-        f"{found['likely_seeds']} releases. The last two are ours, not the "
-        "paper's.",
-        f"{_check(found)} A possible output has a probability of at least 2^-52, so no finite loss "
-        "exceeds 36.04, whatever epsilon.",
+        "values as they are; `inverse` inverts the exact channel; `likely` is smoothed expectation "
+        f"maximisation on {found['likely_seeds']} releases. The last two are ours.",
+        _check(found),
     ]
     for name in tables:
         blind = found["blind"][name]
         parts += [
             f"### {name}",
             f"![Error by epsilon and by loss](figures/evaluation-range_query-{name}.svg)",
-            f"The dotted line is an answer without any release, {blind:.2e}.",
+            f"Dotted: an answer without any release, {blind:.2e}.",
         ]
     for name in tables[:1]:
         parts += [
@@ -316,8 +313,8 @@ def _check(found: Mapping[str, Any]) -> str:
     roots = found["seeds"] ** 0.5
     times = max(abs(mean - expected) * roots / sd for mean, expected, sd in pairs if sd)
     return (
-        "The expected errors of `direct` and `inverse` follow from the channel; over all "
-        f"{len(pairs)} figures the measured mean is at most {100 * share:.1f} % and at most "
+        "The errors of `direct` and `inverse` follow from the channel: all "
+        f"{len(pairs)} measured means are at most {100 * share:.1f} % and at most "
         f"{times:.1f} standard errors off."
     )
 
