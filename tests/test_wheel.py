@@ -162,13 +162,18 @@ def test_a_champion_in_mlflow_scores_raw_rows_without_opboost(
     monkeypatch.setenv("TRACKING", "http://127.0.0.1:9")
     refused = _run(promote, tmp_path)
     assert "is champion" in refused.stdout
-    assert "the champion is not in MLflow: MlflowException" in refused.stderr
+    assert "champion is not in MLflow: MlflowException" in refused.stderr
+    errors = site.parent / "home" / "errors" / "mlflow_credit_scoring.txt"
+    assert errors.exists()
     assert "127.0.0.1" not in refused.stdout + refused.stderr
     monkeypatch.setenv("TRACKING", str(tmp_path / "mlruns"))
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "mlruns"))
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     for _ in range(2):  # The second time it is there already.
         assert "MLflow" not in _run(promote, tmp_path).stderr
+    assert not errors.exists()
+    audit = _run([programs / "opboost", "audit", "show", site.parent], tmp_path).stdout
+    assert audit.count("credit_scoring/mlflow") == 1
 
     model, frame = api.models(workspace.file).model(FIRST_RUN), joined(workspace)
     rows = frame.select(model.features).to_dict(as_series=False)

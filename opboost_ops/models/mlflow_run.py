@@ -18,19 +18,23 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.models.card import Card
 from opboost_ops.models.export import export_model, federation_in
 from opboost_ops.models.registry import Registry, backend_in
+from opboost_ops.models.tracking import UPLOADED
 from opboost_ops.models.version_page import card_page
 
 #: The tag by which a version's run is found again.
 _TAG = "opboost.version"
 
 
-def record(name: str, version: str, files: Mapping[str, bytes]) -> None:
-    """Make sure that a version has a finished run, is registered, and is the alias ``champion``.
+def record(name: str, version: str, files: Mapping[str, bytes]) -> bool:
+    """Ensure that a version has a finished run, is registered, and is the alias ``champion``.
 
     Args:
         name: The federation's: that of the experiment and of the registered model.
         version: The version.
         files: Its files.
+
+    Returns:
+        Whether it was uploaded now.
     """
     import mlflow
 
@@ -40,12 +44,13 @@ def record(name: str, version: str, files: Mapping[str, bytes]) -> None:
     done = client.search_runs([experiment.experiment_id], wanted, max_results=1)
     run = done[0].info.run_id if done else _new_run(version, files)
     if not _portable(files):
-        return
+        return not done
     known = client.search_model_versions(f"run_id = '{run}'")
     number = (
         known[0].version if known else mlflow.register_model(f"runs:/{run}/model", name).version
     )
     client.set_registered_model_alias(name, "champion", number)
+    return not done
 
 
 def _new_run(version: str, files: Mapping[str, bytes]) -> str:
@@ -106,10 +111,12 @@ def main() -> None:
     folder, name, version = sys.argv[1:]
     try:
         with redirect_stdout(sys.stderr):
-            record(name, version, Registry(Path(folder), name).files(version))
+            uploaded = record(name, version, Registry(Path(folder), name).files(version))
     except Exception as error:
         print(str(error) if isinstance(error, OpBoostError) else type(error).__name__)  # noqa: T201
         raise
+    if uploaded:
+        print(UPLOADED)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -4,14 +4,19 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.scratch.folders import private_folder
 
 _LOG = logging.getLogger("opboost_ops")
+
+#: What the process that uploads prints last if the version was not there before.
+UPLOADED = "uploaded"
 
 #: Seconds that a promotion waits at most.
 _LONGEST = 120
@@ -24,39 +29,55 @@ _SETTINGS = {
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 
-#: Of the party's home: what MLflow said when it last failed.
-DETAILS = "models_to.txt"
-
 
 def record_champion(site: Site, federation: str) -> None:
     """Record the champion in MLflow, if the site asks for it and it is not there yet.
 
-    A failure is a warning and nothing else: the champion is the champion, and the next run tries
-    again.
+    A failure changes nothing else: it is a warning, a file of errors and a note on the pages, and
+    the next training tries again. An upload has an entry in the audit log.
 
     Args:
         site: The label holder's.
         federation: Name of the federation.
     """
-    problem = ""
+    problem = details = ""
     try:
         url = tracking_server(site, federation)
         version = url and Registry(site.models, federation).champion()
         if not url or not version:
             return
-        problem, details = _recorded(url, str(site.models), federation, version)
-        if problem:
-            private_folder(site.home)
-            (site.home / DETAILS).write_text(details, encoding="utf-8")
+        uploaded, problem, details = _recorded(url, str(site.models), federation, version)
+        if uploaded:
+            with open_state(site) as state:
+                detail = f"version {version} uploaded"
+                state.audit.add("noted", f"{federation}/mlflow", site.party, detail=detail)
     except (OpBoostError, OSError) as error:
         problem = str(error) if isinstance(error, OpBoostError) else type(error).__name__
-    if problem:
-        _LOG.warning(
-            "the champion is not in MLflow: %s; %s in the home folder has details. The next "
-            "training, or clearing this task, tries again.",
-            problem.rstrip("."),
-            DETAILS,
-        )
+    file = _errors(site, federation)
+    if not problem:
+        file.unlink(missing_ok=True)
+        return
+    private_folder(file.parent)
+    file.write_text(f"{problem}\n{details}", encoding="utf-8")
+    _LOG.warning(
+        "The champion is not in MLflow: %s. %s in the home folder has details. The next "
+        "training, or clearing this task, tries again.",
+        problem.rstrip("."),
+        file.relative_to(site.home),
+    )
+
+
+def upload_problem(site: Site, federation: str) -> str:
+    """Why the last upload to MLflow failed; empty if it did not, or none is asked for."""
+    tables = site.tables.get(federation)
+    if tables is None or tables.models_to is None:
+        return ""
+    file = _errors(site, federation)
+    return file.read_text(encoding="utf-8").partition("\n")[0] if file.exists() else ""
+
+
+def _errors(site: Site, federation: str) -> Path:
+    return site.home / "errors" / f"mlflow_{federation}.txt"
 
 
 def tracking_server(site: Site, federation: str) -> str:
@@ -73,8 +94,12 @@ def tracking_server(site: Site, federation: str) -> str:
     return url
 
 
-def _recorded(url: str, *of: str) -> tuple[str, str]:
-    """Record a version in a process of its own; what failed, and all that was said."""
+def _recorded(url: str, *of: str) -> tuple[bool, str, str]:
+    """Record a version in a process of its own.
+
+    Returns:
+        Whether it was uploaded now, what failed, and MLflow's output.
+    """
     environment = {**os.environ, **_SETTINGS, "MLFLOW_TRACKING_URI": url}
     command = [sys.executable, "-m", "opboost_ops.models.mlflow_run", *of]
     try:
@@ -87,7 +112,8 @@ def _recorded(url: str, *of: str) -> tuple[str, str]:
             timeout=_LONGEST,
         )
     except subprocess.TimeoutExpired:
-        return f"it did not answer within {_LONGEST} seconds", ""
+        return False, f"it did not answer within {_LONGEST} seconds", ""
+    last = done.stdout.strip().rpartition("\n")[2]
     if not done.returncode:
-        return "", ""
-    return done.stdout.strip().rpartition("\n")[2] or "its process ended", done.stderr
+        return last == UPLOADED, "", ""
+    return False, last or "its process ended", done.stderr

@@ -1,93 +1,93 @@
-"""What people read about phases and tasks. Light: read at every DAG parse."""
+"""Labels and descriptions of phases and tasks. Light: imported at every DAG parse."""
 
 from opboost_ops.run.phases import Chain
 
-#: What a group is called, after its party's name, and its tooltip.
+#: A group's label, after its party's name, and its tooltip.
 TITLES = {
-    "open": ("opens the run", "Publishes the plan, checks its own table, digests its IDs."),
+    "open": ("open run", "Publishes the plan, checks its own table, computes person keys."),
     "psi": (
-        "answers who is common",
-        "Publishes each person's row, sealed, and answers the label holder's blinded points. It "
-        "learns how many there are, and nobody's ID.",
+        "private set intersection",
+        "Publishes each person's sealed row and answers the label holder's blinded points. The "
+        "party learns how many points there are, and no ID.",
     ),
     "release": (
         "protected release",
-        "Checks and randomises its whole table, at home.",
+        "Checks and randomises the party's whole table on its own site.",
     ),
     "train": (
         "training",
-        "Opens common rows, joins its labels, trains, asks for splits.",
+        "Opens common rows, joins labels, trains, requests split values.",
     ),
-    "answer": ("split values", "Answers the ranks that trees use with randomised values."),
-    "publish": ("model", "Puts values for ranks, checks the model and, if it can, registers it."),
-    "route": ("comparisons", "Answers on which side of the model's thresholds each row lies."),
-    "register": ("verdict", "Evaluates the model in the mode of scoring, and registers it."),
+    "answer": ("split values", "Returns the randomised values of the ranks that trees use."),
+    "publish": ("model", "Replaces ranks by values, checks the model, evaluates and registers it."),
+    "route": ("routes", "Returns on which side of the model's thresholds each row lies."),
+    "register": ("evaluation", "Evaluates the model in the scoring mode and registers it."),
     "own": ("own table", "Checks its own table."),
     "learn": (
-        "training together",
-        "Adds up masked sums with the other parties, running at the same time; then checks, "
-        "evaluates and registers the common model at home.",
+        "joint training",
+        "Trains with all parties at the same time by masked sums, then checks, evaluates and "
+        "registers the common model on its own site.",
     ),
-    "announce": ("verdict", "Says that there is a new champion."),
-    "score": ("scores", "Scores the new rows, checks the scores and keeps them."),
+    "announce": ("announcement", "Announces a new champion."),
+    "score": ("scores", "Scores the new rows, checks the scores and writes them."),
 }
 
-#: What each stage does, in a sentence.
+#: A sentence for each stage.
 DESCRIPTIONS = {
-    "open_run": "Resolves file and form, and publishes the signed plan that all later tasks read.",
+    "open_run": "Resolves federation file and trigger form and publishes the signed plan for all "
+    "later tasks.",
     "check_table": "Checks the raw table against its declaration. Details stay in the home folder.",
-    "check_drift": "Compares the table with the one of the champion's training. Told at home.",
-    "digest_ids": "Makes person keys, which stay home; several feature holders publish shares.",
-    "psi_query": "Asks every feature holder about blinded IDs that are new this month.",
-    "psi_answer": "Answers blinded points with its own exponent, once its policy was asked.",
+    "check_drift": "Compares the table with that of the champion's training. The result stays in "
+    "the home folder.",
+    "digest_ids": "Computes person keys, which stay in the home folder; with several feature "
+    "holders each publishes shares.",
+    "psi_query": "Sends every feature holder the blinded IDs that are new this month.",
+    "psi_answer": "Raises blinded points to the party's own exponent, within its policy.",
     "preprocess": "Maps raw values to integers of the declared domain.",
-    "desensitize": "Randomises the integers by the declared mechanism and writes the ledger.",
+    "desensitize": "Randomises the integers by the declared mechanism and charges the ledger.",
     "encode_rows": "Maps raw values to integers of the declared domain; sets held-out rows aside.",
-    "boost": "Trains with all parties at once, by signed messages: each sends masked sums, the "
-    "active party decides. It waits for the others and goes on where it stopped.",
+    "boost": "Trains with all parties at once by signed messages: each sends masked sums, the "
+    "active party decides. Waits for the other parties and resumes where it stopped.",
     "evaluate_own": "Evaluates the common model on this party's own held-out rows.",
-    "rank": "Replaces randomised values by dense ranks; the table rank to value stays home.",
-    "check_release": "Checks what is released before anything is published.",
+    "rank": "Replaces randomised values by dense ranks; the table from rank to value stays at "
+    "home.",
+    "check_release": "Checks the release before anything is published.",
     "seal": "Seals each row, and publishes ranks, or values of new rows, as a signed artifact.",
     "open_rows": "Verifies all releases and opens the common people's rows: order and holdout.",
     "assemble": "Joins opened ranks, own features and labels to the training frame.",
     "check_frame": "Checks the training frame.",
     "train": "Trains on ranks.",
-    "request_splits": "Asks each feature holder for the values of the ranks that trees use.",
-    "answer_splits": "Answers with randomised domain values, checked against policy and release.",
-    "materialise": "Puts thresholds on values for thresholds on ranks.",
+    "request_splits": "Requests the values of the ranks that trees use from each feature holder.",
+    "answer_splits": "Returns randomised domain values, checked against policy and release.",
+    "materialise": "Replaces thresholds on ranks by thresholds on values.",
     "check_model": "Checks the materialised model.",
     "evaluate": "Evaluates the model on held-out rows; every metric names its mode.",
-    "request_routes": "Asks each feature holder for all comparisons with the model's thresholds.",
-    "answer_routes": "Answers every comparison of every row, after policy and ledger were asked.",
-    "register": "Writes model and card to the registry.",
+    "request_routes": "Requests all comparisons with the model's thresholds from each feature "
+    "holder.",
+    "answer_routes": "Returns every comparison of every row, within policy and ledger.",
+    "register": "Writes model and model card to the registry.",
     "announce_champion": "Announces a new champion; skipped if the gate rejected the model.",
     "score": "Predicts for every new row that the mode can score.",
     "check_scores": "Checks the scores.",
-    "write_scores": "Adds the scores to the label holder's folder; scored again adds nothing.",
+    "write_scores": "Adds the scores to the label holder's folder; scoring again adds nothing.",
 }
 
 
 def description(chain: Chain) -> str:
-    """What a task does, in Markdown: a sentence, or one for each of its stages.
-
-    Args:
-        chain: Its stages.
-    """
+    """What a task does, in Markdown: a sentence, or one for each of its stages."""
     if len(chain.stages) == 1:
         return DESCRIPTIONS[chain.stages[0]]
     return "\n".join(f"- `{stage}`: {DESCRIPTIONS[stage]}" for stage in chain.stages)
 
 
 #: The group in which a party joins a run that was opened in another Airflow.
-JOINS = ("joins the run", "Verifies the plan that the label holder has signed in another Airflow.")
+JOINS = ("join run", "Verifies the plan that the label holder signed in another Airflow.")
 
-#: What the tasks do that only a half has.
+#: Tasks that exist only where each party has its own Airflow.
 IN_HALVES = {
-    "look_for_runs": "Looks in the store for a signed plan that waits for this Airflow's parties. "
-    "Its slot is free between two looks.",
-    "start_run": "Starts this Airflow's half of the run that was found.",
-    "join_run": "Verifies the plan by the key that the party's policy pins, and remembers it.",
-    "wait_for": "Looks in the store for what comes from another Airflow: {}. Its slot is free "
-    "between two looks.",
+    "look_for_runs": "Polls the store for a signed plan that names this Airflow's parties. "
+    "Holds no slot between polls.",
+    "start_run": "Starts this Airflow's part of the run.",
+    "join_run": "Verifies the plan with the key that the party's policy pins, and records it.",
+    "wait_for": "Polls the store for input from another Airflow: {}. Holds no slot between polls.",
 }

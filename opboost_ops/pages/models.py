@@ -14,6 +14,7 @@ from opboost_ops.models.listing import (
     over_versions,
     versions_table,
 )
+from opboost_ops.models.tracking import upload_problem
 from opboost_ops.models.version_page import version_parts
 from opboost_ops.models.versions import (
     ALONE,
@@ -71,7 +72,7 @@ def _all(party: str, models: Models, query: Query) -> list[Block]:
     address = f"{start}/{{}}".format
     names = [name for name in models.names if query.run in (None, name)]
     page, pager = query.paged(names, _VERSIONS)
-    blocks: list[Block] = [_champion(models, start)]
+    blocks: list[Block] = [*_mlflow(party, models.federation), _champion(models, start)]
     if models.fault:
         blocks.insert(0, Note("bad", models.fault.problem, models.fault.remedy))
     if names and names[0] != models.champion and (last := models.version(names[0]).decision):
@@ -202,7 +203,18 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         assert of is not None
         span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
         facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{span}"))
-    return [Heading(MODEL), Facts(tuple(facts))]
+    return [Heading(MODEL), *_mlflow(party, federation), Facts(tuple(facts))]
+
+
+def _mlflow(party: str, federation: str) -> list[Block]:
+    problem = upload_problem(site_of(party)[0], federation)
+    if not problem:
+        return []
+    remedy = (
+        f"errors/mlflow_{federation}.txt in the home folder has details. The next training, or "
+        "clearing the task that announces the champion, tries again."
+    )
+    return [Note("warn", f"The champion is not in MLflow: {problem.rstrip('.')}.", remedy)]
 
 
 def on_version(

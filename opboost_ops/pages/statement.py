@@ -140,8 +140,8 @@ def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     if airflow_dags.faulty(found.name):
         on, state, when = "no", "bad", "the federation file is faulty"
     return [
-        Fact(f"Is {words} on", on, f"{success}; {when}", state),
-        Fact(f"Runs of {words}", f"{len(runs):,}", f"{failed:,} failed", bad),
+        Fact(words.capitalize(), on, f"{success}; {when}", state),
+        Fact(f"{words.capitalize()} runs", f"{len(runs):,}", f"{failed:,} failed", bad),
     ]
 
 

@@ -62,7 +62,7 @@ def _problems(one: Federation) -> list[Block]:
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
             lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
-            text = f"A run of {words} has been under way for {ago(last.began)}."
+            text = f"A {words} run started {ago(last.began)} ago."
             state: State = "warn" if longest > _LONG else ""
             found.append(Note(state, text, "", lines, _links(last)))
     last = one.last_run

@@ -1,4 +1,4 @@
-"""How many people label holders have asked about: each was a guess of who is in the table."""
+"""How many people label holders have queried: each can test a guess of who is in the table."""
 
 from collections.abc import Collection, Iterable
 
@@ -28,7 +28,7 @@ def queries(
         for one in found
         if one.federation in federations
     )
-    text = "Label holders have asked about people: each can be a guess of who is in this table."
+    text = "People queried by label holders: each query can test a guess of who is in this table."
     return [Note("", text, "", said)] if said else []
 
 

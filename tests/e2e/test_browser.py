@@ -45,7 +45,7 @@ def test_graph_and_grid_of_a_finished_run(
     text = shot(page, "dag")
     assert DAG in text
     page.goto(f"{airflow.url}/dags/{DAG}/runs/{run}")
-    for label in ("credit: opens the run", "bank: protected release", "credit: model"):
+    for label in ("credit: open run", "bank: protected release", "credit: model"):
         page.get_by_text(label).first.wait_for(timeout=PATIENCE)
     shot(page, "run-grid")
     page.get_by_role("button", name="Show Graph").click()

@@ -185,7 +185,7 @@ QUESTIONS = (
         "Distribution of scores",
         clicks=(MODELS, _VERSION, Click("Distribution of scores")),
     ),
-    Question("is training on?", "failed", r"by hand", "Is training on", clicks=(MONTH,)),
+    Question("is training on?", "failed", r"by hand", "Training", clicks=(MONTH,)),
     Question(
         "is the federation worth it?",
         "failed",

@@ -57,5 +57,5 @@ def test_what_mlflow_prints_stays_at_home(
     workspace.edit_yaml("credit/site.yaml", asks)
     assert api.models(workspace.file).promote(FIRST_RUN) == FIRST_RUN
     assert "its process ended" in caplog.text and "hidden" not in caplog.text
-    details = (workspace.folder / "credit" / "home" / "models_to.txt").read_text()
-    assert "hidden" in details
+    errors = workspace.folder / "credit" / "home" / "errors"
+    assert "hidden" in (errors / "mlflow_credit_scoring.txt").read_text()

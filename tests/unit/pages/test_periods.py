@@ -134,11 +134,11 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
     write_run("old", "failed", tasks, ago=timedelta(days=90))
     try:
         text = plain(reader.page("statement"))
-        assert "Runs of training 2 1 failed" in text
+        assert "Training runs 2 1 failed" in text
         (night,) = re.findall(
             r'href="/opboost/(statement[^"]*)">Last night<', reader.page("statement")
         )
-        assert "Runs of training 2 1 failed" in plain(reader.page(unescape(night)))
+        assert "Training runs 2 1 failed" in plain(reader.page(unescape(night)))
         listed = rows(reader, "statement", ".incidents_credit_scoring")
         assert [line["more"] for line in listed] == ["credit: open_run: No table is there."]
     finally:

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
+from opboost_ops import api
 from opboost_ops.boosting.distribution import LEAST
 from opboost_ops.models.figures import pooled
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
@@ -116,3 +118,15 @@ def test_distributions_of_other_bins_are_pooled_by_their_density() -> None:
     assert whole["counts"] == pytest.approx([5.0, 15.0, 25.0, 15.0])
     assert whole["rows"] == pytest.approx(60)
     assert pooled([]) == {}
+
+
+def test_a_champion_that_did_not_reach_mlflow_is_a_note_on_its_pages(
+    reader: Reader, shown: Workspace
+) -> None:
+    def asks(data: dict[str, Any]) -> None:
+        data["tables"]["credit_scoring"]["models_to"] = {"at": "env:NOWHERE"}
+
+    shown.edit_yaml("credit/site.yaml", asks)
+    api.models(shown.file).promote(FIRST_RUN)
+    for page in ("models", f"run?id={FIRST_RUN}"):
+        assert "The champion is not in MLflow" in plain(reader.page(page))

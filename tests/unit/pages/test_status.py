@@ -110,7 +110,7 @@ def test_failed_scoring_is_on_status_beside_a_training_that_succeeded(
     assert one["purposes"]["score"]["last_success"] is None
     text = plain(reader.page("status"))
     assert "The last run of scoring failed" in text and "Last success of scoring never" in text
-    assert "Runs of scoring 1 1 failed" in plain(reader.page("statement"))
+    assert "Scoring runs 1 1 failed" in plain(reader.page("statement"))
 
 
 def test_a_store_that_is_not_mounted_is_on_status_at_once(

@@ -134,7 +134,7 @@ def test_how_many_guesses_have_been_possible_is_shown_wherever_one_looks(
     people = pl.read_parquet(workspace.table_path(LABEL)).height
     month = epochs.epoch_at(epochs.now())
     told = f"{people:,} different people in {month} (at most"
-    text = "Label holders have asked about people: each can be a guess of who is in this table."
+    text = "People queried by label holders: each query can test a guess of who is in this table."
     for build in (ledger.build, statement.build):
         blocks = build(BANK, Query(lambda _: True))
         (note,) = [block for block in blocks if isinstance(block, Note) and block.text == text]
