@@ -82,7 +82,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     }
     for mode, rows in (("desensitised", table.desensitised(mechanism)), ("clear", clear)):
         predictions = {name: trainer.predict(text, rows) for name, text in models.items()}
-        comparison = Comparison(table.task, truth, predictions, cell["seed"])
+        comparison = Comparison(table.task, truth, predictions)
         gain = comparison.gain("tuned", "default", metric)
         result |= {f"{mode}_{name}": comparison.interval(name, metric).value for name in models}
         result |= {f"{mode}_gain": gain.value, f"{mode}_low": gain.low, f"{mode}_high": gain.high}
@@ -125,7 +125,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 {found["trials"]} trials in {found["folds"]} folds of the training rows, beside {trees}.
 At most {found["table_rows"]:,} rows of each table, a fifth of them held out; Global-map on
 [1, 10]; {seeds} seeds. AUC, or R2 (casp, powerplant). *Above, below* counts the seeds whose paired
-95 % interval of the gain (bootstrap over rows) lies above or below zero.
+95 % interval of the gain lies above or below zero.
 
 Of {len(rows)} settings, above zero with every seed: {_named(better)}. Below with every seed:
 {_named(worse)}. Desensitised rows at epsilon {largest:g}:

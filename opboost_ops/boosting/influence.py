@@ -1,4 +1,4 @@
-"""How far metrics of many rows may be off by chance, without drawing them: a normal approximation.
+"""What each held-out row does to a metric, by which it is known how far chance may have moved it.
 
 To first order a metric is a mean over rows: of each row's *influence*, what the metric would gain
 by a little more of that row. The standard error is the root of the squared influences' sum over n
@@ -8,30 +8,10 @@ models on the same rows are subtracted row by row, so that what is common to bot
 """
 
 from collections.abc import Mapping
-from statistics import NormalDist
 
 import numpy as np
 
 from opboost_ops.boosting.metrics import Task, row_losses
-
-#: From so many rows on, with so many of each class: below, a bootstrap is as cheap, and its
-#: intervals need not lie evenly about the value.
-ROWS, OF_A_CLASS = 10_000, 500
-
-
-def enough(task: Task, label: np.ndarray) -> bool:
-    """Whether there are so many rows that the approximation holds.
-
-    Args:
-        task: What was learnt.
-        label: Numbers or class indices, shape (n,).
-    """
-    if len(label) < ROWS:
-        return False
-    if task == "regression":
-        return True
-    counts = np.unique(label, return_counts=True)[1]
-    return len(counts) > 1 and int(counts.min()) >= OF_A_CLASS
 
 
 def influences(
@@ -41,26 +21,13 @@ def influences(
 
     Args:
         task: What was learnt.
-        label: Numbers or class indices, shape (n,); of classes at least two.
+        label: Numbers or class indices, shape (n,).
         predictions: By the models' names; shapes as in `metrics.evaluate`.
 
     Returns:
         By name and metric, shape (n,); each has the mean zero, up to rounding.
     """
     return {name: _of(task, label, of) for name, of in predictions.items()}
-
-
-def ends(value: float, influence: np.ndarray, level: float) -> tuple[float, float]:
-    """A normal interval.
-
-    Args:
-        value: A metric, or a difference of two.
-        influence: Of each row on it, shape (n,).
-        level: Share of intervals that hold what they are of.
-    """
-    error = float(np.sqrt(np.dot(influence, influence))) / len(influence)
-    half = NormalDist().inv_cdf((1 + level) / 2) * error
-    return value - half, value + half
 
 
 def _of(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
@@ -93,6 +60,8 @@ def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     from scipy.stats import rankdata
 
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
+    if not m * k:
+        return np.zeros(n)
     ranks = rankdata(score)
     won = (ranks[positive] - rankdata(score[positive])) / k
     lost = (ranks[~positive] - rankdata(score[~positive])) / m

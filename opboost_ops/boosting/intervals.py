@@ -1,8 +1,7 @@
 """How far metrics of held-out rows may be off by chance, and differences of two models' metrics.
 
-Up to some thousand rows by a paired bootstrap (`bootstrap`), above by a normal approximation that
-agrees with it and draws nothing (`influence`). What a model would be on other training rows is not
-in these intervals.
+By a normal approximation (`influence`) with Student's quantile. What a model would be on other
+training rows is not in these intervals.
 
 >>> compared = Comparison("binary", label, {"new": score, "old": other})
 >>> compared.interval("new", "auc")
@@ -16,12 +15,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
-from opboost_ops.boosting import bootstrap, influence
+from opboost_ops.boosting.influence import influences
 from opboost_ops.boosting.metrics import LOSSES, Task, all_metrics
 
 #: Share of intervals that hold what they are of.
 LEVEL = 0.95
+
+#: How intervals are found, in words.
+METHOD = "normal approximation by each held-out row's influence"
 
 #: Between what a metric can lie.
 _RANGES = {"accuracy": (0.0, 1.0), "auc": (0.0, 1.0), "r2": (-math.inf, 1.0)}
@@ -56,31 +59,18 @@ class Comparison:
         task: What was learnt.
         label: Numbers or class indices, shape (n,), n >= 1.
         predictions: By the models' names; shapes as in `metrics.evaluate`.
-        seed: Of draws, if there are any: the same rows give the same intervals.
     """
 
     def __init__(
-        self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray], seed: int = 0
+        self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
     ) -> None:
         # Of the rows as they lie: to the last bit what the evaluation says of them.
         self._values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
         # The order of a table is nobody's business: the same rows give the same in any order.
         columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
         order = np.lexsort(np.concatenate([*columns, label[None]]))
-        label = label[order]
-        predictions = {name: of[order] for name, of in predictions.items()}
-        self._drawn = not influence.enough(task, label)
-        if self._drawn:
-            count = bootstrap.replicates_of(len(label))
-            self._method = f"paired bootstrap of the held-out rows, {count:,} draws"
-            self._of = bootstrap.replicates(task, label, predictions, seed)
-        else:
-            self._method = "normal approximation by each held-out row's influence"
-            self._of = influence.influences(task, label, predictions)
-
-    def method(self) -> str:
-        """How intervals were found, in words."""
-        return self._method
+        ordered = {name: of[order] for name, of in predictions.items()}
+        self._of = influences(task, label[order], ordered)
 
     def names(self) -> tuple[str, ...]:
         """Metrics that there are intervals of."""
@@ -107,8 +97,6 @@ class Comparison:
         return self._interval(value, sign * (self._of[name][metric] - self._of[base][metric]))
 
     def _interval(self, value: float, of: np.ndarray) -> Interval:
-        if self._drawn:
-            low, high = bootstrap.ends(of, LEVEL) or (value, value)
-        else:
-            low, high = influence.ends(value, of, LEVEL)
-        return Interval(value, low, high)
+        error = math.sqrt(np.dot(of, of)) / len(of)
+        half = error * float(stdtrit(max(len(of) - 1, 1), (1 + LEVEL) / 2))
+        return Interval(value, value - half, value + half)

@@ -150,7 +150,7 @@ def simulate(
         for mode, prediction in whole.federated(epsilon, chosen).items():
             predictions[f"{mode} {epsilon!r}"] = prediction
         progress(at + 3, steps)
-    comparison = Comparison(imagined.task, truth, predictions, seed)
+    comparison = Comparison(imagined.task, truth, predictions)
     metric = main_metric(imagined.task)
     points = tuple(
         Point(

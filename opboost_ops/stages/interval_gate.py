@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import Comparison, Interval
+from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
 from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.reference import approved
@@ -107,7 +107,7 @@ def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
     """
     others = [name for name in comparison.models() if name != new]
     return {
-        "interval_method": comparison.method(),
+        "interval_method": METHOD,
         "intervals": {
             name: {m: comparison.interval(name, m).document() for m in comparison.names()}
             for name in comparison.models()
