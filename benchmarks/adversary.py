@@ -64,12 +64,9 @@ def main() -> None:
     print(json.dumps(result, indent=None if options.json else 1))
 
 
-def line(
-    number: int, attack: str, party: str, before: float | str, now: float, **more: Any
-) -> dict[str, Any]:
+def line(number: int, attack: str, party: str, now: float, **more: Any) -> dict[str, Any]:
     """A line of the table; bits are per person."""
-    return {"line": number, "attack": attack, "party": party, "bits_0.2.0": before,
-            "bits_now": now, **more}  # fmt: skip
+    return {"line": number, "attack": attack, "party": party, "bits_now": now, **more}
 
 
 def chosen_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
@@ -106,19 +103,18 @@ def chosen_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
     truth = federation.people["b0"]
     opened = {p: tuple(sorted(set(rows))) for p, rows in opener.rows["b0"].items()}
     return [
-        line(1, "a gate's bit, rows chosen", "label holder", round(5 / 8 * log2(SIZE), 2),
-             **reading(gates)),
+        line(1, "a gate's bit, rows chosen", "label holder", **reading(gates)),
         # Randomised values; exact cells where scoring was routed.
-        line(2, "rows of people never asked about", "label holder", "0.80 or 3.32",
+        line(2, "rows of people never asked about", "label holder",
              **reading([(truth[p], opened.get(p, ())) for p in never]),
              opened=sum(p in opened for p in never)),
-        line(3, "membership at one of two holders", "label holder", 1.0,
+        line(3, "membership at one of two holders", "label holder",
              **reading(membership),
              opened=sum(p in opener.rows[h] for p in alone for h in HOLDERS)),
-        line(10, "further draws by other rows each night", "label holder", "a budget of choice",
+        line(10, "further draws by other rows each night", "label holder",
              0.0 if len(set(draws)) == 1 else float("nan"), draws_each_night=sorted(set(draws))),
         line(0, "for comparison: one agreed release of people asked about", "label holder",
-             "as now", **reading([(truth[p], opened.get(p, ())) for p in common]),
+             **reading([(truth[p], opened.get(p, ())) for p in common]),
              different_rows_a_person=max(len(opened[p]) for p in common),
              opened=sum(p in opened for p in common)),
     ]  # fmt: skip
@@ -156,7 +152,7 @@ def _membership(
     never = alone[nights:]
     return [
         line(3, f"membership at one of {len(holders)} holders, members: {members}", "label holder",
-             "not measured", **reading(seen), documented=documented,
+             **reading(seen), documented=documented,
              opened_never_asked=sum(p in opener.rows[h] for p in never for h in holders)),
     ]  # fmt: skip
 
@@ -190,7 +186,7 @@ def dictionary(folder: Path, nights: int) -> list[dict[str, Any]]:
     answered = [guess for guess in guesses if told[guess] != "refused"]
     member = [guess in federation.people["b0"] for guess in answered]
     return [
-        line(9, "dictionary of guesses, default caps", "label holder", "1 each, no end",
+        line(9, "dictionary of guesses, default caps", "label holder",
              **reading([(guess in real, told[guess]) for guess in guesses]), cap=cap,
              answered=len(answered),
              bits_each_answered=bits(member, [told[guess] for guess in answered])),
@@ -228,7 +224,7 @@ def former_agreement(folder: Path, nights: int) -> list[dict[str, Any]]:
         store = workspace.folder / "exchange" / "credit_scoring"
         shutil.rmtree(store / night.workspace.run)
     return [
-        line(5, "a retired agreement, a version that never was", "label holder", 1.0,
+        line(5, "a retired agreement, a version that never was", "label holder",
              **reading(seen), answered=answered),
     ]  # fmt: skip
 
@@ -275,7 +271,7 @@ def routed_answers(folder: Path, nights: int) -> list[dict[str, Any]]:
             before[person].add(answer)
     return [
         line(8, "new cells each night by routed scoring", "label holder",
-             round(nights * log2(SIZE), 1), round(total, 3), people=COMMON,
+             round(total, 3), people=COMMON,
              bound=round(2 * log2(SIZE), 2), different_answers=max(map(len, before.values())),
              exact_cells_a_person=round(exact / COMMON, 2)),
     ]  # fmt: skip
@@ -321,12 +317,12 @@ def spoiled_rows(folder: Path, nights: int) -> list[dict[str, Any]]:
         splits.append((member, str(night.workspace.artifact("split_request", "b0").document)))
     return [
         line(0, "one row spoiled or left out: was the person asked about?", "feature holder",
-             "not measured", **reading(seen)),
+             **reading(seen)),
         line(0, "the same, by the splits that it is asked for", "feature holder",
-             "not measured", **reading(splits),
+             **reading(splits),
              documented="split requests may react to what it planted"),
         line(0, "artifacts of other nights and parties put into a run", "coordinator",
-             "not measured", **reading(seen), **swaps),
+             **reading(seen), **swaps),
     ]  # fmt: skip
 
 

@@ -22,24 +22,17 @@ def main() -> None:
     parser.add_argument("benchmark", help="a file of benchmarks/ that both have and takes --json")
     parser.add_argument("--turns", type=int, default=3, help="the least of each figure counts")
     parser.add_argument("--options", default="", help="for both, in one word of the shell")
-    parser.add_argument("--here", default="", help="more options, for this tree alone")
-    parser.add_argument("--figures", default="", help="names to print, parted by commas; all")
     asked = parser.parse_args()
     here, former = Path(__file__).resolve().parent.parent, asked.former.resolve()
-    both, more = shlex.split(asked.options), shlex.split(asked.here)
+    words = shlex.split(asked.options)
     turns: dict[str, list[dict[str, float]]] = {"former": [], "present": []}
     for _ in range(asked.turns):
         python = former / ".venv/bin/python"
-        turns["former"].append(measured(python, former, asked.benchmark, both))
+        turns["former"].append(measured(python, former, asked.benchmark, words))
         python = Path(sys.executable)
-        turns["present"].append(measured(python, here, asked.benchmark, [*both, *more]))
-    chosen = set(filter(None, asked.figures.split(",")))
-    least: dict[str, dict[str, float]] = {
-        tree: {
-            name: min(each[name] for each in found)
-            for name in found[0]
-            if not chosen or name in chosen
-        }
+        turns["present"].append(measured(python, here, asked.benchmark, words))
+    least = {
+        tree: {name: min(each[name] for each in found) for name in found[0]}
         for tree, found in turns.items()
     }
     before, now = least["former"], least["present"]

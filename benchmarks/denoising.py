@@ -9,7 +9,6 @@ and training take beside the frame.
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from uuid import UUID
 import lightgbm  # noqa: F401 - or plain training would pay for reading it
 import numpy as np
 
+from benchmarks.measure import forget_peak, forked, status
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.denoise.draws import Draws
@@ -42,7 +42,7 @@ def main() -> None:
         rows, columns = map(int, shape.split("x"))
         line: dict[str, object] = {"rows": rows, "columns": columns}
         for kind in options.kind:
-            line[kind] = in_a_process(lambda k=kind, n=rows, c=columns: measured(k, n, c))
+            line[kind] = forked(lambda k=kind, n=rows, c=columns: measured(k, n, c))
         found.append(line)
         print(json.dumps(line), file=sys.stderr)
     print(json.dumps({"shapes": found}, indent=None if options.json else 1))
@@ -86,42 +86,19 @@ KINDS: dict[str, Callable[[Frame, np.ndarray], str]] = {
 def measured(kind: str, rows: int, columns: int) -> dict[str, float]:
     """Processor seconds of training and of predicting all rows, and training's peak in MB."""
     frame, label = made_up(rows, columns)
-    # The frame's making must not count: its peak is forgotten.
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as peaks:
-        peaks.write("5")
-    before, begun = peak(), time.process_time()
+    # The frame's making must not count.
+    forget_peak()
+    before, begun = status("VmHWM"), time.process_time()
     text = KINDS[kind](frame, label)
     seconds, begun = time.process_time() - begun, time.process_time()
-    high = peak()
+    high = status("VmHWM")
     trainer.predict(text, frame.matrix)
     return {
         "seconds": round(seconds, 2),
-        "peak_mb": round(high - before),
+        "peak_mb": round((high - before) / 1e6),
         "predict_seconds": round(time.process_time() - begun, 2),
         "frame_mb": round(frame.matrix.nbytes / 1e6),
     }
-
-
-def peak() -> float:
-    """Most resident memory of this process since its peak was forgotten, in MB."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        (line,) = [line for line in status if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024 / 1e6
-
-
-def in_a_process(work: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """What work gives in a forked process."""
-    read, write = os.pipe()
-    if not (child := os.fork()):
-        try:
-            os.write(write, json.dumps(work()).encode())
-        finally:
-            os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as found:
-        text = found.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(text))
 
 
 if __name__ == "__main__":

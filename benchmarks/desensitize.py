@@ -10,7 +10,6 @@ import json
 import tempfile
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from benchmarks.measure import forget_peak, status, timed
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import (
@@ -51,7 +51,7 @@ def main() -> None:
     domain = Domain(1, 100)
     values = rng.integers(domain.lower, domain.upper + 1, options.values)
     ids = pa.array([f"p{i:07d}" for i in range(options.values)])
-    keys, key_seconds = timed(lambda: noise.person_keys(SECRET, ids, "string"), 1)
+    keys, key_seconds = timed(lambda: noise.person_keys(SECRET, ids, "string"), 3)
     pyope = pyope_seconds(values, domain, options.pyope_values)
     result: dict[str, Any] = {
         "values": options.values,
@@ -139,7 +139,10 @@ def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, floa
             pl.DataFrame(columns).write_parquet(target)
 
         _, protected = timed(protect, 3)
-        peak = peak_memory(protect)
+        forget_peak()
+        before = status("VmRSS")
+        protect()
+        peak = status("VmHWM") - before
     size = 8 * rows * 10
     return {
         "rows": rows,
@@ -150,34 +153,6 @@ def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, floa
         "peak_bytes": peak,
         "peak_over_table": round(peak / size, 2),
     }
-
-
-def peak_memory(work: Callable[[], Any]) -> int:
-    """Bytes that the work needs at its peak, beyond what the process held before."""
-    with Path("/proc/self/clear_refs").open("w") as file:
-        file.write("5")  # the high-water mark starts over
-    before = status("VmRSS")
-    work()
-    return status("VmHWM") - before
-
-
-def status(name: str) -> int:
-    """A size of this process, in bytes."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
-    raise KeyError(name)
-
-
-def timed(work: Callable[[], Any], repeats: int) -> tuple[Any, float]:
-    """The work's result, and its median seconds after one run that is not counted."""
-    result = work()
-    seconds = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - begin)
-    return result, sorted(seconds)[len(seconds) // 2]
 
 
 if __name__ == "__main__":

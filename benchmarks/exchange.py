@@ -1,30 +1,25 @@
-"""What the exchange and the ledger cost, beside desensitising and ranking the same cells.
+"""What the exchange costs, beside desensitising and ranking the same cells.
 
-Ranks of one table are signed, encrypted to their receiver, decrypted and verified; and the cell
-states of one column of many people are updated, as for a second retraining in which 2 % changed.
+Ranks of one table are signed, encrypted to their receiver, decrypted and verified.
 """
 
 import argparse
 import hashlib
 import json
 import tempfile
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.measure import timed
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.mechanisms.release import randomise
-from opboost_ops.privacy.cells import Cells
-from opboost_ops.privacy.database import Database
 
 SECRET = bytes(range(32))
 DOMAIN = Domain(1, 10)
@@ -35,25 +30,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=10)
-    parser.add_argument("--people", type=int, default=10_000_000, help="of the cell states")
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
-    result = {
-        "exchange": exchange(options.rows, options.columns, rng),
-        "cells": cells(options.people, rng),
-    }
+    result = {"exchange": exchange(options.rows, options.columns, rng)}
     print(json.dumps(result, indent=None if options.json else 1))
-
-
-def timed(work: Callable[[], Any], repeats: int = 5) -> tuple[Any, float]:
-    """The work's result, and its median seconds."""
-    seconds = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        result = work()
-        seconds.append(time.perf_counter() - begin)
-    return result, sorted(seconds)[len(seconds) // 2]
 
 
 def exchange(rows: int, columns: int, rng: np.random.Generator) -> dict[str, float]:
@@ -97,7 +78,7 @@ def exchange(rows: int, columns: int, rng: np.random.Generator) -> dict[str, flo
         assert hashlib.sha256(plain).hexdigest() == digest
         return plain
 
-    plain, protected = timed(protect)
+    plain, protected = timed(protect, 5)
     assert plain == content
     return {
         "rows": rows,
@@ -107,29 +88,6 @@ def exchange(rows: int, columns: int, rng: np.random.Generator) -> dict[str, flo
         "encode_seconds": round(encoded, 4),
         "sign_encrypt_decrypt_verify_seconds": round(protected, 5),
         "share": round(protected / work, 5),
-    }
-
-
-def cells(people: int, rng: np.random.Generator) -> dict[str, float]:
-    """Cell states of one column: the first release, and one in which 2 % of the values changed."""
-    who = rng.integers(0, 2**63, people).astype(np.uint64)
-    who = np.unique(who)
-    values = rng.integers(1, 11, len(who))
-    changed = np.where(rng.random(len(who)) < 0.02, rng.integers(1, 11, len(who)), values)
-    column, context = uuid.UUID(int=1), bytes(32)
-    with tempfile.TemporaryDirectory() as folder:
-        state = Cells(Path(folder), Database(f"sqlite:///{folder}/ledger.sqlite"))
-        _, first = timed(lambda: state.charge(column, context, who, values, DOMAIN), 1)
-        _, held = timed(lambda: state.hold(column, context, who, changed, DOMAIN, 3), 1)
-        _, second = timed(lambda: state.charge(column, context, who, changed, DOMAIN), 1)
-        size = sum(path.stat().st_size for path in Path(folder).glob("*-*"))
-    return {
-        "people": len(who),
-        "first_seconds": round(first, 3),
-        "hold_seconds": round(held, 3),
-        "update_seconds": round(second, 3),
-        "bytes": size,
-        "bytes_a_cell": round(size / len(who), 2),
     }
 
 

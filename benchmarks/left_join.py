@@ -17,17 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.denoise import HALVED, halved
+from benchmarks.papers.denoise import divided
 from benchmarks.papers.two_parties import TwoParties
 from benchmarks.private_edges import formula, planned
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.datasets import load
-from opboost_ops.domain import Domain
+from opboost_ops.boosting.frame import Frame
 from opboost_ops.mechanisms import Geometric
-
-DOMAIN = Domain(1, 10)
 
 
 def main() -> None:
@@ -67,13 +62,10 @@ def measured(
     name: str, share: float, epsilon: float, cells: str, seed: int
 ) -> dict[tuple[str, str], float]:
     """The metric by what was trained, and on which rows it is tested."""
-    dataset = load(name)
-    if name in HALVED:
-        dataset = halved(dataset)
     scale = partial(planned, seed=seed) if cells == "plan" else partial(formula, scale=cells)
-    table = TwoParties(dataset, DOMAIN, scale, HELD_OUT, seed)
+    table = TwoParties(divided(name), scale, seed)
     mechanism = Geometric(epsilon=epsilon)
-    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
+    parameters = table.parameters(seed)
     label = table.label[: table.train]
     whole, clear = table.frames("geometric", mechanism)
     there = np.random.default_rng(seed).random(table.train) < share
@@ -92,14 +84,9 @@ def measured(
         model = trainer.train(frame, label[rows], parameters)
         model = table.materialised(model, frame, missing=kind == "left")
         for test, matrix in tests.items():
-            found[kind, test] = _figure(table, trainer.predict(model, matrix))
+            found[kind, test] = table.figure(model, matrix)
     frame, test = table.frames("alone")
-    alone = trainer.predict(trainer.train(frame, label, parameters), test)
-    return {**found, ("alone", "own"): _figure(table, alone)}
-
-
-def _figure(table: TwoParties, prediction: np.ndarray) -> float:
-    return table.evaluated(prediction)["metric" if table.task == "multiclass" else "second"]
+    return {**found, ("alone", "own"): table.figure(table.trained(frame, parameters), test)}
 
 
 if __name__ == "__main__":

@@ -3,30 +3,24 @@
 And where it goes: along the longest path of the run's tasks, from the last one back over those that
 each has waited for, how long the scheduler let it wait (``scheduling``), how long it took from the
 queue to its process (``starting``), and what it took there beside its stage (``around``). What
-is none of the stages' own is ``rest``; ``held`` is how long a task that had ended kept its slot of
-the executor, of all tasks the median, by the scheduler's log. ``first_wall`` and ``first_rest``
-are those of the first run after Airflow has started. Another tree is measured by this file, too:
-``TREE/.venv/bin/python benchmarks/orchestration.py``.
+is none of the stages' own is ``rest``. ``first_wall`` and ``first_rest`` are those of the first run
+after Airflow has started.
 """
 
 import argparse
 import json
 import os
-import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
-from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.orchestration.processes import members, settings
 from opboost_ops.orchestration.standalone import Standalone
@@ -41,7 +35,7 @@ def main() -> None:
     """Run the benchmark and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--dataset", default="adult", help="a named table; credit has three parties"
+        "--dataset", default="credit", help="a named table; credit has three parties"
     )
     parser.add_argument("--repeats", type=int, default=3, help="the median is printed")
     parser.add_argument("--json", action="store_true", help="one line")
@@ -55,15 +49,13 @@ def main() -> None:
 
 def measured(options: Any, folder: Path) -> dict[str, Any]:
     """Seconds from trigger to success, and those of the same work without Airflow."""
-    file = write_workspace(three_parties(load(options.dataset)), folder / "federation")
+    file = write_workspace(load(options.dataset), folder / "federation")
     federation = load_federation(file)
     sites = {party: file.parent / party / "site.yaml" for party in federation.parties}
     by_airflow, alone = [], []
     apart: list[dict[str, Any]] = []
     dag = f"{federation.name}_train"
-    # In trees of before a task ran several stages, it is called as its one stage is.
-    by_task = getattr(phases, "stages_by_task", lambda *_: {})
-    chains = by_task(federation, "train")
+    chains = phases.stages_by_task(federation, "train")
     changed = settings(dict(each.split("=", 1) for each in options.set))
     with Standalone(folder / "airflow", file.parent, sites, environment=changed) as airflow:
         client = airflow.client()
@@ -78,10 +70,7 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
             between = time.monotonic()
             now = by_component(airflow)
             took = {name: round(now[name] - spent[name], 2) for name in now}
-            # Trees of before the homes kept what stages took have it in the summaries.
-            told = getattr(finished, "spent", finished.summaries)
-            where = taken_apart(client, dag, run, told, chains)
-            where["held"] = held(airflow.home / "output" / "scheduler.log", client.tasks(dag, run))
+            where = taken_apart(client, dag, run, finished.spent, chains)
             apart.append({**where, "processor": took})
             if not options.without:
                 run_federation(file, {})
@@ -161,17 +150,6 @@ def taken_apart(
     return {"tasks": len(tasks), "path": len(path), **{k: round(v, 3) for k, v in found.items()}}
 
 
-def held(log: Path, tasks: list[dict[str, Any]]) -> float:
-    """Seconds from a task's end until the executor was done with it, of all tasks the median."""
-    ended = {task["id"]: datetime.fromisoformat(task["end_date"]) for task in tasks}
-    found = []
-    for line in log.read_text(errors="replace").splitlines():
-        task = re.search(r"^(\S+) .*Workload finished .*workload_id=([0-9a-f-]{36})", line)
-        if task and task[2] in ended:
-            found.append((datetime.fromisoformat(task[1]) - ended[task[2]]).total_seconds())
-    return round(median(found), 3)
-
-
 def by_component(airflow: Standalone) -> dict[str, float]:
     """Processor seconds of each component of an Airflow and of all that it has started, by name."""
     tick, found = os.sysconf("SC_CLK_TCK"), {}
@@ -184,24 +162,6 @@ def by_component(airflow: Standalone) -> dict[str, float]:
                 ticks += sum(map(int, told[11:15]))
         found[name] = ticks / tick
     return found
-
-
-def three_parties(dataset: Dataset) -> Dataset:
-    """The dataset with its one feature holder's columns divided between two; others as they are."""
-    owner = dataset.label_holder
-    holders = [party for party in dataset.tables if party != owner]
-    if len(holders) != 1:
-        return dataset
-    (holder,) = holders
-    names = list(dataset.features[holder])
-    divided = {holder: names[::2], f"{holder}_too": names[1::2]}
-    declared = {p: {n: dataset.features[holder][n] for n in mine} for p, mine in divided.items()}
-    tables = {p: dataset.tables[holder].select(ID, *mine) for p, mine in divided.items()}
-    return replace(
-        dataset,
-        tables={owner: dataset.tables[owner], **tables},
-        features={owner: dataset.features[owner], **declared},
-    )
 
 
 if __name__ == "__main__":

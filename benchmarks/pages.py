@@ -18,6 +18,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.measure import forked
+
 #: Page, and where it is.
 PAGES = {
     "status": "status",
@@ -111,21 +113,16 @@ def logged_in() -> Callable[[str], None]:
 
 def apart(look: Callable[[str], None], path: str) -> dict[str, float]:
     """What two looks cost in a process that has made no page yet."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
+
+    def looks() -> dict[str, float]:
         found = {}
         for name in ("first", "second"):
             begin = time.process_time()
             look(path)
             found[name] = round(time.process_time() - begin, 3)
-        os.write(writing, json.dumps(found).encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        told = pipe.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(told))
+        return found
+
+    return forked(looks)
 
 
 if __name__ == "__main__":

@@ -20,22 +20,17 @@ from typing import Any
 import lightgbm
 import numpy as np
 
-from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.denoise import HALVED, halved
-from benchmarks.papers.two_parties import Scale, TwoParties
-from benchmarks.private_edges import DATASETS, SAMPLE
+from benchmarks.papers.denoise import divided
+from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
+from benchmarks.private_edges import DATASETS, SAMPLE, formula, sampled
 from opboost_ops import api
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.loading import load_federation
-from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.domain import DomainMap
 from opboost_ops.mechanisms import Geometric, Mechanism
 
-DOMAIN = Domain(1, 10)
 COUNTS = (1, 2, 4, 8)
 LINEAR = "linear, all"
 
@@ -47,36 +42,33 @@ def main() -> None:
     parser.add_argument("--total", type=float, default=2.0, help="sum of loss(1)")
     parser.add_argument("--rows", type=int, default=20_000, help="most rows of a table")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--all", action="store_true", help="print every setting of the grid")
     options = parser.parse_args()
     for name in options.dataset.split(","):
         found = [measured(name, options.total, options.rows, seed) for seed in range(options.seeds)]
-        print(json.dumps(summary(name, found, options.all)), flush=True)
+        print(json.dumps(summary(name, found)), flush=True)
 
 
-def summary(name: str, found: list[dict[str, float]], every: bool) -> dict[str, Any]:
+def summary(name: str, found: list[dict[str, float]]) -> dict[str, Any]:
     """Means of the first setting, the best of the grid and the chosen one."""
     means = {setting: fmean(of[setting] for of in found) for setting in found[0]}
     plan, before = means.pop("plan"), means[LINEAR]
     best = max(means, key=lambda setting: means[setting])
     gain = means[best] - before
-    line = {
+    return {
         "dataset": name, "seeds": len(found), LINEAR: round(before, 4), "best": best,
         "best_metric": round(means[best], 4), "plan": round(plan, 4),
         "share_of_gain": round((plan - before) / gain, 3) if gain > 0 else None,
     }  # fmt: skip
-    return line | ({"grid": {k: round(v, 4) for k, v in means.items()}} if every else {})
 
 
 def measured(name: str, total: float, rows: int, seed: int) -> dict[str, float]:
     """The metric by setting."""
-    dataset = some_rows(load(name), rows, seed)
-    if name in HALVED:
-        dataset = halved(dataset)
+    dataset = some_rows(divided(name), rows, seed)
     (holder,) = (party for party in dataset.tables if party != dataset.label_holder)
     scales: dict[str, Scale] = {
-        kind: partial(_cells, kind=kind, seed=seed)
-        for kind in ("linear", "log1p", "edges of the sample")
+        "linear": partial(formula, scale="linear"),
+        "log1p": partial(formula, scale="log1p"),
+        "edges of the sample": partial(sampled, seed=seed),
     }
     order = _ranked(dataset, seed)
     found = {}
@@ -102,17 +94,6 @@ def some_rows(dataset: Dataset, rows: int, seed: int) -> Dataset:
     return replace(dataset, tables=tables)
 
 
-def _cells(_: str, feature: Feature, values: np.ndarray, *, kind: str, seed: int) -> DomainMap:
-    """A number on one kind of cells; a column of two values has no other."""
-    if feature.type != "numeric" or feature.bounds is None or len(np.unique(values)) <= 2:
-        return feature.domain_map(DOMAIN)
-    if kind in ("linear", "log1p"):
-        return DomainMap(DOMAIN, feature.bounds, kind)
-    some = np.random.default_rng(seed).choice(len(values), min(SAMPLE, len(values)), replace=False)
-    edges = quantile_edges(np.clip(values[some], *feature.bounds), DOMAIN.size)
-    return DomainMap(DOMAIN, feature.bounds, "edges", edges)
-
-
 def only(dataset: Dataset, holder: str, names: Collection[str]) -> Dataset:
     """The dataset with some of a party's features."""
     features = {n: f for n, f in dataset.features[holder].items() if n in names}
@@ -120,21 +101,17 @@ def only(dataset: Dataset, holder: str, names: Collection[str]) -> Dataset:
 
 
 def _metric(dataset: Dataset, scale: Scale, mechanisms: dict[str, Mechanism], seed: int) -> float:
-    table = TwoParties(dataset, DOMAIN, scale, HELD_OUT, seed)
+    table = TwoParties(dataset, scale, seed)
     frame, _ = table.frames("released", mechanisms)
-    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
-    model = trainer.train(frame, table.label[: table.train], parameters)
-    model = table.materialised(model, frame)
-    found = table.evaluated(trainer.predict(model, table.desensitised(mechanisms)))
-    return found["metric" if table.task == "multiclass" else "second"]
+    model = table.trained(frame, table.parameters(seed))
+    return table.figure(model, table.desensitised(mechanisms))
 
 
 def _ranked(dataset: Dataset, seed: int) -> list[str]:
     """Party B's columns by what splits on them gain without protection, the best first."""
-    table = TwoParties(dataset, DOMAIN, "linear", HELD_OUT, seed)
+    table = TwoParties(dataset, "linear", seed)
     frame, _ = table.frames("raw")
-    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
-    model = trainer.train(frame, table.label[: table.train], parameters)
+    model = table.trained(frame, table.parameters(seed))
     gains = lightgbm.Booster(model_str=model).feature_importance("gain")
     theirs = {n: g for n, g in zip(frame.names, gains, strict=True) if n in table.maps}
     return sorted(theirs, key=lambda n: -theirs[n])
@@ -146,7 +123,7 @@ def proposed(
     """Mechanisms and cells that the command writes into the federation file."""
     own = dataset.tables[dataset.label_holder]
     joined = own.hstack(dataset.tables[holder].drop(ID))
-    table = TwoParties(dataset, DOMAIN, "linear", HELD_OUT, seed)
+    table = TwoParties(dataset, "linear", seed)
     rows = table.order[: table.train]
     some = np.random.default_rng(seed).choice(rows, min(SAMPLE, len(rows)), replace=False)
     with tempfile.TemporaryDirectory() as name:

@@ -21,19 +21,15 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import rankdata
 
-from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.two_parties import Scale, TwoParties
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Parameters
+from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
 from opboost_ops.config.feature import Feature
 from opboost_ops.datasets import load
-from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
 from opboost_ops.privacy.domain_sizes import kept
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
-DOMAIN = Domain(1, 10)
 SAMPLE = 1000
 EDGES = "0.02,0.1"
 _KEY = b"a public key, for benchmarks ..."
@@ -79,7 +75,7 @@ def metrics(
             scales[words] = partial(private, way=way, epsilon=epsilon, seed=seed)
             costs[words] = epsilon
         for words, scale in scales.items():
-            table = TwoParties(dataset, DOMAIN, scale, HELD_OUT, seed)
+            table = TwoParties(dataset, scale, seed)
             for loss in losses:
                 left = loss - costs.get(words, 0.0)
                 figures.setdefault((loss, words), []).append(measured(table, left, seed))
@@ -92,14 +88,9 @@ def metrics(
 def measured(table: TwoParties, loss: float, seed: int) -> tuple[float, float]:
     """The metric on randomised and on clear test rows."""
     mechanism = Geometric(epsilon=loss)
-    parameters = Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
     frame, test = table.frames("geometric", mechanism)
-    model = trainer.train(frame, table.label[: table.train], parameters)
-    model = table.materialised(model, frame)
-    key = "metric" if table.task == "multiclass" else "second"
-    noisy = table.desensitised(mechanism)
-    both = [table.evaluated(trainer.predict(model, rows))[key] for rows in (noisy, test)]
-    return both[0], both[1]
+    model = table.trained(frame, table.parameters(seed))
+    return table.figure(model, table.desensitised(mechanism)), table.figure(model, test)
 
 
 def numeric(feature: Feature) -> bool:

@@ -4,7 +4,7 @@ A generated table, written block by block, so that it is never whole in memory, 
 a process each: a label holder with IDs and labels, and a feature holder with all features;
 ``--holders`` makes more of these, of one size, of which the first is shown. Every
 stage goes through `runner.run_stage`, one after the other, up to the feature holder's last,
-``answer_splits``, or the one that ``--until`` names; of the label holder's, what comes before it.
+``answer_splits``; of the label holder's, what comes before it.
 With ``--score`` a model of few rows is trained first, and so many new rows are scored by it: the
 figures are of all stages of the scoring run then. With ``--later`` the run is followed by that of
 a later night of the same month, before which such a share of everybody has left and as many have
@@ -13,20 +13,19 @@ come; its stages and bytes are under ``later``.
 Each stage has a process of its own, forked from one that has imported the libraries and used none
 of them, as Airflow's tasks are. Peaks are of resident memory, libraries and mapped files included;
 ``--table`` prints them as docs/scaling.md has them. Data quality counts for the peaks, and is timed
-apart. ``curve_seconds`` are those of hashing to the curve and multiplying points. Rows are given
-smallest first; ratios are to the first. The machine may be busy with other work, which disturbs
-the processor's seconds least and the wall clock's most.
+apart. Rows are given smallest first; ratios are to the first. The machine may be busy with other
+work, which disturbs the processor's seconds least and the wall clock's most.
 """
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -37,6 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.measure import forget_peak, status
 from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
@@ -58,10 +58,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
-    parser.add_argument("--files", type=int, default=1, help="of the feature holder")
     parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
-    parser.add_argument("--block-rows", type=int, help="of each site; as by default when absent")
-    parser.add_argument("--until", default="answer_splits", help="the feature holder's last stage")
     parser.add_argument(
         "--score", nargs="?", const="desensitised", choices=["desensitised", "routed"],
         help="new rows, in a mode",
@@ -74,8 +71,6 @@ def main() -> None:
     if options.party:
         serve(options.party)
         return
-    if options.score:
-        options.until = "write_scores"
     found = [measured(rows, options) for rows in options.rows]
     for each in found:
         for kind in ("seconds", "processor"):
@@ -84,9 +79,7 @@ def main() -> None:
             )
     result = {
         "features": options.features,
-        "files": options.files,
         "holders": options.holders,
-        "block_rows": options.block_rows,
         "sizes": found,
     }
     if options.table:
@@ -112,6 +105,7 @@ def peaks(found: list[dict[str, Any]]) -> str:
 
 def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run at one size."""
+    purpose = "score" if options.score else "train"
     with tempfile.TemporaryDirectory() as folder:
         file = workspace(Path(folder) / "w", rows, options)
         federation = load_federation(file)
@@ -119,28 +113,27 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
         parties = {party: started(party, sites[party]) for party in federation.parties}
         before = {party: asked(process, "")["now"] for party, process in parties.items()}
         stages: dict[str, dict[str, Any]] = {}
-        for purpose in ("train", "score") if options.score else ("train",):
-            stages = run_of(purpose, file, parties, options.until)
+        for each in dict.fromkeys(("train", purpose)):
+            stages = run_of(each, file, parties)
         later: dict[str, Any] = {}
         if options.later is not None:
             others = round(options.later * rows)
             names = [f"x{i}" for i in range(options.features)]
             for party in parties:
-                paths = sorted((file.parent / party / "tables").rglob("*.parquet"))
-                written(paths, blocks(party, names, rows, others), -(-rows // len(paths)))
-            later = {"stages": run_of("later", file, parties, options.until)}
+                table = file.parent / party / "tables" / "train.parquet"
+                write(table, blocks(party, names, rows, others))
+            later = {"stages": run_of("later", file, parties)}
             later["bytes_per_row"] = sent(file.parent, "later", rows)
         for process in parties.values():
             asked(process, "end")
             process.wait()
-        read = "score*" if options.score else "train*"
         sizes = {
-            "table": sum(map(size, (file.parent / HOLDER / "tables").rglob(read))),
+            "table": (file.parent / HOLDER / "tables" / f"{purpose}.parquet").stat().st_size,
             "home": size(file.parent / HOLDER / "home"),
             "cells": size(file.parent / HOLDER / "cells"),
             "store": size(file.parent / "exchange" / NAME),
         }
-        crossed = sent(file.parent, "score" if options.score else "train", rows)
+        crossed = sent(file.parent, purpose, rows)
     own = stages[HOLDER].values()
     cells = rows * options.features
     total = {
@@ -158,10 +151,6 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
             party: max(stage["peak"] for stage in done.values()) for party, done in stages.items()
         },
         "libraries_mib": before,
-        "children_mib": {
-            party: max(stage["children"] for stage in done.values())
-            for party, done in stages.items()
-        },
         "bytes_per_row": {name: round(content / rows, 1) for name, content in sizes.items()},
         "sent_per_row": crossed,
         "stages": stages,
@@ -170,14 +159,14 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_of(
-    name: str, file: Path, parties: dict[str, "subprocess.Popen[str]"], until: str
+    name: str, file: Path, parties: dict[str, "subprocess.Popen[str]"]
 ) -> dict[str, dict[str, Any]]:
     """What each stage of a run cost, by party, up to the feature holder's last."""
     stages: dict[str, dict[str, Any]] = {party: {} for party in parties}
     asked(parties[LABELS], "open_run", name, str(file))
     for party, stage in steps(load_federation(file), "score" if name == "score" else "train"):
         stages[party][stage] = asked(parties[party], stage, name)
-        if (party, stage) == (HOLDER, until):
+        if (party, stage) == (HOLDER, "answer_splits"):
             break
     return stages
 
@@ -193,7 +182,7 @@ def sent(folder: Path, name: str, rows: int) -> dict[str, float]:
 
 def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
     """A federation whose tables are as large as wanted: of new rows, where it is to score."""
-    names, files = [f"x{i}" for i in range(options.features)], options.files
+    names = [f"x{i}" for i in range(options.features)]
     holders = [HOLDER, *(f"{HOLDER}_{i}" for i in range(2, options.holders + 1))]
     small = {party: next(blocks(party, names, 8)) for party in (LABELS, *holders)}
     declared = {name: {"bounds": [-4, 4]} for name in names}
@@ -217,53 +206,26 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         with (folder / party / "site.yaml").open("a") as site:
             # Of processes that multiply points beside a stage, its own peak would say nothing.
             site.write("alignment_processes: 1\n")
-            site.write(f"block_rows: {options.block_rows}\n" if options.block_rows else "")
         if party != LABELS:
             # Written for the tables' sizes, which were those of a few rows.
             policy = folder / party / "policy.yaml"
             rules = yaml.safe_load(policy.read_text())
             rules["alignment"] |= {"max_new_queries": 3 * rows, "max_queries_total": 9 * rows}
             policy.write_text(yaml.safe_dump(rules))
-        path = folder / party / "tables" / "train.parquet"
-        path.unlink()
-        paths = [path]
+        tables = folder / party / "tables"
         if options.score:
-            new = path.with_name("score.parquet")
-            new.unlink()
-            written([new], blocks(party, names, rows), rows)
-        if party == HOLDER and files > 1:
-            (path.with_suffix("")).mkdir()
-            paths = [path.with_suffix("") / f"part-{i:03d}.parquet" for i in range(files)]
-            replaced(folder / HOLDER / "site.yaml", "train.parquet", "train")
+            write(tables / "score.parquet", blocks(party, names, rows))
         trained = TRAINED if options.score else rows
-        written(paths, blocks(party, names, trained), -(-trained // len(paths)))
+        write(tables / "train.parquet", blocks(party, names, trained))
     return file
 
 
-def written(paths: list[Path], read: Iterator[pa.Table], most: int) -> None:
-    """Write blocks into files of so many rows at most."""
-    left = iter(paths)
-    writer, room = None, 0
-    for block in read:
-        while block.num_rows:
-            if not room:
-                if writer:
-                    writer.close()
-                writer, room = pq.ParquetWriter(next(left), block.schema, compression="zstd"), most
-            assert writer
-            part = block.slice(0, room)
-            writer.write_table(part)
-            room -= part.num_rows
-            block = block.slice(part.num_rows)
-    assert writer
-    writer.close()
-
-
-def replaced(path: Path, old: str, new: str) -> None:
-    """Change a declared file."""
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
+def write(path: Path, read: Iterator[pa.Table]) -> None:
+    """Write blocks into a file, which may be there."""
+    first = next(read)
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        for block in itertools.chain([first], read):
+            writer.write_table(block)
 
 
 def blocks(party: str, names: list[str], rows: int, first: int = 0) -> Iterator[pa.Table]:
@@ -281,7 +243,11 @@ def blocks(party: str, names: list[str], rows: int, first: int = 0) -> Iterator[
 
 def started(party: str, site: Path) -> "subprocess.Popen[str]":
     """A party's process, with its own site and nothing else."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "HOME", "LANG", "PYTHONPATH")
+        if name in os.environ
+    }
     return subprocess.Popen(
         [sys.executable, __file__, "--party", party],
         env={**kept, f"OPBOOST_SITE_{party.upper()}": str(site)},
@@ -311,18 +277,8 @@ def serve(party: str) -> None:
     import lightgbm  # noqa: F401
     import pandas  # noqa: F401
 
-    from opboost_ops.alignment import worker
     from opboost_ops.run.opening import open_run
 
-    work, curve = worker.Job.run, [0.0]
-
-    def timed(job: worker.Job) -> bytes:
-        begin = time.process_time()
-        made = work(job)
-        curve[0] += time.process_time() - begin
-        return made
-
-    worker.Job.run = timed  # type: ignore[method-assign]
     gc.freeze()  # As Airflow's executors do before they fork.
     for line in sys.stdin:
         what, purpose, argument = line.rstrip("\n").split(" ", 2)
@@ -334,7 +290,7 @@ def serve(party: str) -> None:
             if what == "end":
                 os._exit(0)
             continue
-        Path("/proc/self/clear_refs").write_text("5")
+        forget_peak()
         told: dict[str, Any] = {}
         begin = resource.getrusage(resource.RUSAGE_SELF)
         if what == "open_run":
@@ -347,27 +303,14 @@ def serve(party: str) -> None:
         kept = ("seconds", "processor_seconds", "quality_seconds")
         told = {name: round(told.get(name, 0.0), 3) for name in kept}
         quality = spent - told["processor_seconds"] if told["quality_seconds"] else 0.0
-        told |= {"quality_processor": round(quality, 3), "now": now("VmRSS")}
-        told["curve_seconds"] = round(curve[0], 3)
-        # `ru_maxrss` is the same line, which is set back before each stage.
-        told["peak"] = now("VmHWM")
-        told["children"] = round(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+        told |= {"quality_processor": round(quality, 3), "now": status("VmRSS") // 2**20}
+        told["peak"] = status("VmHWM") // 2**20
         print(json.dumps(told), flush=True)
         os._exit(0)
 
 
-def now(what: str) -> int:
-    """A line of this process's status, in MiB."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(what):
-            return int(line.split()[1]) // 1024
-    return 0
-
-
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files below a folder."""
-    if path.is_file():
-        return path.stat().st_size if path.parent.name != "train" else 0
+    """Bytes of all files below a folder."""
     return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.measure import timed
 from opboost_ops import api
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.models.registry import model_in
@@ -78,13 +79,6 @@ def single_rows(file: Path, new: pl.DataFrame, count: int, names: list[str]) -> 
     second = run_federation(file, {"trees": 10}).run
     registry.promote(first)
     return result | endpoint(file, rows, second)
-
-
-def timed(work: Any) -> tuple[Any, float]:
-    """What something gives, and its seconds."""
-    begin = time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - begin
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -180,31 +180,15 @@ def _imported(name: str, root: Path, modules: set[str]) -> set[str]:
 
 
 def _circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Strongly connected components of more than one file (Tarjan)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    circles: list[list[str]] = []
+    """Strongly connected components of more than one file."""
+    import numpy as np
+    from scipy.sparse.csgraph import connected_components
 
-    def visit(node: str) -> None:
-        index[node] = low[node] = len(index)
-        stack.append(node)
-        for other in graph[node]:
-            if other not in index:
-                visit(other)
-                low[node] = min(low[node], low[other])
-            elif other in stack:
-                low[node] = min(low[node], index[other])
-        if low[node] == index[node]:
-            members = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(members) > 1:
-                circles.append(sorted(members))
-
-    for node in graph:
-        if node not in index:
-            visit(node)
-    return circles
+    names = sorted(graph)
+    edges = np.array([[other in graph[name] for other in names] for name in names])
+    _, circle = connected_components(edges, connection="strong")
+    members = ([n for n, at in zip(names, circle, strict=True) if at == i] for i in set(circle))
+    return [found for found in members if len(found) > 1]
 
 
 if __name__ == "__main__":

@@ -16,24 +16,16 @@ from benchmarks.papers import pictures, settings
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from benchmarks.papers.two_parties import TwoParties
+from benchmarks.papers.settings import ALPHAS, EPSILONS
+from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.boosting import metrics, trainer
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.datasets import load
-from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 
 DATASETS = ("adult", "pendigits", "powerplant", "casp")
-#: Those of the figures.
-EPSILONS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12)
 #: The columns of the paper's Table 6.
 TABLE_EPSILONS = (0.08, 0.32, 1.28)
-ALPHAS = (0.4, 0.6, 0.8, 2.0, 5.0, 10.0)
 THETAS = (2, 4)
-DOMAIN = Domain(1, 10)
-TREES, RATE, DEPTH = 80, 0.1, 3
-#: Share of the rows that is held out where a dataset has no split of its own.
-HELD_OUT = 0.2
 
 #: How B's columns are laid on the domain: as declared, or in cells of equal shares.
 SCALES = ("linear", "quantile")
@@ -129,31 +121,19 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _prediction(table: TwoParties, cell: Mapping[str, Any]) -> np.ndarray:
-    label = table.label[: table.train]
     if cell["method"] == "alone" and not table.own:
-        rows = len(table.label) - table.train
+        label, rows = table.label[: table.train], len(table.label) - table.train
         return metrics.constant_prediction(table.task, table.classes, label, rows)
     mechanism = None if cell["method"] in _NO_MECHANISM else mechanism_of(cell)
     frame, test = table.frames(cell["method"], mechanism)
-    parameters = Parameters(
-        task=table.task,
-        classes=table.classes,
-        trees=TREES,
-        learning_rate=RATE,
-        depth=DEPTH,
-        seed=cell["seed"],
-        trainer=cell["trainer"],
-    )
-    model = trainer.train(frame, label, parameters)
-    if frame.ranked:
-        model = table.materialised(model, frame)
-    return trainer.predict(model, test)
+    parameters = table.parameters(cell["seed"], trainer=cell["trainer"])
+    return trainer.predict(table.trained(frame, parameters), test)
 
 
 @lru_cache(maxsize=2)
 def prepared(name: str, scale: str, seed: int) -> TwoParties:
     """A named table, split and laid on the domain."""
-    return TwoParties(load(name), DOMAIN, scale, HELD_OUT, seed)
+    return TwoParties(load(name), scale, seed)
 
 
 def mechanism_of(cell: Mapping[str, Any]) -> Mechanism:

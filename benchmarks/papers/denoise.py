@@ -18,18 +18,15 @@ import numpy as np
 import polars as pl
 
 from benchmarks.papers import pictures
-from benchmarks.papers.accuracy import DEPTH, HELD_OUT, QUANTILE_TABLES, RATE, TREES
+from benchmarks.papers.accuracy import QUANTILE_TABLES
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.harm import half_width, harm, holm
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all
-from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.boosting import trainer
+from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Geometric, GlobalMap, Mechanism
 from opboost_ops.privacy.loss import end_losses
 
@@ -40,7 +37,6 @@ DATASETS = (
 HALVED = ("credit_default", "give_me_some_credit", "abalone")
 EPSILONS = (0.08, 0.32, 0.64, 1.28, 5.12)
 MECHANISMS = ("global_map", "geometric")
-DOMAIN = Domain(1, 10)
 
 #: Estimators on unrandomised rows, and plain training on randomised ones.
 ESTIMATORS = ("joint", "auto")
@@ -116,21 +112,20 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     begun = time.perf_counter()
     table = _prepared(cell["dataset"], cell["seed"])
     mechanism = mechanism_of(cell["mechanism"], cell["epsilon"])
-    label, parameters = table.label[: table.train], _parameters(table, cell["seed"])
+    parameters = table.parameters(cell["seed"])
     frame, test = table.frames(cell["mechanism"], mechanism)
     channel = mechanism.channel(DOMAIN)
     found: dict[str, float] = {"own": float(len(table.own)), **_ends(cell["dataset"], cell["seed"])}
     found["loss_1"], found["loss_whole"] = end_losses(channel)
-    plain = table.materialised(trainer.train(frame, label, parameters), frame)
-    found["plain"] = _figure(table, trainer.predict(plain, test))
-    noisy = table.desensitised(mechanism)
-    found["plain_desensitised"] = _figure(table, trainer.predict(plain, noisy))
+    plain = table.trained(frame, parameters)
+    found["plain"] = table.figure(plain, test)
+    found["plain_desensitised"] = table.figure(plain, table.desensitised(mechanism))
     seconds = time.perf_counter()
     seed = hashlib.sha256(f"joint {cell['seed']}".encode()).digest()
     channels = dict.fromkeys(frame.ranked, channel)
-    drawn = joint.train(frame, label, parameters, channels, seed)
+    drawn = joint.train(frame, table.label[: table.train], parameters, channels, seed)
     found["seconds_joint"] = time.perf_counter() - seconds
-    found["joint"] = _figure(table, trainer.predict(table.materialised(drawn, frame), test))
+    found["joint"] = table.figure(table.materialised(drawn, frame), test)
     # What `Federation.denoising` takes for clear rows and LightGBM.
     found["auto"] = found["plain" if table.own else "joint"]
     found["seconds_all"] = time.perf_counter() - begun
@@ -169,9 +164,9 @@ def halved(dataset: Dataset) -> Dataset:
     return replace(dataset, tables=tables, features=features)
 
 
-def _figure(table: TwoParties, prediction: np.ndarray) -> float:
-    """Accuracy of many classes, otherwise AUC or R2."""
-    return table.evaluated(prediction)["metric" if table.task == "multiclass" else "second"]
+def divided(name: str) -> Dataset:
+    """A named table of two parties, of which both have features."""
+    return halved(load(name)) if name in HALVED else load(name)
 
 
 @cache
@@ -182,33 +177,24 @@ def _task(name: str) -> str:
 @lru_cache(maxsize=1)
 def _prepared(name: str, seed: int) -> TwoParties:
     scale = "quantile" if name in QUANTILE_TABLES else "linear"
-    dataset = load(name)
-    return TwoParties(halved(dataset) if name in HALVED else dataset, DOMAIN, scale, HELD_OUT, seed)
+    return TwoParties(divided(name), scale, seed)
 
 
 @lru_cache(maxsize=1)
 def _ends(name: str, seed: int) -> dict[str, float]:
     """What no channel changes: the label holder alone, and training on all columns as they are."""
     table = _prepared(name, seed)
-    label, parameters = table.label[: table.train], _parameters(table, seed)
     found = {}
     for key, method in (("alone", "alone"), ("centralised", "raw")):
         if method == "alone" and not table.own:
             # Nothing to learn from: the mean in regression, the commonest class of several.
-            found[key] = {"regression": 0.0, "binary": 0.5}.get(table.task, _commonest(label))
+            _, counts = np.unique(table.label[: table.train], return_counts=True)
+            commonest = float(counts.max() / table.train)
+            found[key] = {"regression": 0.0, "binary": 0.5}.get(table.task, commonest)
             continue
         frame, test = table.frames(method)
-        found[key] = _figure(table, trainer.predict(trainer.train(frame, label, parameters), test))
+        found[key] = table.figure(table.trained(frame, table.parameters(seed)), test)
     return found
-
-
-def _commonest(label: np.ndarray) -> float:
-    _, counts = np.unique(label, return_counts=True)
-    return float(counts.max() / len(label))
-
-
-def _parameters(table: TwoParties, seed: int) -> Parameters:
-    return Parameters(table.task, table.classes, TREES, RATE, DEPTH, seed)
 
 
 _NAMES = {"global_map": "Global-map", "geometric": "clamped geometric"}

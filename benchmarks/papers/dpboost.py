@@ -1,6 +1,5 @@
-"""What privacy of the model costs: DPBoost's Figures 2 to 4 and Table 3, and its time a tree."""
+"""What privacy of the model costs: DPBoost's Figures 2 to 4 and Table 3."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,13 +10,13 @@ import numpy as np
 
 from benchmarks.papers import pictures as draw
 from benchmarks.papers.experiment import Experiment, Options
+from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.one_table import OneTable
 from benchmarks.papers.private_variants import VARIANTS, grow
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.dp.candidates import Candidates
 from opboost_ops.boosting.dp.gradients import scaled
-from opboost_ops.boosting.dp.noise import words
 from opboost_ops.boosting.dp.trainer import bounds_of
 from opboost_ops.boosting.frame import Frame, Parameters, Private
 from opboost_ops.boosting.lightgbm_backend import booster_of
@@ -37,8 +36,6 @@ LABELS = {"abalone": (0.0, 30.0)}
 #: What the paper prints and this project knows of.
 PAPER = {
     "filtered_share_abalone": 0.0144,
-    "seconds_per_tree_dpboost": 0.019,
-    "seconds_per_tree_plain": 0.007,
     "figures": "not known",
 }
 #: Rows of the generated table of the quick form.
@@ -61,7 +58,7 @@ def run(options: Options) -> dict[str, Any]:
     A seed is a fold that is held out, and a draw of all noise.
 
     Returns:
-        ``rows`` for Figures 2 and 4 and Table 3, ``convergence`` for Figure 3, ``time``.
+        ``rows`` for Figures 2 and 4 and Table 3, ``convergence`` for Figure 3.
     """
     tables, trees = options["dataset"], options["trees"]
     wanted = cells(tables, options["epsilon"], options.seeds, trees)
@@ -75,8 +72,6 @@ def run(options: Options) -> dict[str, Any]:
     curve = measure_all(more, converge, "dpboost-long", options)
     by = ("dataset", "method", "epsilon", "trees")
     stations = tuple(name for name in curve.columns if name.startswith("after_"))
-    size = {"rows": options["large-rows"], "features": 40, "trees": trees, "seed": 0}
-    (large,) = measure_all([size], measure_large, "dpboost-large", options).to_dicts()
     return {
         "folds": FOLDS,
         "trees": trees,
@@ -85,8 +80,6 @@ def run(options: Options) -> dict[str, Any]:
         "codes": DOMAIN.size,
         "rows": summary(rows, by, ("error", "filtered")),
         "convergence": summary(curve, by, stations),
-        "time": timing(tables[-1], trees),
-        "large": {**large, "times": round(large["dpboost"] / large["plain"], 2)},
         "paper": PAPER,
         "not_private": ["np", "paper"],
     }
@@ -161,55 +154,6 @@ def converge(cell: Mapping[str, Any]) -> dict[str, float]:
     return {f"after_{i}": _error(cell, s, truth) for i, s in scores if i in stations}
 
 
-def timing(dataset: str, trees: int, repeats: int = 3) -> dict[str, Any]:
-    """Seconds of processor time a tree on one thread, beside plain LightGBM on the same rows.
-
-    Args:
-        dataset: Its name.
-        trees: How many.
-        repeats: The median of so many counts.
-    """
-    table = _table(dataset)
-    parameters = replace(
-        parameters_of({"dataset": dataset, "epsilon": 4.0, "trees": trees}), threads=1
-    )
-    plain = replace(parameters, trainer="lightgbm", private=None)
-    seconds = {
-        name: _seconds(table.frame, table.label, one, repeats) / trees
-        for name, one in (("dpboost", parameters), ("plain", plain))
-    }
-    return {
-        "dataset": dataset,
-        "rows": len(table.label),
-        "features": len(table.frame.names),
-        **{name: round(value, 6) for name, value in seconds.items()},
-        "times": round(seconds["dpboost"] / seconds["plain"], 2),
-    }
-
-
-def measure_large(cell: Mapping[str, Any]) -> dict[str, float]:
-    """The same on a made-up table of ten values a column.
-
-    Args:
-        cell: ``rows``, ``features`` and ``trees``.
-    """
-    rows, features, trees = cell["rows"], cell["features"], cell["trees"]
-    # Public numbers: a key of zeros.
-    key = bytes(32)
-    matrix = np.empty((rows, features), order="F")
-    for i in range(features):
-        matrix[:, i] = words(key, i, rows) % np.uint64(10)
-    label = (matrix[:, :4].sum(axis=1) + words(key, features, rows) % np.uint64(10) > 22) * 1.0
-    names = tuple(f"x{i}" for i in range(features))
-    frame = Frame(names, matrix, (), (), dict.fromkeys(names, tuple(np.arange(0.5, 9))))
-    parameters = replace(parameters_of({"dataset": "", "epsilon": 4.0, "trees": trees}), threads=1)
-    plain = replace(parameters, trainer="lightgbm", private=None)
-    return {
-        "dpboost": _seconds(frame, label, parameters, 1) / trees,
-        "plain": _seconds(frame, label, plain, 1) / trees,
-    }
-
-
 def parameters_of(cell: Mapping[str, Any]) -> Parameters:
     """The trainer's parameters of a setting."""
     bounds = LABELS.get(cell["dataset"])
@@ -223,15 +167,6 @@ def parameters_of(cell: Mapping[str, Any]) -> Parameters:
         trainer="dpboost",
         private=Private(epsilon=cell["epsilon"], label_bounds=bounds),
     )
-
-
-def _seconds(frame: Frame, label: np.ndarray, parameters: Parameters, repeats: int) -> float:
-    taken = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        trainer.train(frame, label, parameters)
-        taken.append(time.process_time() - begin)
-    return float(np.median(taken))
 
 
 def _error(cell: Mapping[str, Any], score: np.ndarray, truth: np.ndarray) -> float:
@@ -281,7 +216,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         "",
         "![Error by epsilon](figures/evaluation-dpboost.svg)",
         "",
-        *_errors_by_epsilon(found),
+        _errors_by_epsilon(found),
     ]
     lines += ["", _verdict(found), "", _filter(found), ""]
     lines += [
@@ -292,13 +227,12 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _errors_by_epsilon(found: Mapping[str, Any]) -> list[str]:
+def _errors_by_epsilon(found: Mapping[str, Any]) -> str:
     """Mean errors, a line for each table and trainer."""
     epsilons = sorted({line["epsilon"] for line in found["rows"] if line["epsilon"]})
     # The picture and the summary have all.
     epsilons = epsilons[::2] if len(epsilons) > 2 else epsilons
-    lines = ["| dataset | trained by | " + " | ".join(f"{e:g}" for e in epsilons) + " |"]
-    lines.append("| --- | --- |" + " --- |" * len(epsilons))
+    lines = []
     for dataset in _datasets(found):
         for method in dict.fromkeys(line["method"] for line in found["rows"]):
             if method == "unclipped":  # In the picture and the summary.
@@ -306,8 +240,8 @@ def _errors_by_epsilon(found: Mapping[str, Any]) -> list[str]:
             errors = _errors(found, dataset, method)
             cells = [errors.get(e, errors.get(0)) for e in epsilons]
             shown = ("" if error is None else f"{error:.4f}" for error in cells)
-            lines.append(f"| {dataset} | {NAMES[method]} | " + " | ".join(shown) + " |")
-    return lines
+            lines.append([dataset, NAMES[method], *shown])
+    return table(["dataset", "trained by", *(f"{e:g}" for e in epsilons)], lines)
 
 
 def _errors(found: Mapping[str, Any], dataset: str, method: str) -> dict[float, float]:
@@ -395,7 +329,7 @@ def _convergence(found: Mapping[str, Any], pictures: Path) -> None:
 EXPERIMENTS = (
     Experiment(
         "dpboost",
-        "What privacy of the model costs: DPBoost's figures, its filter, and its time a tree.",
+        "What privacy of the model costs: DPBoost's figures, and its filter.",
         run,
         section,
         seeds=5,
@@ -404,7 +338,6 @@ EXPERIMENTS = (
             "epsilon": EPSILONS,
             "trees": TREES,
             "long-trees": LONG,
-            "large-rows": 1_000_000,
         },
         quick={
             "seeds": 2,
@@ -412,7 +345,6 @@ EXPERIMENTS = (
             "epsilon": (1.0, 100.0),
             "trees": 10,
             "long-trees": 20,
-            "large-rows": 1000,
         },
     ),
 )

@@ -17,8 +17,6 @@ from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain
@@ -131,18 +129,8 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         noise = {n: bucket_response(cell["epsilon"], len(m.edges or ()))
                  for n, m in table.maps.items()}  # fmt: skip
     frame, test = table.frames(method, noise)
-    parameters = Parameters(
-        task=table.task,
-        classes=table.classes,
-        trees=TREES,
-        learning_rate=RATE,
-        depth=DEPTH,
-        seed=cell["seed"],
-    )
-    model = trainer.train(frame, table.label[: table.train], parameters)
-    if frame.ranked:
-        model = table.materialised(model, frame)
-    return {"auc": 100 * table.evaluated(trainer.predict(model, test))["second"]}
+    parameters = table.parameters(cell["seed"], trees=TREES, learning_rate=RATE, depth=DEPTH)
+    return {"auc": 100 * table.figure(table.trained(frame, parameters), test)}
 
 
 def bucket_response(epsilon: float, edges: int) -> BucketResponse:
@@ -192,7 +180,7 @@ def _widest(name: str) -> int:
 
 @lru_cache(maxsize=2)
 def _prepared(name: str, scale: str, buckets: int, seed: int) -> TwoParties:
-    return TwoParties(table_of(name), Domain(1, buckets), scale, _HELD_OUT, seed)
+    return TwoParties(table_of(name), scale, seed, Domain(1, buckets), _HELD_OUT)
 
 
 _PICTURE = "evaluation-federboost.svg"
@@ -217,7 +205,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "bucketed and randomised. Tested on clear rows. The loss is against centralised LightGBM.",
         "",
     ]
-    parts += [*_table(found, datasets), ""]
+    parts += [_table(found, datasets), ""]
     parts += [
         f"![Buckets and epsilon](figures/{_PICTURE})",
         "",
@@ -230,7 +218,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     return "\n".join(parts)
 
 
-def _table(found: Mapping[str, Any], datasets: Sequence[str]) -> list[str]:
+def _table(found: Mapping[str, Any], datasets: Sequence[str]) -> str:
     lines = found["rows"]
     own = f"{PAPER_BUCKETS} buckets of equal counts"
     chosen: list[tuple[str, tuple[Any, ...], str | None]] = [
@@ -262,7 +250,7 @@ def _table(found: Mapping[str, Any], datasets: Sequence[str]) -> list[str]:
             ]
         rows.append(cells)
     heads = [h for d in datasets for h in (f"{d}: AUC (loss)", "paper's AUC (loss)")]
-    return table(["", *heads], rows).splitlines()
+    return table(["", *heads], rows)
 
 
 def _paper(theirs: float | None, paper: Mapping[str, float]) -> str:

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers import pictures
-from benchmarks.papers.order_measures import gamma
 from opboost_ops.config.loading import POLICY, load_federation, load_policy
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import (
     AdjMap,
-    BucketResponse,
     GeneralisedResponse,
     Geometric,
     GlobalMap,
@@ -48,7 +46,6 @@ def draw(folder: Path) -> Iterator[Path]:
     """
     yield _laws(folder / "output-laws.svg")
     yield _loss(folder / "loss-curves.svg")
-    yield _gamma(folder / "order-preserving.svg")
     yield _averaging(folder / "averaging.svg")
     yield _guesses(folder / "consent-guesses.svg")
 
@@ -117,27 +114,6 @@ def _loss(path: Path) -> Path:
     plot.plot(distances, distances, linestyle=":", color=pictures.COLOURS[3], label="t epsilon")
     pictures.lines(plot, distances, curves)
     pictures.name_axes(plot, "Exact loss on [1, 10], epsilon 1", "distance t", "loss(t)")
-    return pictures.save(figure, path)
-
-
-def _gamma(path: Path) -> Path:
-    """gamma(t): how surely the order of two values survives, by their distance."""
-    figure, plots = pictures.canvas(columns=2)
-    distances = list(range(1, HUNDRED.size))
-    for plot, epsilon in zip(plots, (0.1, 0.5), strict=True):
-        mechanisms: dict[str, Mechanism] = {
-            "Global-map": GlobalMap(epsilon=epsilon),
-            "Adj-map, alpha 0.4": AdjMap(epsilon=epsilon, theta=10, alpha=0.4),
-            "Adj-map, alpha 5": AdjMap(epsilon=epsilon, theta=10, alpha=5),
-            "Local-map": LocalMap(epsilon=epsilon, theta=10),
-            "response over values": GeneralisedResponse(epsilon=10 * epsilon),
-            "response over 10 buckets": BucketResponse(epsilon=10 * epsilon, buckets=10),
-        }
-        curves = {n: gamma(m.channel(HUNDRED)).tolist() for n, m in mechanisms.items()}
-        pictures.lines(plot, distances, curves)
-        title = f"[1, 100], theta 10, epsilon {epsilon:g} (response: {10 * epsilon:g})"
-        pictures.name_axes(plot, title, "distance t", "least Pr[order kept]")
-        plot.set_ylim(0, 1.02)
     return pictures.save(figure, path)
 
 

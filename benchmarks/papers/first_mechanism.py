@@ -9,25 +9,21 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.papers.accuracy import DEPTH, HELD_OUT, RATE, TREES
-from benchmarks.papers.denoise import HALVED, halved
+from benchmarks.papers.denoise import divided
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.harm import half_width, harm, holm
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import epsilon_at, method
-from benchmarks.papers.two_parties import TwoParties
+from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.boosting.metrics import main_metric
 from opboost_ops.config.channel_files import STANDARD, read_tables
 from opboost_ops.datasets import load
-from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Designed, Geometric, GlobalMap, Mechanism
 from opboost_ops.privacy.loss import end_losses
 
 DATASETS = ("adult", "powerplant", "pendigits", "abalone", "casp", "credit_default")
-DOMAIN = Domain(1, 10)
 
 #: Global-map's, which `init` wrote before.
 EPSILON = 1.0
@@ -98,15 +94,11 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     Returns:
         The main metric by mechanism and mode.
     """
-    dataset, seed = load(cell["dataset"]), cell["seed"]
-    made = halved(dataset) if cell["dataset"] in HALVED else dataset
-    both = TwoParties(made, DOMAIN, "linear", HELD_OUT, seed)
-    parameters = Parameters(both.task, both.classes, TREES, RATE, DEPTH, seed)
+    both = TwoParties(divided(cell["dataset"]), "linear", cell["seed"])
     found = {}
     for name in MECHANISMS:
         frame, clear = both.frames(name, chosen(name))
-        partial = trainer.train(frame, both.label[: both.train], parameters)
-        model = both.materialised(partial, frame)
+        model = both.trained(frame, both.parameters(cell["seed"]))
         rows = {"desensitised": both.desensitised(chosen(name)), "clear": clear}
         for mode in MODES:
             predicted = trainer.predict(model, rows[mode])

@@ -1,11 +1,9 @@
 """Where an estimator does harm: paired differences, one-sided tests, Holm's correction."""
 
 from collections.abc import Sequence
-from math import sqrt
-from statistics import fmean, stdev
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import ttest_1samp
 
 #: Of all settings together, how often one may be named by chance.
 LEVEL = 0.05
@@ -22,8 +20,8 @@ def half_width(differences: Sequence[float]) -> float | None:
     """
     if len(differences) < 2:
         return None
-    quantile = float(t.ppf(0.975, len(differences) - 1))
-    return quantile * stdev(differences) / sqrt(len(differences))
+    interval = ttest_1samp(differences, 0).confidence_interval(0.95)
+    return float(interval.high - interval.low) / 2
 
 
 def harm(differences: Sequence[float]) -> float:
@@ -35,13 +33,9 @@ def harm(differences: Sequence[float]) -> float:
     Returns:
         The p-value; 1 for a single seed, and where all differences are the same and not below 0.
     """
-    mean = fmean(differences)
-    if len(differences) < 2:
-        return 1.0
-    spread = stdev(differences)
-    if spread == 0:
-        return 0.0 if mean < 0 else 1.0
-    return float(t.cdf(mean / (spread / sqrt(len(differences))), len(differences) - 1))
+    if len(set(differences)) == 1:
+        return float(len(differences) == 1 or differences[0] >= 0)
+    return float(ttest_1samp(differences, 0, alternative="less").pvalue)
 
 
 def holm(values: Sequence[float], level: float = LEVEL) -> list[bool]:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.papers.experiment import Experiment, Options
+from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
 from opboost_ops.boosting import federboost, metrics
 from opboost_ops.boosting.federboost import Ensemble, Settings
@@ -264,25 +265,22 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         f"means of {seeds} splits. Any number of parties gives to the bit what one party gives on "
         "all rows, so one was measured.",
         "",
-        "| dataset, missing values | horizontal | LightGBM, same bins | difference | "
-        "LightGBM, own bins | paper, horizontal | paper, centralised |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
+    heads = (
+        *("dataset, missing values", "horizontal", "LightGBM, same bins", "difference"),
+        *("LightGBM, own bins", "paper, horizontal", "paper, centralised"),
+    )
+    rows = []
     for row in found["rows"]:
-        if row["learning_rate"] != largest:
-            continue
-        paper = found["paper"].get(row["dataset"], {})
-        cells = [f"{row['dataset']}, {row['missing']}"]
-        cells += [
-            f"{row[name]:.3f} ± {row[f'{name}_sd']:.3f}"
-            if name == "difference"
-            else f"{row[name]:.3f}"
-            for name in ("horizontal", "same_bins", "difference", "own_bins")
-        ]
-        cells += [paper.get(name, "not known") for name in ("horizontal", "centralised")]
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
-    lines.append("")
-    return "\n".join(lines)
+        if row["learning_rate"] == largest:
+            paper = found["paper"].get(row["dataset"], {})
+            own = {"difference": spread(row, "difference", 3)}
+            figures = ("horizontal", "same_bins", "difference", "own_bins")
+            cells = [f"{row['dataset']}, {row['missing']}"]
+            cells += [own.get(name) or f"{row[name]:.3f}" for name in figures]
+            cells += [str(paper.get(n, "not known")) for n in ("horizontal", "centralised")]
+            rows.append(cells)
+    return "\n".join([*lines, table(heads, rows), ""])
 
 
 EXPERIMENTS = (

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.papers.experiment import Experiment, Options
-from benchmarks.papers.lower_bounds import compared
+from benchmarks.papers.experiment import Experiment, Options, Progress
+from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
+from benchmarks.papers.markdown import table
 from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.federboost import Settings
@@ -164,32 +165,14 @@ def guess(setting: Setting, added: SumNoise, present: bool) -> float:
     return total
 
 
-def audit(
-    setting: Setting, runs: int, pilot: int, progress: Callable[[int, int], None] = lambda *_: None
-) -> dict[str, Any]:
-    """A lower bound on epsilon, at 95 % confidence, by so many sessions with and without the row.
-
-    Args:
-        setting: What is audited.
-        runs: Sessions a side that are counted.
-        pilot: Sessions a side, others, by which the guess's threshold is chosen.
-        progress: Called with how many are done, and of how many.
-    """
-    added, found = setting.noise, []
-    for present in (False, True):
-        scores = []
-        for at in range(pilot + runs):
-            scores.append(guess(setting, added, present))
-            if at % 100 == 99:
-                progress(present * (pilot + runs) + at + 1, 2 * (pilot + runs))
-        found.append(np.array(scores))
+def audit(setting: Setting, runs: int, progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """See `audited`: so many sessions with and without the row."""
+    added = setting.noise
     return {
         "parties": setting.parties,
         "colluding": setting.colluding,
-        "runs": runs,
         "epsilon": added.curve.epsilon,
-        "delta": setting.delta,
-        **compared(found[0], found[1], pilot, setting.delta),
+        **audited(lambda there: guess(setting, added, there), runs, setting.delta, progress),
     }
 
 
@@ -203,8 +186,7 @@ def run(options: Options) -> dict[str, Any]:
     if colluding >= parties:
         raise ConfigError(f"Of {parties} parties {colluding} collude.", "Take fewer.")
     setting = Setting(parties, colluding, options["epsilon"])
-    runs, progress = options["runs"], options.progress or (lambda *_: None)
-    return audit(setting, runs, runs // 4, progress)
+    return audit(setting, options["runs"], options.progress or (lambda *_: None))
 
 
 def section(found: Mapping[str, Any], _: Path) -> str:
@@ -220,11 +202,10 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             "(evaluation-private.md#private-models-at-one-party-audited), "
             "and vary between runs.",
             "",
-            "| sessions with the row, and without | epsilon, lower bound | by Gaussians | "
-            "declared | delta |",
-            "| --- | --- | --- | --- | --- |",
-            f"| {found['runs']:,} | {found['lower_bound']:.3f} | {found['gaussian_bound']:.3f} | "
-            f"{found['epsilon']:.3f} | {found['delta']:g} |",
+            table(
+                ("sessions with the row, and without", *BOUNDS, "delta"),
+                [(f"{found['runs']:,}", *bounds(found, found["epsilon"]), f"{found['delta']:g}")],
+            ),
             "",
         ]
     )

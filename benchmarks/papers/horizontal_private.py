@@ -9,6 +9,7 @@ import numpy as np
 from benchmarks.papers import horizontal
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.horizontal import DATASETS, DOMAIN
+from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from opboost_ops.boosting import federboost, private_federboost, quantiles, trainer
 from opboost_ops.boosting.dp import noise
@@ -149,17 +150,9 @@ def section(found: Mapping[str, Any], _: Path) -> str:
     for dataset in dict.fromkeys(dataset for dataset, _ in shown):
         clear = [f"{n} {by[0.0]}" for (d, n), by in shown.items() if d == dataset and 0.0 in by]
         lines.append(f"- {dataset} without noise: {', '.join(clear)}.")
-    heads = [f"epsilon {epsilon:g}" for epsilon in epsilons]
-    lines += [
-        "",
-        "| dataset | method, of parties | " + " | ".join(heads) + " |",
-        "| --- " * (len(heads) + 2) + "|",
-    ]
-    for name, by in shown.items():
-        if 0.0 not in by:
-            lines.append("| " + " | ".join([*name, *(by[e] for e in epsilons)]) + " |")
-    lines.append("")
-    return "\n".join(lines)
+    heads = ["dataset", "method, of parties", *(f"epsilon {epsilon:g}" for epsilon in epsilons)]
+    cells = ([*n, *(by[e] for e in epsilons)] for n, by in shown.items() if 0.0 not in by)
+    return "\n".join([*lines, "", table(heads, cells), ""])
 
 
 def _words(grown: Mapping[str, Any]) -> str:

@@ -173,7 +173,6 @@ def _row(line: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
         "kendall_sd": {name: round(line[f"{name}_sd"], 5) for name in named},
         "expected": {name: round(found[name], 5) for name in named},
         "gamma": [round(float(least[t - 1]), 5) for t in DISTANCES if t < domain.size],
-        "beta_least": round(float(least.min()), 5),
         "beta_half": round(float(gamma(channel, ties=0.5).min()), 5),
         "beta_mean": round(float(greater[np.tril_indices(domain.size, -1)].mean()), 5),
     }
@@ -351,10 +350,6 @@ def _uppers(rows: Sequence[Mapping[str, Any]]) -> list[int]:
 
 def _mean(row: Mapping[str, Any], figure: str) -> float:
     return fmean(row[figure].values())
-
-
-def _loss(row: Mapping[str, Any], which: str) -> str:
-    return "infinite" if row[which] == "inf" else f"{row[which]:.3g}"
 
 
 EXPERIMENTS = (

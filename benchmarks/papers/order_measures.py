@@ -1,8 +1,5 @@
 """The papers' measures of order: the order-preserving probability, and weighted Kendall."""
 
-from collections.abc import Iterator
-from itertools import pairwise
-
 import numpy as np
 
 from opboost_ops.domain import Domain
@@ -10,9 +7,6 @@ from opboost_ops.mechanisms import AdjMap
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.partitions import Partitions
 from opboost_ops.privacy.order import pair_order
-
-#: A column whose table of ranks and places has at most so many cells a row is counted by it.
-_CELLS_A_ROW = 4
 
 
 def gamma(channel: Channel, ties: float = 0.0) -> np.ndarray:
@@ -88,7 +82,7 @@ def halved_partition_gamma(mechanism: AdjMap, domain: Domain, size: int) -> dict
 
 
 def weighted_kendall(raw: np.ndarray, released: np.ndarray) -> float:
-    """Weighted Kendall coefficient of two columns, in O(n log n) (OpBoost, section 6).
+    """Weighted Kendall coefficient of two columns of few values (OpBoost, section 6).
 
     Over all pairs whose raw values differ, a pair weighs the distance of its dense raw ranks; it
     counts +1 if the released values keep its order, -1 if they turn it, 0 if they tie.
@@ -110,71 +104,15 @@ def weighted_kendall(raw: np.ndarray, released: np.ndarray) -> float:
     whole = int((ascending * (2 * np.arange(n, dtype=np.int64) - n + 1)).sum())
     if whole == 0:
         return 1.0
-    size = int(places.max()) + 1
-    few = (int(ranks.max()) + 1) * size <= _CELLS_A_ROW * n
-    kept = (_by_table if few else _signed_distance)(ranks, places, size)
-    return kept / whole
-
-
-def _by_table(ranks: np.ndarray, places: np.ndarray, size: int) -> float:
-    # The same sum from a table of how many rows have each rank and place, a few numpy steps.
-    height = int(ranks.max()) + 1
-    table = np.bincount(ranks * size + places, minlength=height * size).reshape(height, size)
+    # The same sum of what keeps its order, from how many rows have each rank and place.
+    height, width = int(ranks.max()) + 1, int(places.max()) + 1
+    table = np.bincount(ranks * width + places, minlength=height * width).reshape(height, width)
     weighted = np.arange(height, dtype=np.int64)[:, None] * table
     lower, lower_sum = (np.cumsum(t, axis=0) - t for t in (table, weighted))
     net, net_sum = (_below_less_above(t) for t in (lower, lower_sum))
-    return float((weighted * net - table * net_sum).sum())
+    return float((weighted * net - table * net_sum).sum()) / whole
 
 
 def _below_less_above(table: np.ndarray) -> np.ndarray:
     upto = np.cumsum(table, axis=1)
     return np.asarray(upto - table - (upto[:, -1:] - upto))
-
-
-def _signed_distance(ranks: np.ndarray, places: np.ndarray, size: int) -> float:
-    # Rows in rising raw order, a run of equal raw values at a time: each asks how many rows with
-    # lower raw values lie below and above its place, and for the sums of their ranks.
-    counts, sums = _Fenwick(size), _Fenwick(size)
-    order = np.argsort(ranks, kind="stable")
-    total = 0
-    for run in _runs(ranks[order]):
-        rows = order[run]
-        rank = int(ranks[rows[0]])
-        here, times = np.unique(places[rows], return_counts=True)
-        for place, repeat in zip(here.tolist(), times.tolist(), strict=True):
-            below, below_sum = counts.before(place), sums.before(place)
-            upto, upto_sum = counts.before(place + 1), sums.before(place + 1)
-            above, above_sum = counts.total - upto, sums.total - upto_sum
-            total += repeat * (rank * (below - above) - (below_sum - above_sum))
-        for place, repeat in zip(here.tolist(), times.tolist(), strict=True):
-            counts.add(place, repeat)
-            sums.add(place, repeat * rank)
-    return float(total)
-
-
-def _runs(ascending: np.ndarray) -> Iterator[slice]:
-    starts = [0, *(np.flatnonzero(np.diff(ascending)) + 1).tolist(), len(ascending)]
-    for begin, end in pairwise(starts):
-        yield slice(begin, end)
-
-
-class _Fenwick:
-    """Prefix sums of integers that change one at a time, each in O(log n)."""
-
-    def __init__(self, size: int) -> None:
-        self._tree = [0] * (size + 1)
-        self.total = 0
-
-    def add(self, place: int, amount: int) -> None:
-        self.total += amount
-        place += 1
-        while place < len(self._tree):
-            self._tree[place] += amount
-            place += place & -place
-
-    def before(self, place: int) -> int:
-        found = 0
-        while place > 0:
-            found += self._tree[place]
-            place -= place & -place
-        return found

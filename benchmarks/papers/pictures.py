@@ -48,22 +48,24 @@ def name_axes(plot: Axes, title: str, x: str, y: str) -> None:
     plot.set_ylabel(y, color=_INK)
 
 
+def style(place: int) -> dict[str, Any]:
+    """Colour and marker of a plot's curve."""
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": MARKERS[(place + place // len(COLOURS)) % len(MARKERS)],
+        "markersize": 3.5,
+        "linewidth": 1.3,
+    }
+
+
 def lines(
     plot: Axes, x: Sequence[float] | np.ndarray, curves: Mapping[str, Sequence[float]]
 ) -> None:
     """Curves over one axis, each with a colour and a marker of its own, and a legend."""
     for i, (name, values) in enumerate(curves.items()):
         finite = [value if np.isfinite(value) else np.nan for value in values]
-        plot.plot(
-            np.asarray(x)[: len(finite)],
-            finite,
-            label=name,
-            color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
-            markersize=3.5,
-            linewidth=1.3,
-            markevery=max(1, len(finite) // 12),
-        )
+        every = max(1, len(finite) // 12)
+        plot.plot(np.asarray(x)[: len(finite)], finite, label=name, markevery=every, **style(i))
     legend(plot)
 
 
@@ -71,16 +73,9 @@ def paths(plot: Axes, curves: Mapping[str, Sequence[tuple[float, float]]]) -> No
     """Curves whose points have an x of their own each, over a logarithmic axis; no legend."""
     for i, (name, points) in enumerate(curves.items()):
         finite = sorted(point for point in points if np.isfinite(point).all())
-        plot.plot(
-            [x for x, _ in finite],
-            [y for _, y in finite],
-            label=name,
-            color=COLOURS[i % len(COLOURS)],
-            marker=MARKERS[(i + i // len(COLOURS)) % len(MARKERS)],
-            markersize=3.5,
-            linewidth=1.3,
-            linestyle="-" if i < len(COLOURS) else "--",
-        )
+        dashes = "-" if i < len(COLOURS) else "--"
+        x, y = zip(*finite, strict=True) if finite else ((), ())
+        plot.plot(x, y, label=name, linestyle=dashes, **style(i))
     plot.set_xscale("log")
 
 

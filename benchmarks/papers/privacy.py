@@ -15,10 +15,10 @@ from benchmarks.papers import accuracy, pictures
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
-from benchmarks.papers.two_parties import TwoParties
+from benchmarks.papers.settings import EPSILONS
+from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
-from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.averaging import averaging
 from opboost_ops.privacy.correlated import correlated
@@ -26,7 +26,6 @@ from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.leakage import most_correlated
 
 DATASETS = ("powerplant", "pendigits", "adult")
-EPSILONS = accuracy.EPSILONS
 #: Mechanism, theta, alpha: a line of the picture each.
 METHODS: tuple[tuple[str, int, float], ...] = (
     ("global_map", 0, 0.0),
@@ -49,18 +48,9 @@ EQUAL_LOSS_WHOLE = (0.1, 0.3, 1.0, 3.0, 5.0, 10.0)
 #: Independent releases over which averaging is tried, and most rows on which it is.
 DRAWS, SAMPLE = 10, 2000
 
-FIGURES = ("guess", "guess_worst", "expected_guess", "rank_match", "correlated", "averaged")
+FIGURES = ("guess", "correlated", "averaged")
 _BASELINES = ("baseline", "correlated_baseline")
 _MEASURED = ("ratio", "metric", "second", *FIGURES, *_BASELINES)
-
-
-def expected_guess(channel: Channel, marginal: np.ndarray, tolerance: int) -> float:
-    """The expected success of ``guess``, with the same arguments, exactly and without sampling.
-
-    It is the sum over y of max over g of sum over |x - g| <= tolerance of p(x) Pr[y | x].
-    """
-    _, mass = attacks.best_windows(channel.probabilities().T * marginal, tolerance)
-    return float(mass.sum())
 
 
 def cells(
@@ -99,10 +89,10 @@ def run(options: Options) -> dict[str, Any]:
     for line in lines:
         line["loss_one"], line["loss_whole"] = losses(line)
     return {
-        "domain": [accuracy.DOMAIN.lower, accuracy.DOMAIN.upper],
-        "trees": accuracy.TREES,
-        "rate": accuracy.RATE,
-        "depth": accuracy.DEPTH,
+        "domain": [DOMAIN.lower, DOMAIN.upper],
+        "trees": TREES,
+        "rate": RATE,
+        "depth": DEPTH,
         "draws": DRAWS,
         "averaging_rows": SAMPLE,
         "rows": lines,
@@ -132,10 +122,10 @@ def measure(cell: Mapping[str, Any]) -> dict[str, Any]:
             np.bincount(values).max() / len(values) for values in protected.protected.values()
         ]
         blind: dict[str, float | None] = dict.fromkeys((*FIGURES, *_BASELINES), fmean(shares))
-        blind |= {"guess_worst": max(shares), "correlated": None, "correlated_baseline": None}
+        blind |= {"correlated": None, "correlated_baseline": None}
         return {**found, **blind}
     mechanism = accuracy.mechanism_of(cell)
-    return {**found, **attacked(protected, mechanism, accuracy.DOMAIN)}
+    return {**found, **attacked(protected, mechanism, DOMAIN)}
 
 
 def attacked(table: TwoParties, mechanism: Mechanism, domain: Domain) -> dict[str, float]:
@@ -147,11 +137,10 @@ def attacked(table: TwoParties, mechanism: Mechanism, domain: Domain) -> dict[st
         domain: Where they lie.
 
     Returns:
-        Means over the columns: ``guess`` and what is expected of it, ``rank_match``,
-        ``correlated`` (with the most correlated other column known), ``averaged`` (over
-        independent releases, which keyed noise does not give); ``guess_worst`` of the worst
-        column; ``baseline``, the most frequent value guessed for all, and
-        ``correlated_baseline``, the best guess from the known column alone.
+        Means over the columns: ``guess``, ``correlated`` (with the most correlated other column
+        known), ``averaged`` (over independent releases, which keyed noise does not give);
+        ``baseline``, the most frequent value guessed for all, and ``correlated_baseline``, the
+        best guess from the known column alone.
     """
     values, released = table.protected, table.released(mechanism)
     channel, near = mechanism.channel(domain), attacks.tolerance_of(domain)
@@ -165,8 +154,6 @@ def attacked(table: TwoParties, mechanism: Mechanism, domain: Domain) -> dict[st
         draws = np.stack([one[name][some] for one in again])
         line = {
             "guess": guess.success,
-            "expected_guess": expected_guess(channel, marginal, near),
-            "rank_match": attacks.rank_match(own, released[name], near).success,
             "averaged": averaging(own[some], channel, draws, near, marginal).success,
             "baseline": float(attacks.best_windows(marginal[None, :], near)[1][0]),
         }
@@ -175,17 +162,14 @@ def attacked(table: TwoParties, mechanism: Mechanism, domain: Domain) -> dict[st
             line |= {"correlated": known.success, "correlated_baseline": known.baseline}
         for figure, value in line.items():
             found.setdefault(figure, []).append(value)
-    return {
-        **{name: fmean(each) for name, each in found.items()},
-        "guess_worst": max(found["guess"]),
-    }
+    return {name: fmean(each) for name, each in found.items()}
 
 
 def losses(line: Mapping[str, Any]) -> tuple[float | None, float | None]:
     """loss(1) and loss(R - L) of a setting, exact; None where there is none, or it is infinite."""
     if not line["epsilon"]:
         return None, None
-    curve = loss_curve(accuracy.mechanism_of(line), accuracy.DOMAIN).loss
+    curve = loss_curve(accuracy.mechanism_of(line), DOMAIN).loss
     one, whole = (None if v == "inf" else round(float(v), 6) for v in (curve[0], curve[-1]))
     return one, whole
 
@@ -391,12 +375,9 @@ def _curves(
             np.array([line["ratio"] for line in ordered]),
             yerr=np.array([line["ratio_sd"] for line in ordered]),
             label=name,
-            color=pictures.COLOURS[place % len(pictures.COLOURS)],
-            marker=pictures.MARKERS[(place + place // len(pictures.COLOURS)) % 6],
-            markersize=3.5,
             linestyle="-" if place < len(pictures.COLOURS) else "--",
-            linewidth=1.2,
             elinewidth=0.6,
+            **pictures.style(place),
         )
 
 

@@ -5,7 +5,7 @@ with a canary of the opposite label. The attacker knows all other rows and reads
 It is the trainer as runs call it, with its noise; only the attacker is made up.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.papers.experiment import Experiment, Options
-from benchmarks.papers.lower_bounds import compared
+from benchmarks.papers.experiment import Experiment, Options, Progress
+from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
+from benchmarks.papers.markdown import table
 from opboost_ops.boosting.dp import noise, noisy_leaves, trainer
 from opboost_ops.boosting.frame import Frame, Parameters, Private
 from opboost_ops.boosting.metrics import Task
@@ -106,36 +107,23 @@ def _weakened(factor: int) -> Iterator[None]:
         noise.skellam = drawn
 
 
-def audit(
-    setting: Setting, runs: int, pilot: int, progress: Callable[[int, int], None] = lambda *_: None
-) -> dict[str, Any]:
-    """A lower bound on epsilon, at 95 % confidence, by so many models of each table.
+def audit(setting: Setting, runs: int, progress: Progress = lambda *_: None) -> dict[str, Any]:
+    """See `audited`: so many models of each table."""
+    sides, parameters = tables(setting), setting.parameters
 
-    Args:
-        setting: What is audited.
-        runs: Models a side that are counted.
-        pilot: Models a side, others, by which the guess's threshold is chosen.
-        progress: Called with how many are done, and of how many.
-    """
-    found, parameters, count = [], setting.parameters, pilot + runs
+    def score(there: bool) -> float:
+        # The canary is alone in the left leaf, and its label raises it.
+        trees = trainer.fit(*sides[there], parameters).trees
+        return sum(tree.leaves[0] for tree in trees)
+
     with _weakened(setting.weakened):
-        for side, (frame, label) in enumerate(tables(setting)):
-            scores = np.empty(count)
-            for at in range(count):
-                trees = trainer.fit(frame, label, parameters).trees
-                # The canary is alone in the left leaf, and its label raises it.
-                scores[at] = sum(tree.leaves[0] for tree in trees)
-                if at % 100 == 99:
-                    progress(side * count + at + 1, 2 * count)
-            found.append(scores)
+        found = audited(score, runs, setting.delta, progress)
     return {
         "task": setting.task,
         "neighbour": setting.neighbour,
-        "runs": runs,
         "weakened": setting.weakened,
         "declared": setting.claim,
-        "delta": setting.delta,
-        **compared(found[0], found[1], pilot, setting.delta),
+        **found,
     }
 
 
@@ -157,7 +145,7 @@ def run(options: Options) -> dict[str, Any]:
         def report(done: int, _: int, before: int = number * each) -> None:
             progress(before + done, len(settings) * each)
 
-        rows.append(audit(setting, runs, runs // 4, report))
+        rows.append(audit(setting, runs, report))
     return {"rows": rows}
 
 
@@ -173,16 +161,14 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         "mechanism, and one by the distance of two Gaussians with the attack's error rates (Nasr "
         "et al., 2023). With the noise divided by 2 bounds exceed what is declared.",
         "",
-        "| label | the canary is | noise divided by | epsilon, lower bound | by Gaussians | "
-        "declared |",
-        "| --- | --- | --- | --- | --- | --- |",
+        table(
+            ("label", "the canary is", "noise divided by", *BOUNDS),
+            (
+                (row["task"], row["neighbour"], str(row["weakened"]), *bounds(row, row["declared"]))
+                for row in found["rows"]
+            ),
+        ),
     ]
-    for row in found["rows"]:
-        lines.append(
-            f"| {row['task']} | {row['neighbour']} | {row['weakened']} | "
-            f"{row['lower_bound']:.3f} | "
-            f"{row['gaussian_bound']:.3f} | {row['declared']:.3f} |"
-        )
     return "\n".join([*lines, ""])
 
 

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.papers.accuracy import DEPTH, DOMAIN, HELD_OUT, RATE, TREES
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from benchmarks.papers.two_parties import TwoParties
+from benchmarks.papers.two_parties import DEPTH, RATE, TREES, TwoParties
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import main_metric
 from opboost_ops.boosting.tuning import tune
@@ -67,11 +65,10 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     mechanism = GlobalMap(name="global_map", epsilon=cell["epsilon"])
     frame, clear = table.frames("global_map", mechanism)
     label, truth = table.label[: table.train], table.label[table.train :]
-    classes = table.classes if table.task != "regression" else 0
-    declared = Parameters(table.task, classes, TREES, RATE, DEPTH, cell["seed"])
+    declared = table.parameters(cell["seed"])
     found = tune(frame, label, declared, cell["trials"])
     models = {
-        name: table.materialised(trainer.train(frame, label, parameters), frame)
+        name: table.trained(frame, parameters)
         for name, parameters in (("default", declared), ("tuned", found.parameters))
     }
     metric = main_metric(table.task)
@@ -96,7 +93,7 @@ def _prepared(name: str, rows: int, seed: int) -> TwoParties:
     drawn = hashlib.shake_256(f"rows {seed}".encode()).digest(8 * height)
     chosen = np.sort(np.argsort(np.frombuffer(drawn, dtype="<u8"))[:rows])
     tables = {party: table[chosen] for party, table in dataset.tables.items()}
-    return TwoParties(replace(dataset, tables=tables), DOMAIN, "linear", HELD_OUT, seed)
+    return TwoParties(replace(dataset, tables=tables), "linear", seed)
 
 
 def section(found: Mapping[str, Any], _: Path) -> str:

@@ -12,8 +12,8 @@ from uuid import UUID
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting import metrics, splits
-from opboost_ops.boosting.frame import Frame
+from opboost_ops.boosting import metrics, splits, trainer
+from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
@@ -22,6 +22,12 @@ from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
+
+#: Where B's columns are laid, the booster, and the share of the rows that is held out where a
+#: dataset has no split of its own: the paper's, where an experiment says nothing else.
+DOMAIN = Domain(1, 10)
+TREES, RATE, DEPTH = 80, 0.1, 3
+HELD_OUT = 0.2
 
 _UUID = UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12")
 
@@ -37,12 +43,12 @@ class TwoParties:
 
     Args:
         dataset: Of two parties; A is the label holder.
-        domain: Where B's columns are laid.
         scale: ``linear``, as the dataset declares it, or ``quantile``: cells of equal shares read
             off the training rows, which leaves no guarantee and is only for comparisons. Or a
             function that lays each column on it.
-        held_out: Share of the rows that is held out where the dataset has no split of its own.
         seed: Of split and noise.
+        domain: Where B's columns are laid.
+        held_out: Share of the rows that is held out where the dataset has no split of its own.
 
     Attributes:
         task: What is learnt.
@@ -55,7 +61,12 @@ class TwoParties:
     """
 
     def __init__(
-        self, dataset: Dataset, domain: Domain, scale: str | Scale, held_out: float, seed: int
+        self,
+        dataset: Dataset,
+        scale: str | Scale,
+        seed: int,
+        domain: Domain = DOMAIN,
+        held_out: float = HELD_OUT,
     ) -> None:
         self._domain = domain
         own = dataset.tables[dataset.label_holder]
@@ -98,6 +109,21 @@ class TwoParties:
         found = metrics.evaluate(self.task, self.label[self.train :], prediction)
         first = "mse" if self.task == "regression" else "accuracy"
         return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
+
+    def parameters(self, seed: int, **more: Any) -> Parameters:
+        """The paper's parameters of the booster, but for those that are given."""
+        of = {"trees": TREES, "learning_rate": RATE, "depth": DEPTH, **more}
+        return Parameters(task=self.task, classes=self.classes, seed=seed, **of)
+
+    def trained(self, frame: Frame, parameters: Parameters, missing: bool = False) -> str:
+        """A model of a training frame, on domain values; see `materialised`."""
+        model = trainer.train(frame, self.label[: self.train], parameters)
+        return self.materialised(model, frame, missing) if frame.ranked else model
+
+    def figure(self, model: str, rows: np.ndarray) -> float:
+        """Accuracy of many classes, otherwise AUC or R2, on the test rows in one form of them."""
+        found = self.evaluated(trainer.predict(model, rows))
+        return found["metric" if self.task == "multiclass" else "second"]
 
     def frames(
         self,

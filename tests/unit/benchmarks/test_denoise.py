@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.papers import denoise
+from benchmarks.papers import denoise, two_parties
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.privacy.loss import end_losses
 from tests.unit.benchmarks.conftest import Quick
@@ -45,7 +45,7 @@ def test_a_quick_study(
     own: bool, quick: Quick, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(denoise, "load", lambda _: made_up(own))
-    monkeypatch.setattr(denoise, "TREES", 15)
+    monkeypatch.setattr(two_parties, "TREES", 15)
     for cached in (denoise._prepared, denoise._ends, denoise._task):
         cached.cache_clear()
     found, text = quick("denoise")

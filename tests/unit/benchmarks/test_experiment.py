@@ -14,13 +14,11 @@ from benchmarks.papers.experiment import Options
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.frame import Frame
 from opboost_ops.datasets.dataset import Dataset, row_ids
-from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
 
 CELLS = [{"method": m, "epsilon": e, "seed": s} for m in "ab" for e in (0.5, 1) for s in range(3)]
-DOMAIN = Domain(1, 10)
 
 
 def figure(cell: Mapping[str, Any]) -> dict[str, float]:
@@ -92,13 +90,12 @@ def made_up(rows: int = 400) -> Dataset:
 
 @pytest.mark.parametrize("booster", ["lightgbm", "xgboost"])
 def test_hardly_any_noise_is_training_on_the_domain_itself(booster: Any) -> None:
-    table = TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=1)
+    table = TwoParties(made_up(), "linear", held_out=0.25, seed=1)
     frame, test = table.frames("global_map", GlobalMap(epsilon=100))
     assert frame.names == ("kind", "p", "q")
     assert (frame.matrix.shape, test.shape) == ((300, 3), (100, 3))
-    parameters = Parameters("binary", 2, 10, 0.1, 3, 0, trainer=booster)
-    model = trainer.train(frame, table.label[:300], parameters)
-    found = trainer.predict(table.materialised(model, frame), test)
+    parameters = table.parameters(0, trees=10, trainer=booster)
+    found = trainer.predict(table.trained(frame, parameters), test)
     # Only the lower bound itself is laid on 1: the values 2 to 10 have the ranks 1 to 9.
     assert set(frame.matrix[:, 1]) == set(range(1, 10))
     values = np.add(frame.matrix, [0, 1, 1])
@@ -109,8 +106,8 @@ def test_hardly_any_noise_is_training_on_the_domain_itself(booster: Any) -> None
 
 
 def test_noise_raw_columns_and_the_split_are_what_the_seed_says() -> None:
-    table, again = (TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=1) for _ in range(2))
-    other = TwoParties(made_up(), DOMAIN, "linear", 0.25, seed=2)
+    table, again = (TwoParties(made_up(), "linear", held_out=0.25, seed=1) for _ in range(2))
+    other = TwoParties(made_up(), "linear", held_out=0.25, seed=2)
     noisy = [t.frames("global_map", GlobalMap(epsilon=0.5))[0].matrix for t in (table, again)]
     assert np.array_equal(*noisy)
     assert not np.array_equal(table.label, other.label)
@@ -119,10 +116,7 @@ def test_noise_raw_columns_and_the_split_are_what_the_seed_says() -> None:
     assert 0 < raw.matrix[:, 1].min() < raw.matrix[:, 1].max() < 1
     alone, _ = table.frames("alone")
     assert alone.names == ("kind",)
-    cells = (
-        TwoParties(made_up(), DOMAIN, "quantile", 0.25, seed=1)
-        .frames("global_map", GlobalMap(epsilon=100))[0]
-        .matrix[:, 1]
-    )
+    equal = TwoParties(made_up(), "quantile", held_out=0.25, seed=1)
+    cells = equal.frames("global_map", GlobalMap(epsilon=100))[0].matrix[:, 1]
     counts = np.bincount(cells.astype(int))[1:]
     assert counts.max() - counts.min() <= math.ceil(0.05 * 300)

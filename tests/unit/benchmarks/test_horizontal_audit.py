@@ -35,9 +35,9 @@ def test_the_box_gives_the_exact_sums_where_no_noise_is_added(monkeypatch):
 
 @pytest.mark.deployment
 def test_the_lower_bound_is_below_epsilon_and_above_it_where_noise_is_missing():
-    found = audit(Setting(epsilon=2.0), 1000, 300)
+    found = audit(Setting(epsilon=2.0), 1000)
     assert found["lower_bound"] <= found["epsilon"] <= 2.0
     # The guess is a good one: with the noise as declared it is right more often than chance.
     assert found["mean_difference"] > 0
-    broken = audit(Setting(epsilon=2.0, weakened=64), 1000, 300)
+    broken = audit(Setting(epsilon=2.0, weakened=64), 1000)
     assert broken["lower_bound"] > broken["epsilon"]

@@ -1,6 +1,5 @@
 """The trade-off of attacks and accuracy, and mechanisms at one measured loss."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,11 @@ def test_attackers_gain_with_epsilon_and_so_does_accuracy(
         assert strong["guess"] > weak["guess"]
         assert strong["ratio"] > alone["ratio"]
         assert strong["averaged"] > strong["guess"]
-        # What is measured on 1,500 cells is what the channel promises.
-        assert strong["guess"] == pytest.approx(
-            strong["expected_guess"], abs=4 * math.sqrt(0.25 / 1500)
-        )
     local = lines["Local-map, theta 2", 1.28]
     assert local["loss_one"] is local["loss_whole"] is None
     assert local["guess"] > lines["Global-map", 1.28]["guess"]
     assert all(not any("Local" in name for name in e["ratios"]) for e in found["equal_loss"])
-    assert f"| adult | Global-map | 1.28 | {lines['Global-map', 1.28]['loss_one']:.3f} |" in told
+    assert f"| Global-map | {lines['Global-map', 0.08]['loss_one']:.3f} |" in told
     pictures = {path.name for path in tmp_path.glob("*.svg")}
     assert pictures == {"evaluation-privacy.svg", "evaluation-privacy-equal-loss.svg"}
     assert all(f"figures/{name}" in told for name in pictures)

@@ -17,11 +17,11 @@ REPLACED = Setting(neighbour="replaced", epsilon=2.0)
 def test_bounds_are_below_what_is_declared_and_above_it_with_half_of_the_noise(
     setting: Setting, runs: int
 ) -> None:
-    found = audit(setting, runs, runs // 4)
+    found = audit(setting, runs)
     assert found["lower_bound"] < found["declared"]
     # An attack that shows nothing at all would be none.
     assert 0.1 * found["declared"] < found["gaussian_bound"] < found["declared"]
-    weakened = audit(replace(setting, weakened=2), runs, runs // 4)
+    weakened = audit(replace(setting, weakened=2), runs)
     assert weakened["gaussian_bound"] > weakened["declared"]
 
 
