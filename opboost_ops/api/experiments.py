@@ -31,7 +31,7 @@ def write_named(
         dataset: One of `datasets.NAMES`.
         folder: An empty or new one.
         form: As in the trigger form.
-        seed: Makes split, booster and noise predictable.
+        seed: Makes split and noise predictable.
         epsilon: Of all protected features.
         model_epsilon: Of noise in all sums of horizontal learning.
 

@@ -36,7 +36,7 @@ def command(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed of split, booster and noise, for experiments (dataset only)."),
+        typer.Option(help="Seed of split and noise, for experiments (dataset only)."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the parties' files (dataset only).")

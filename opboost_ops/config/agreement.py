@@ -27,7 +27,6 @@ PROTOCOL = 3
 FREE = (
     "schedule",
     "parties.*.queue",
-    "parties.*.pool",
     # What the scoring party makes of its own scores, at home.
     "scoring.threshold",
     "scoring.calibration",
@@ -41,9 +40,7 @@ FREE_VERTICAL = (
     "training.trees",
     "training.learning_rate",
     "training.depth",
-    "training.seed",
     "training.tolerance",
-    "training.engine",
     "training.denoise",
     # What the label holder makes of released values and of its own agreed columns. It asks others
     # for split values as before, of one model, within what their policies answer. Which columns of

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from opboost_ops.config.feature import Edges, PlainFill, SharedFeature
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
+from opboost_ops.mechanisms import MissingBit
 
 #: Of a feature: not part of the way from a raw cell to an integer.
 _BESIDE = frozenset({"uuid", "mechanism", "epsilons", "missing"})
@@ -45,7 +46,7 @@ def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[s
         model: The model.
         without: Keys to leave out.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"name": model.name} if isinstance(model, MissingBit) else {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         default = None if field.is_required() else field.get_default(call_default_factory=True)

@@ -35,22 +35,19 @@ class Edges(Record):
     """Declared inner edges of a feature's cells, strictly increasing.
 
     Attributes:
-        edges: The edges.
-        source: Where they come from. ``private_quantiles`` were drawn from the private table by
-            `opboost edges` and are charged to the column.
-        epsilon: Loss of private quantiles, for a person added, removed or replaced.
+        edges: The edges; they are public.
+        epsilon: Loss of private quantiles, for a person added, removed or replaced: `opboost edges`
+            has drawn them from the private table, and they are charged to the column. Default: the
+            edges follow from no private table.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
-    source: Literal["declared", "public_sample", "private_quantiles"] = "declared"
     epsilon: Epsilon | None = None
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
         if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
             raise ValueError("edges must be strictly increasing")
-        if (self.source == "private_quantiles") != (self.epsilon is not None):
-            raise ValueError("an epsilon is for source: private_quantiles, which needs one")
         return self
 
 
@@ -81,7 +78,7 @@ class Fill(PlainFill):
 
 
 class SharedFeature(Record):
-    """One column that all parties of horizontal learning have: its values stay at home.
+    """What is declared of a column wherever it is.
 
     Attributes:
         uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
@@ -135,12 +132,6 @@ class SharedFeature(Record):
         return SECONDS.get(self.unit or "", 1.0)
 
     @property
-    def private_edges(self) -> Edges | None:
-        """The edges of its cells, if they are private quantiles of its values."""
-        scale = self.scale
-        return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
-
-    @property
     def span(self) -> tuple[float, float] | None:
         """Its public range in the unit of edges.
 
@@ -168,6 +159,18 @@ class SharedFeature(Record):
         edges = self.scale.edges if isinstance(self.scale, Edges) else None
         scale = "edges" if isinstance(self.scale, Edges) else self.scale
         return DomainMap(domain, self.bounds, scale, edges)
+
+    @property
+    def private_edges(self) -> Edges | None:
+        """The edges of its cells, if they are private quantiles of its values."""
+        scale = self.scale
+        return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
+
+
+class CommonFeature(SharedFeature):
+    """One column that all parties of horizontal learning have: its values stay at home."""
+
+    scale: Literal["linear", "log1p"] = "linear"
 
     def at_a_party(self) -> "Feature":
         """The same column as one party holds it."""
@@ -211,12 +214,7 @@ class Feature(SharedFeature):
         """What holds for a cell, in words, where that hangs on where edges come from."""
         if not isinstance(self.mechanism, BucketResponse):
             return ""
-        scale = self.scale.source if isinstance(self.scale, Edges) else "declared"
-        edges = "declared edges"
-        if scale == "public_sample":
-            edges = "edges of a public sample"
-        if scale == "private_quantiles":
-            edges = "private quantiles"
+        edges = "private quantiles" if self.private_edges else "declared edges"
         return f"element-level local DP, per cell, by {edges}"
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment, Overlap
-from opboost_ops.config.feature import DomainRange, Feature, SharedFeature
+from opboost_ops.config.feature import CommonFeature, DomainRange, Feature
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
@@ -134,14 +134,12 @@ class Party(PublicKeys):
     Attributes:
         role: Label holder or feature holder.
         queue: Airflow queue of its workers.
-        pool: Airflow pool of its tasks.
         label: The label holder's target.
         features: Its columns.
     """
 
     role: Role
     queue: QueueName = "default"
-    pool: str = "default_pool"
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
 
@@ -154,14 +152,11 @@ class Schedule(Record):
         on_tables: How often each party checks its tables, as a cron expression. When all tables
             have changed since the last run, a run starts; when all tables of new rows have, they
             are scored.
-        catch_up: Whether a missed run is made up once, as soon as Airflow runs again; never for
-            times before the federation existed.
         timeout_hours: Hours after which a run fails; a task fails after 95 % of it.
     """
 
     cron: str | None = None
     on_tables: str | None = None
-    catch_up: bool = False
     timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 
@@ -191,7 +186,7 @@ class Federation(Record):
     alignment: Alignment = Overlap()
     domain: DomainRange
     label: Label | None = None
-    features: Mapping[FeatureName, SharedFeature] = Field(default_factory=dict)
+    features: Mapping[FeatureName, CommonFeature] = Field(default_factory=dict)
     parties: Mapping[Name, Party]
     training: Training = LightGBMTraining()
     scoring: Scoring = Scoring()
@@ -217,14 +212,13 @@ class Federation(Record):
         """What is done about others' noise before training; ``auto`` is resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
-        LightGBM in one process, and scoring meets clear rows; otherwise ``none``.
+        LightGBM, and scoring meets clear rows; otherwise ``none``.
         """
         training = self.training
         if training.denoise != "auto":
             return training.denoise or "none"
         own = any(p.features for p in self.parties.values() if p.role == "label_holder")
-        able = training.engine == "local" and self.scoring.mode != "desensitised"
-        return "joint" if able and not own else "none"
+        return "joint" if self.scoring.mode != "desensitised" and not own else "none"
 
     @property
     def has_shares(self) -> bool:

@@ -145,12 +145,11 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     **dict.fromkeys(("learning_rate", "eta", "shrinkage_rate"), "training.learning_rate"),
     "max_depth": "training.depth",
-    **dict.fromkeys(("seed", "random_state", "random_seed"), "training.seed"),
     **dict.fromkeys(("objective", "loss", "application"), "training.objective"),
     **dict.fromkeys(("metric", "eval_metric"), "training.objective"),
     **dict.fromkeys(
         ("early_stopping_round", "early_stopping_rounds", "n_iter_no_change"),
-        "training.early_stopping.rounds",
+        "training.early_stopping",
     ),
     **dict.fromkeys(("weight", "sample_weight", "weight_column"), "training.weight_column"),
     "class_weight": "training.class_weight",

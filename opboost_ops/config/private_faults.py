@@ -45,10 +45,9 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
         )
     training = federation.training
     assert isinstance(training, FederBoostTraining)
-    for name in ("lambda_l2", "least_node"):
-        if getattr(training, name) is not None:
-            yield Fault(f"training.{name}", "is for exact sums: with noise, leaves follow from it",
-                        "take it out")  # fmt: skip
+    if training.least_node is not None:
+        yield Fault("training.least_node", "is for exact sums: with noise, leaves follow from it",
+                    "take it out")  # fmt: skip
     if training.learning_rate > _STEEPEST:
         yield Fault("training.learning_rate",
                     f"is {training.learning_rate:g}, but private trees take ten steps at once",

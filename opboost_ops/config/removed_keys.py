@@ -5,18 +5,26 @@ from typing import Any
 
 from opboost_ops.errors import Fault
 
-#: What a plan of 0.3.0 spells out although nobody has declared it, by path.
-_SPELLED_OUT: Mapping[str, Any] = {
-    "alignment.members": "all",
-    "parties.*.features.*.mechanism.source": "declared",
-    "parties.*.pilot": None,
-    "parties.*.shards": False,
-    "training.private.patience_minutes": None,
-    "training.private.regularisation": 0.1,
-    "training.private.remain": None,
-    "training.private.trees_per_ensemble": 50,
-    "training.tuning.metric": None,
-    "training.tuning.minutes": None,
+#: What a plan of 0.3.0 spells out, by path: values that mean what applies now, or all values where
+#: none changes what another party does.
+_SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
+    "alignment.members": ("all",),
+    "parties.*.features.*.mechanism.source": ("declared",),
+    "parties.*.features.*.mechanism.variant": ("optimised",),
+    "parties.*.features.*.scale.source": ("declared",),
+    "parties.*.pilot": (None,),
+    "parties.*.pool": (),
+    "parties.*.shards": (False,),
+    "schedule.catch_up": (),
+    "training.engine": (),
+    "training.lambda_l2": (None, 1.0),
+    "training.private.patience_minutes": (None,),
+    "training.private.regularisation": (0.1,),
+    "training.private.remain": (None,),
+    "training.private.trees_per_ensemble": (50,),
+    "training.seed": (),
+    "training.tuning.metric": (None,),
+    "training.tuning.minutes": (None,),
 }
 
 #: By file and path; ``*`` is any name. The words complete "was removed".
@@ -27,6 +35,11 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "decide",
         "training.method": "take it out: XGBoost has a bin for each rank, as hist had",
         "training.early_stopping.share": "take it out: it is a tenth of the training rows",
+        "training.engine": "take it out: set `dask` in the label holder's site.yaml",
+        "training.lambda_l2": "take it out: it is 1 in horizontal learning; LightGBM's own is "
+        "training.parameters.lambda_l2",
+        "training.seed": "take it out: the booster's random draws are the same in each run",
+        "schedule.catch_up": "take it out: a missed run is not made up for; trigger it by hand",
         "training.private.columns": "take it out: splits are drawn at random among all columns",
         "training.tuning.folds": "take it out: there are three",
         "training.tuning.minutes": "declare trials alone",
@@ -36,11 +49,15 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.private.remain": "take it out: all parties stay, and a session goes on when the "
         "`boost` tasks of all are cleared together",
         "training.private.patience_minutes": "declare training.wait_minutes",
+        "parties.*.pool": "take it out: Airflow's task_policy can set pools by owner or queue",
         "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "take it out: one task reads the files of a table",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
-        "parties.*.features.*.mechanism.source": "take it out: the source of a feature's edges is "
-        "declared in its scale",
+        "parties.*.features.*.mechanism.source": "take it out: edges in a file are public",
+        "parties.*.features.*.mechanism.variant": "take it out: the optimised variant has less "
+        "variance at the same epsilon",
+        "parties.*.features.*.scale.source": "take it out: edges in a file are public; private "
+        "ones are drawn by `opboost edges SITE --private EPSILON`",
     },
     "Policy": {
         "checks.max_attack_gain": "take it out: `opboost leakage --gate` attacks a release at "
@@ -54,9 +71,6 @@ REMOVED_VALUES: Mapping[str, Mapping[str, str]] = {
         "redraw": "declare denoise: joint, which replaces it",
         "stack": "declare denoise: auto, or leave it out",
     },
-    "parties.*.features.*.scale.source": {
-        "private_table": "draw edges by `opboost edges SITE --private EPSILON`",
-    },
 }
 
 
@@ -66,8 +80,8 @@ def without_spelled_out(data: Any) -> Any:
     Args:
         data: As a label holder of this release or of 0.3.0 has signed it; it stays as it is.
     """
-    for path, default in _SPELLED_OUT.items():
-        data = _without(data, path.split("."), "", (default,), "", [])
+    for path, values in _SPELLED_OUT.items():
+        data = _without(data, path.split("."), "", values, "", [])
     return data
 
 

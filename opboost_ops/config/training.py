@@ -3,7 +3,15 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from opboost_ops.config.schema import Name, Record
 
@@ -19,31 +27,14 @@ ClassWeight = Literal["balanced"] | Mapping[str | int, Annotated[float, Field(gt
 Denoise = Literal["none", "joint", "auto"]
 
 
+#: What files of 0.3.0 have inside an entry that is a number now, and its default.
+_FORMER = {"early_stopping": ("rounds", 20), "tuning": ("trials", 30)}
+
+
 class HoldoutColumn(Record):
     """The held-out rows are those where a boolean column of the label holder is true."""
 
     column: str
-
-
-class EarlyStopping(Record):
-    """Stop boosting when a tenth of the training rows, kept back, no longer gains.
-
-    Attributes:
-        rounds: After how many rounds without a gain in the objective's own loss.
-    """
-
-    rounds: int = Field(default=20, ge=1, le=1000)
-
-
-class Tuning(Record):
-    """Search parameters on released training rows; trials send no requests.
-
-    Attributes:
-        trials: How many; the first has the declared values. Trials are compared in three folds by
-            auc, r2, or the declared objective's loss.
-    """
-
-    trials: int = Field(default=30, ge=1, le=1000)
 
 
 class AnyTraining(Record):
@@ -67,22 +58,41 @@ class BoosterTraining(AnyTraining):
     """What LightGBM and XGBoost have besides.
 
     Attributes:
-        seed: Of whatever the booster draws.
         parameters: The booster's own, by their names there (`config/parameters.py`).
         objective: What it minimises; the task's own when absent.
         weight_column: A column of the label holder's table: how much each training row counts.
         class_weight: How much each class counts, by class; ``balanced`` for as much as another.
-        early_stopping: Whether, and when, boosting ends before all trees are there.
-        tuning: Whether, and for how long, parameters are searched.
+        early_stopping: Boosting stops after so many rounds without a gain in the objective's own
+            loss on a tenth of the training rows, which is kept back; default: it never does.
+        tuning: How many trials search for parameters on released training rows, in three folds
+            compared by auc, r2, or the declared objective's loss; the first has the declared
+            values. Trials send no requests. Default: none.
     """
 
-    seed: int = Field(default=0, ge=0, lt=2**31)
     parameters: Mapping[str, Any] = Field(default_factory=dict)
     objective: ObjectiveName | None = None
     weight_column: str | None = None
     class_weight: ClassWeight | None = None
-    early_stopping: EarlyStopping | None = None
-    tuning: Tuning | None = None
+    early_stopping: int | None = Field(default=None, ge=1, le=1000)
+    tuning: int | None = Field(default=None, ge=1, le=1000)
+
+    @field_validator("early_stopping", "tuning", mode="before")
+    @classmethod
+    def _read_former(cls, value: Any, info: ValidationInfo) -> Any:
+        """Up to 0.3.0 each was a mapping of one entry, with a default."""
+        entry, default = _FORMER[str(info.field_name)]
+        former = isinstance(value, Mapping) and not set(value) - {entry}
+        return value.get(entry, default) if former else value
+
+    @field_serializer("early_stopping")
+    def _rounds(self, value: int | None) -> dict[str, int] | None:
+        """As 0.3.0 reads it in a plan."""
+        return {"rounds": value} if value else None
+
+    @field_serializer("tuning")
+    def _trials(self, value: int | None) -> dict[str, int] | None:
+        """As 0.3.0 reads it in a plan."""
+        return {"trials": value} if value else None
 
     @property
     def private(self) -> None:
@@ -93,14 +103,12 @@ class LightGBMTraining(BoosterTraining):
     """LightGBM, the default trainer.
 
     Attributes:
-        engine: Where the label holder trains: in one process, or on a Dask cluster (an extra).
         denoise: What the label holder does about others' noise before it trains. ``joint`` trains
             on several samples of each row's original values, for models of clear rows. ``auto`` is
             ``joint`` if the label holder has no own columns. Default: ``none``.
     """
 
     trainer: Literal["lightgbm"] = "lightgbm"
-    engine: Literal["local", "dask"] = "local"
     denoise: Denoise | None = None
 
 
@@ -110,22 +118,12 @@ class XGBoostTraining(BoosterTraining):
     trainer: Literal["xgboost"]
 
     @property
-    def engine(self) -> Literal["local"]:
-        """It trains in one process."""
-        return "local"
-
-    @property
     def denoise(self) -> None:
         """It trains on values as they were released."""
 
 
 class _AllRowsAlike(AnyTraining):
     """A private model, or one of sums: nothing may be read off single rows."""
-
-    @property
-    def engine(self) -> Literal["local"]:
-        """It trains in one process."""
-        return "local"
 
     @property
     def denoise(self) -> None:
@@ -196,7 +194,6 @@ class DPBoostTraining(_AllRowsAlike):
         depth: Default: 6, with random splits 4; a complete tree has 2^depth leaves. With a delta at
             most 6; small tables get shallower trees, by rows, epsilon and delta.
         private: The privacy parameters.
-        seed: Of the assignment of rows to trees.
     """
 
     trainer: Literal["dpboost"]
@@ -204,7 +201,6 @@ class DPBoostTraining(_AllRowsAlike):
     learning_rate: float = Field(default=0.1, gt=0, lt=1)
     depth: int = Field(default=6, ge=1, le=10)
     private: DPBoostPrivacy
-    seed: int = Field(default=0, ge=0, lt=2**31)
 
     @model_validator(mode="before")
     @classmethod
@@ -242,7 +238,6 @@ class FederBoostTraining(_AllRowsAlike):
         private: The privacy parameters; default: exact sums. Defaults are then 200 trees of depth 6
             at learning rate 0.1, shallower for few rows.
         buckets: Most buckets of a feature; default: 16, with noise 32.
-        lambda_l2: Added to each sum of hessians; default: 1.
         least_node: Fewest rows, of all parties together, in a node; default: 20.
         wait_minutes: How long a party waits for another in a round; default: 15.
     """
@@ -251,7 +246,6 @@ class FederBoostTraining(_AllRowsAlike):
     active: Name
     private: SumPrivacy | None = None
     buckets: int | None = Field(default=None, ge=2, le=1024)
-    lambda_l2: float | None = Field(default=None, ge=0)
     least_node: int | None = Field(default=None, ge=1)
     wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
 
@@ -261,11 +255,6 @@ class FederBoostTraining(_AllRowsAlike):
         if isinstance(data, Mapping) and data.get("private") is not None:
             return {"trees": 200, "depth": 6, "learning_rate": 0.1, **data}
         return data
-
-    @property
-    def seed(self) -> int:
-        """Nothing is drawn."""
-        return 0
 
 
 def _trainer_of(value: Any) -> Any:

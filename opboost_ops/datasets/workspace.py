@@ -46,7 +46,7 @@ def write_workspace(
         epsilon: Of all protected features; the dataset's default when absent.
         lower: L of the domain; the dataset's default when absent.
         upper: R of the domain; the dataset's default when absent.
-        seed: Makes split, booster and secrets predictable, and the store a throw-away one.
+        seed: Makes split and secrets predictable, and the store a throw-away one.
         training: Other entries of ``training``.
         scoring: Entries of ``scoring``; policies are written so that they allow it.
         capped: Whether policies cap each feature at what its declared mechanism costs.
@@ -67,7 +67,7 @@ def write_workspace(
     data = _federation(dataset, public, epsilon, lower, upper)
     if scoring:
         data["scoring"] = dict(scoring)
-    data["training"] = {"holdout": dataset.holdout, "seed": seed or 0, **(training or {})}
+    data["training"] = {"holdout": dataset.holdout, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
         site = folder / party

@@ -1,8 +1,11 @@
 """A randomised bit that says whether a value is missing (Warner's randomised response)."""
 
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import Any, ClassVar
+
+from pydantic import model_validator
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.bits import BIT, bit_channel
@@ -20,8 +23,16 @@ class MissingBit(Parameters):
         epsilon: Loss between missing and present.
     """
 
-    name: Literal["missing_bit"] = "missing_bit"
+    name: ClassVar[str] = "missing_bit"
     epsilon: Epsilon
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_name(cls, data: Any) -> Any:
+        """Plans and agreements have it, files need not."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if (key, value) != ("name", cls.name)}
 
     def channel(self, domain: Domain = BIT) -> Channel:
         """The exact channel of the bit, 2 x 2; built once."""

@@ -15,18 +15,15 @@ class UnaryEncoding(Parameters):
     """A one-hot row whose bits are randomised one by one; only for nominal features.
 
     A changed category changes two bits, so what a cell costs is what both cost together:
-    epsilon. ``symmetric`` keeps every bit with e^(eps/2) / (1 + e^(eps/2)). ``optimised`` keeps
-    the bit that is set with 1/2 and one that is not with e^eps / (e^eps + 1), which estimates
-    frequencies with less variance.
+    epsilon. The bit that is set is kept with 1/2, and one that is not with e^eps / (e^eps + 1):
+    the optimised variant, which estimates frequencies with less variance than the symmetric one.
 
     Attributes:
         epsilon: Loss between any two categories, of the whole one-hot group.
-        variant: Which of the two.
     """
 
     name: Literal["unary"] = "unary"
     epsilon: Epsilon
-    variant: Literal["symmetric", "optimised"] = "optimised"
 
     def require(self, domain: Domain) -> None:
         """Refuse anything but bits.
@@ -43,18 +40,15 @@ class UnaryEncoding(Parameters):
     def channel(self, domain: Domain = BIT) -> Channel:
         """The exact channel of every single bit, 2 x 2; built once."""
         self.require(domain)
-        return _channel(self.epsilon, self.variant)
+        return _channel(self.epsilon)
 
     def label(self) -> str:
         """What people read."""
-        return f"Unary encoding ({self.variant}), epsilon {self.epsilon:g} a category"
+        return f"Unary encoding (optimised), epsilon {self.epsilon:g} a category"
 
 
 @lru_cache(maxsize=64)
-def _channel(epsilon: float, variant: str) -> Channel:
+def _channel(epsilon: float) -> Channel:
     one = Decimal(1)
     with precise():
-        if variant == "symmetric":
-            stay = (Decimal(epsilon) / 2).exp()
-            return bit_channel([stay, one], [one, stay])
         return bit_channel([Decimal(epsilon).exp(), one], [one, one])

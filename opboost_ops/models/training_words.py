@@ -38,9 +38,9 @@ def training_words(
         yield f"Training rows counted by {by}; metrics count all rows alike."
         if training.class_weight:
             yield "So its probabilities are not those of the table's own shares of classes."
-    if (stop := training.early_stopping) is not None:
+    if (rounds := training.early_stopping) is not None:
         yield (
-            f"Boosting ended after {stop.rounds} rounds without a gain on 10% of the "
+            f"Boosting ended after {rounds} rounds without a gain on 10% of the "
             "training rows, which no tree learnt from, or when all trees were there."
         )
     if tuned:

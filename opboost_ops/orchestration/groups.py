@@ -87,8 +87,6 @@ def opens(
         op_kwargs={
             "federation_file": str(path),
             "purpose": purpose,
-            # When a DAG of one's own runs, and for which times, is its own affair.
-            "catch_up": federation.schedule.catch_up or form is not None,
             "form": form,
         },
         **common,
@@ -161,16 +159,14 @@ def add_group(
 def _tasks(
     federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
-    spec = federation.parties[party]
     of = party_of(federation, party)
     for chain in phase.chains:
         given: dict[str, Any] = {
             "task_id": chain.name,
-            "pool": spec.pool,
             "doc_md": description(chain),
             "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
             "python_callable": tasks.run_stages,
             "op_kwargs": {**of, "stages": list(chain.stages)},
-            **common_of(spec, party),
+            **common_of(federation.parties[party], party),
         }
         yield PartyOperator(**given)

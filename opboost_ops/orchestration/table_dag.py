@@ -52,14 +52,12 @@ def tables_dag(
                 PartyOperator(
                     task_id=f"{party}_{what}",
                     doc_md=words,
-                    pool=spec.pool,
                     outlets=[asset],
                     python_callable=tasks.look_at_table,
                     op_kwargs={
                         "party": party,
                         "federation": federation.name,
                         "purpose": purpose,
-                        "catch_up": federation.schedule.catch_up,
                     },
                     **common_of(spec, party),
                 )

@@ -27,7 +27,6 @@ _AGAIN = 30.0
 def open_run(
     federation_file: str,
     purpose: Purpose,
-    catch_up: bool = False,
     form: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Publish the run's plan.
@@ -35,7 +34,6 @@ def open_run(
     Args:
         federation_file: ``federation.yaml``, as the label holder's worker finds it.
         purpose: What the run is for.
-        catch_up: Whether it is published for a time that was missed, too.
         form: What stands for the trigger form, in a DAG that is not the federation's own; its
             parameters and its run's configuration are then not read.
     """
@@ -43,7 +41,8 @@ def open_run(
     dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        if not catch_up and (late := missed(dag_run)):
+        # When a DAG of one's own runs, and for which times, is its own affair.
+        if form is None and (late := missed(dag_run)):
             notifications.notice(context, "schedule_missed")
             return {"skip": late}
         from opboost_ops.run import form_values, opening
@@ -114,23 +113,20 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
 
 
 @plainly
-def look_at_table(
-    party: str, federation: str, purpose: Purpose, catch_up: bool = False
-) -> dict[str, Any]:
+def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, Any]:
     """Succeed, and so emit the table's asset, only if a party's table has changed.
 
     Args:
         party: Whose.
         federation: Name of the federation.
         purpose: The training table, or that of new rows.
-        catch_up: Whether it is looked at for a time that was missed, too.
     """
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.run import table_watch
 
-        if not catch_up and (late := missed(dag_run)):
+        if late := missed(dag_run):
             return {"skip": late}
         if table_watch.changed(party, federation, dag_run.run_id, purpose):
             return {"changed": True}

@@ -47,5 +47,5 @@ def missed(dag_run: Any) -> str:
     due, late = (f"{moment:%Y-%m-%d %H:%M}" for moment in (dag_run.run_after, began))
     return (
         f"it was due at {due} UTC, Airflow could begin it at {late} UTC, and a missed time is not "
-        "made up for (schedule.catch_up). Trigger the DAG, or clear this task, to run it now"
+        "made up for. Trigger the DAG, or clear this task, to run it now"
     )

@@ -15,12 +15,8 @@ from opboost_ops.privacy.domain_sizes import kept
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 
-#: What edges are called by where they come from.
-_EDGES = {
-    "declared": "declared edges",
-    "public_sample": "edges of a public sample",
-    "private_quantiles": "private edges",
-}
+#: What a column's edges are called by where they come from.
+_DECLARED, _PRIVATE = "declared edges", "private edges"
 
 
 #: What cells of equal shares of the public rows are called.
@@ -102,7 +98,8 @@ def compare_scales(
         "log1p": DomainMap(domain, feature.bounds, "log1p"),
     }
     if isinstance(feature.scale, Edges):
-        maps[_EDGES[feature.scale.source]] = feature.domain_map(domain)
+        name = _PRIVATE if feature.private_edges else _DECLARED
+        maps[name] = feature.domain_map(domain)
     if sample is not None:
         sample = inside(sample, feature)
         if len(sample) and sample.min() < sample.max():
@@ -111,7 +108,7 @@ def compare_scales(
     ranks = None if sample is None else _ranks(sample)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
-        edges = cost if cells == _EDGES["private_quantiles"] else 0.0
+        edges = cost if cells == _PRIVATE else 0.0
         epsilon = float(f"{total - edges:.6g}")
         if not LEAST_EPSILON <= epsilon < float("inf"):
             continue

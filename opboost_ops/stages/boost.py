@@ -156,7 +156,7 @@ def growth_of(federation: Federation) -> Growth:
     return Growth(
         depth=training.depth,
         learning_rate=training.learning_rate,
-        penalty=1.0 if training.lambda_l2 is None else training.lambda_l2,
+        penalty=1.0,
         least_node=training.least_node or 20,
     )
 

@@ -48,7 +48,7 @@ def train(context: Context) -> Outcome:
     rows = context.home.json("alignment")["train"]
     model = None
     documents: dict[str, Any] = {}
-    if training.engine == "dask":
+    if context.site.dask and _any_rows_do(context, parameters):
         text = _on_dask(context, parameters)
     else:
         memory = ResumeLog(context.home)
@@ -87,7 +87,7 @@ def _here(
     del table
     if context.federation.denoising == "joint":
         channels = released_channels(context.federation)
-        seed = hashlib.sha256(f"joint {context.federation.training.seed}".encode()).digest()
+        seed = hashlib.sha256(b"joint 0").digest()
         return joint.train(frame, label, parameters, channels, seed, context.tell), {}
     tuning, found = context.federation.training.tuning, {}
     if tuning is not None:
@@ -98,10 +98,13 @@ def _here(
 
 def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
     """Whether the frame is too large to lie in memory as numbers, and need not."""
+    return cells > lightgbm_blocks.LARGE and _any_rows_do(context, parameters)
+
+
+def _any_rows_do(context: Context, parameters: Parameters) -> bool:
+    """Whether training takes rows part by part: what needs rows of its own choice needs all."""
     return (
-        cells > lightgbm_blocks.LARGE
-        and parameters.trainer == "lightgbm"
-        # What needs rows of its own choice needs them all.
+        parameters.trainer == "lightgbm"
         and parameters.stop is None
         and context.federation.training.tuning is None
         and context.federation.denoising != "joint"
@@ -179,18 +182,18 @@ def parameters_of(
     if isinstance(training, BoosterTraining) and training.objective:
         objective = objective_of(training, task)
     own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
-    stop = training.early_stopping
+    rounds = training.early_stopping
     return Parameters(
         task=task,  # type: ignore[arg-type]
         classes=len(classes),
         trees=training.trees,
         learning_rate=training.learning_rate,
         depth=training.depth,
-        seed=training.seed,
+        seed=0,
         trainer=training.trainer,
         private=private,
         objective=objective,
         own=own,
         monotone=training.parameters.get(MONOTONE, {}),
-        stop=Stop(stop.rounds) if stop else None,
+        stop=Stop(rounds) if rounds else None,
     )

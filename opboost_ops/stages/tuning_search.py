@@ -12,7 +12,6 @@ import numpy as np
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.boosting.tuning import FOLDS, metric_of, tune
-from opboost_ops.config.training import Tuning
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
 
@@ -27,7 +26,7 @@ def search(
     frame: Frame,
     label: np.ndarray,
     parameters: Parameters,
-    declared: Tuning,
+    trials: int,
     heard: Tell = unheard,
     stage: str = "train",
 ) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def search(
         frame: Training rows, as the booster takes them.
         label: Numbers or class indices, shape (n,).
         parameters: As declared.
-        declared: How long to look.
+        trials: How many.
         heard: Told after each trial.
         stage: Which stage looks, for the log.
 
@@ -55,10 +54,10 @@ def search(
     def tell(number: int, score: float) -> None:
         kept.append(json.dumps({"of": of, "score": score}).encode())
         # How good a trial was is told nobody: this goes where others may read.
-        _LOG.info("trial %d of %d", number + 1, declared.trials, extra={"stage": stage})
-        heard("trials", number + 1, declared.trials)
+        _LOG.info("trial %d of %d", number + 1, trials, extra={"stage": stage})
+        heard("trials", number + 1, trials)
 
-    found = tune(frame, label, parameters, declared.trials, scores, tell)
+    found = tune(frame, label, parameters, trials, scores, tell)
     best = found.parameters
     return {
         "trees": best.trees,

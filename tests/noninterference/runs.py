@@ -120,7 +120,7 @@ def _keep_all_rows(workspace: Workspace) -> None:
 def _private_model(workspace: Workspace) -> None:
     def change(data: Any) -> None:
         data["training"] = {
-            "trainer": "dpboost", "holdout": 0.2, "seed": 0, "trees": 4, "depth": 2,
+            "trainer": "dpboost", "holdout": 0.2, "trees": 4, "depth": 2,
             "private": {"epsilon": 3.0},
         }  # fmt: skip
         data["parties"]["a"]["features"]["x"]["bounds"] = [0, 88]

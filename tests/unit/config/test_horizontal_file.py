@@ -74,14 +74,13 @@ def test_all_faults_come_at_once() -> None:
 
 def test_private_sums_refuse_what_only_exact_ones_have() -> None:
     data = good()
-    data["training"] |= {"lambda_l2": 1.0, "least_node": 20, "learning_rate": 0.3}
+    data["training"] |= {"least_node": 20, "learning_rate": 0.3}
     parse_federation(data, "federation.yaml")
     data["training"]["private"] = {"epsilon": 4.0, "delta": 1e-6}
     text = faults(data)
-    for entry in ("lambda_l2", "least_node", "learning_rate"):
+    for entry in ("least_node", "learning_rate"):
         assert f"- training.{entry}: is " in text, text
-    for entry in ("lambda_l2", "least_node"):
-        del data["training"][entry]
+    del data["training"]["least_node"]
     data["training"]["learning_rate"] = 0.2
     parse_federation(data, "federation.yaml")
 

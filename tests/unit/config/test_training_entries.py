@@ -71,7 +71,7 @@ def test_no_such_value_is_a_penalty(value: Any) -> None:
         ({"n_estimators": 7}, "declare training.trees"),
         ({"metric": "auc"}, "declare training.objective"),
         ({"tolerancee": 1}, "did you mean tolerance?"),
-        ({"lambda_l2": 1}, "declare it under training.parameters: lambda_l2"),
+        ({"lambda_l1": 1}, "declare it under training.parameters: lambda_l1"),
         ({"least_node": 1}, "declare it under training.parameters: min_data_in_leaf"),
     ],
 )
@@ -87,7 +87,7 @@ def test_no_key_is_offered_that_does_not_apply(trainer: str) -> None:
         parse_federation(made, "f")
     offered = str(raised.value).split("known are ")[1].split(")")[0].split(", ")
     values = {"parameters": {"max_delta_step": 1}, "weight_column": "w", "class_weight": "balanced",
-              "early_stopping": {}, "tuning": {}, "buckets": 8, "active": "bank_1"}  # fmt: skip
+              "early_stopping": 20, "tuning": 30, "buckets": 8, "active": "bank_1"}  # fmt: skip
     for key in set(offered) & set(values):
         del made["training"]["zzz"]
         made["training"][key] = values[key]
@@ -140,8 +140,6 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
         ({"class_weight": "balanced"}, "regression", "the label is a number"),
         ({"weight_column": "y"}, "binary", "training.weight_column: is the label"),
         ({"weight_column": "id"}, "binary", "training.weight_column: is the ID column"),
-        ({"tuning": {}, "engine": "dask"}, "binary", "engine dask does not have"),
-        ({"early_stopping": {}, "engine": "dask"}, "binary", "engine dask does not have"),
         ({"trainer": "xgboost", "parameters": {"max_bin": 9}}, "binary", "ranks need one each"),
     ],
 )
@@ -154,8 +152,8 @@ READ_OFF = {
     "objective": "binary",
     "weight_column": "w",
     "class_weight": "balanced",
-    "early_stopping": {},
-    "tuning": {"trials": 2},
+    "early_stopping": 20,
+    "tuning": 2,
 }
 
 
@@ -174,12 +172,27 @@ def test_a_plan_is_the_file_again() -> None:
     training = {
         "parameters": {"lambda_l2": 1.0, "monotone_constraints": {"bank.income": 1}},
         "class_weight": {0: 1.0, 1: 3.0},
-        "tuning": {"trials": 2},
-        "early_stopping": {"rounds": 3},
+        "tuning": 2,
+        "early_stopping": 3,
     }
     declared = parse_federation(data(training=training), "f")
     again = parse_federation(declared.model_dump(mode="json"), "plan")
     assert again.model_dump(mode="json") == declared.model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("key", "former", "now"),
+    [
+        ("early_stopping", {}, 20),
+        ("early_stopping", {"rounds": 3}, 3),
+        ("tuning", {}, 30),
+        ("tuning", {"trials": 2}, 2),
+    ],
+)
+def test_what_0_3_0_wrote_as_a_mapping_is_a_number(key: str, former: Any, now: int) -> None:
+    read = parse_federation(data(training={key: former}), "f")
+    assert read == parse_federation(data(training={key: now}), "f")
+    assert getattr(read.training, key) == now
 
 
 def test_a_delta_of_0_is_epsilon_alone() -> None:

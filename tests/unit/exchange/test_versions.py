@@ -103,7 +103,7 @@ def test_the_last_release_reads_plans_of_this_software_and_writes_plans_that_it_
         "active": "bank_0",
         "private": {"epsilon": 4, "delta": 1e-6},
     }
-    tuned = workspace.declared.training.model_dump() | {"tuning": {"trials": 2}}
+    tuned = workspace.declared.training.model_dump() | {"tuning": 2, "early_stopping": 5}
     declared = [
         workspace.declared.model_dump(),
         {**workspace.declared.model_dump(), "training": tuned},

@@ -300,12 +300,11 @@ def test_piecewise_at_a_large_epsilon(size: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_bits_have_their_closed_forms(epsilon: float) -> None:
-    """Stay with e^s / (e^s + 1): s is epsilon, or half of it where two bits share the cost."""
+    """Stay with e^s / (e^s + 1): s is epsilon, or 0 for the bit of unary encoding that is set."""
     exact, bits = Fraction(epsilon), Domain(0, 1)
     for mechanism, stays in (
         (MissingBit(epsilon=epsilon), (exact, exact)),
-        (UnaryEncoding(epsilon=epsilon, variant="symmetric"), (exact / 2, exact / 2)),
-        (UnaryEncoding(epsilon=epsilon, variant="optimised"), (exact, Fraction(0))),
+        (UnaryEncoding(epsilon=epsilon), (exact, Fraction(0))),
     ):
         channel = mechanism.channel(bits)
         check_table(channel, bits)

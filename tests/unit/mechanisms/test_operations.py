@@ -220,11 +220,10 @@ def test_the_same_operations_whatever_the_value(
 
 
 @pytest.mark.parametrize("bit", [0, 4, 9])
-@pytest.mark.parametrize("variant", ["symmetric", "optimised"])
 def test_the_same_operations_whatever_the_category(
-    variant: Any, bit: int, monkeypatch: pytest.MonkeyPatch
+    bit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mechanism = UnaryEncoding(epsilon=0.64, variant=variant)
+    mechanism = UnaryEncoding(epsilon=0.64)
     count_tables(mechanism, BIT, monkeypatch)
 
     def release(codes: np.ndarray) -> np.ndarray:

@@ -65,11 +65,7 @@ def test_every_mechanism_at_every_size(sizes: Sequence[int]) -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_mechanisms_on_bits(epsilon: float) -> None:
-    for mechanism in (
-        MissingBit(epsilon=epsilon),
-        UnaryEncoding(epsilon=epsilon, variant="symmetric"),
-        UnaryEncoding(epsilon=epsilon, variant="optimised"),
-    ):
+    for mechanism in (MissingBit(epsilon=epsilon), UnaryEncoding(epsilon=epsilon)):
         counts = mechanism.channel(BIT).counts
         assert worst_ratios(counts) == by_integers_alone(counts)
 

@@ -137,7 +137,7 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
         run = Workspace(honest.folder, f"{number + 16:016x}")
         run.edit_yaml(
             "federation.yaml",
-            lambda d, n=number: d["training"].update(seed=n, trees=2 + n),  # type: ignore[misc]
+            lambda d, n=number: d["training"].update(trees=2 + n),  # type: ignore[misc]
             agree=False,
         )
         run.until("rank", "bank")
@@ -183,8 +183,8 @@ def test_after_a_new_agreement_a_training_under_the_former_one_is_refused(
 
 def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace) -> None:
     def change(data: Any) -> None:
-        data["training"].update(trees=2, depth=2, learning_rate=0.3, seed=5, tolerance=1.0)
-        data["parties"]["bank"].update(queue="other", pool="other")
+        data["training"].update(trees=2, depth=2, learning_rate=0.3, tolerance=1.0)
+        data["parties"]["bank"].update(queue="other")
         data["schedule"] = {"cron": "0 4 * * *"}
 
     honest.edit_yaml("federation.yaml", change, agree=False)

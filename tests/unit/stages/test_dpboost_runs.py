@@ -35,7 +35,7 @@ OWN = {
 
 def private(data: dict[str, Any]) -> None:
     """The generated federation as DPBoost wants it declared; Adj-map where there is an order."""
-    data["training"] = {"trainer": "dpboost", "holdout": 0.2, "seed": 0}
+    data["training"] = {"trainer": "dpboost", "holdout": 0.2}
     data["training"] |= {"trees": 6, "depth": 3}
     data["training"]["private"] = {"epsilon": 3.0}
     for name, more in OWN.items():

@@ -20,7 +20,7 @@ from tests.party_state import state_of
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 
 PARTIES = ("a", *HOLDERS)
-TUNING = {"trials": 4}
+TUNING = 4
 
 
 def made(folder: Path, patch: pytest.MonkeyPatch, task: str, **training: Any) -> Workspace:
@@ -180,7 +180,7 @@ def test_a_bad_parameter_of_a_form_publishes_nothing(
         ),
         (
             "multiclass",
-            {"class_weight": {"low": 5}, "early_stopping": {"rounds": 2}},
+            {"class_weight": {"low": 5}, "early_stopping": 2},
             "num_class:3",
         ),
         pytest.param(
