@@ -1,3 +1,11 @@
 """Privacy-preserving vertical federated gradient boosting, run by Airflow."""
 
+import os
+
 __version__ = "0.3.0"
+
+# Threads that wait for work sleep instead of spinning: on a busy machine, as workers are, spinning
+# takes several times the processor's time for the same result. OpenMP reads it when the first
+# booster is imported, OpenBLAS when NumPy is, which is after this. Who has set it keeps it.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")

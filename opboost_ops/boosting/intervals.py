@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from opboost_ops.boosting.influence import influences
-from opboost_ops.boosting.metrics import LOSSES, Task, all_metrics
+from opboost_ops.boosting.metrics import EVALUATED, LOSSES, Task, all_metrics
 
 #: Share of intervals that hold what they are of.
 LEVEL = 0.95
@@ -64,13 +64,24 @@ class Comparison:
     def __init__(
         self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
     ) -> None:
-        # Of the rows as they lie: to the last bit what the evaluation says of them.
-        self._values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
+        # A model may be there twice: unchanged tables train the reference again.
+        first = {id(predictions[name]): name for name in [*predictions][::-1]}
+        same = {name: first[id(of)] for name, of in predictions.items()}
+        predictions = {name: predictions[name] for name in dict.fromkeys(same.values())}
+        # Of the rows as they lie: to the last bit what `metrics.evaluate` says of them.
+        values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
         # The order of a table is nobody's business: the same rows give the same in any order.
         columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
         order = np.lexsort(np.concatenate([*columns, label[None]]))
         ordered = {name: of[order] for name, of in predictions.items()}
-        self._of = influences(task, label[order], ordered)
+        found = influences(task, label[order], ordered)
+        self._values = {name: values[of] for name, of in same.items()}
+        self._of = {name: found[of] for name, of in same.items()}
+        self._evaluated = EVALUATED[task]
+
+    def evaluated(self, name: str) -> dict[str, float]:
+        """What `metrics.evaluate` gives of one model."""
+        return {metric: self._values[name][metric] for metric in self._evaluated}
 
     def names(self) -> tuple[str, ...]:
         """Metrics that there are intervals of."""

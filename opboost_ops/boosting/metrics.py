@@ -1,5 +1,6 @@
 """Metrics of held-out rows."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -8,6 +9,13 @@ Task = Literal["binary", "multiclass", "regression"]
 
 #: Metrics of which less is better.
 LOSSES = ("mse", "mae", "brier", "log_loss")
+
+#: Metrics that `evaluate` gives.
+EVALUATED: Mapping[Task, tuple[str, str]] = {
+    "binary": ("accuracy", "auc"),
+    "multiclass": ("accuracy", "auc"),
+    "regression": ("mse", "r2"),
+}
 
 #: No prediction is surer than this in a log loss.
 _LEAST = 1e-15

@@ -18,8 +18,8 @@ _COMMON = (
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
-#: How further ones begin: threads of training, S3, and PostgreSQL's client.
-_PREFIXES = ("OMP_", "GOMP_", "KMP_", "AWS_", "PG")
+#: How further ones begin: threads of libraries, S3, and PostgreSQL's client.
+_PREFIXES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "AWS_", "PG")
 
 #: What a key by ``env:NAME`` is followed by while a former key is still accepted.
 _FORMER = "_FORMER"

@@ -59,7 +59,6 @@ def evaluate(context: Context) -> Outcome:
         same = reference == model
         compared[REFERENCE] = predictions[mode] if same else predict(reference, frames[mode])
     evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
-    result: dict[str, dict[str, float]] = {}
     charge = None
     private = context.federation.training.private
     # A second private model would be a second charge; one without noise would undo the first.
@@ -68,17 +67,18 @@ def evaluate(context: Context) -> Outcome:
         compared = {ALONE: alone.prediction, **compared}
         if alone.chosen:
             evaluation["alone"] = alone.chosen
-    if private is not None and private.metrics_epsilon is not None:
+        comparison = Comparison(task, truth, compared)
+        result = {name: comparison.evaluated(name) for name in compared}
+    elif private.metrics_epsilon is not None:
         found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
-        result |= {name: found[name] for name in compared}
+        result = {name: found[name] for name in compared}
     else:
-        result |= {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+        result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
     old = result.pop(REFERENCE, None)
     documents: dict[str, Any] = {}
     lasting: dict[str, Any] = {}
     if private is None:
         # Of a private model they would be exact functions of the rows.
-        comparison = Comparison(task, truth, compared)
         new = f"federated_{mode}"
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
         fitted = scoring_of(context.federation.scoring, task, truth, predictions)

@@ -50,12 +50,14 @@ def evaluate_own(context: Context) -> Outcome:
     reference = comparable_reference(context, facts, version)
     compared = {new: prediction}
     if reference is not None:
-        compared[REFERENCE] = predict(reference, matrix)
+        compared[REFERENCE] = prediction if reference == model else predict(reference, matrix)
     evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
     private, charge = context.federation.training.private, None
     if private is None:
         compared = {ALONE: _alone(context, matrix), **compared}
-    if private is not None and private.metrics_epsilon is not None:
+        comparison = Comparison(task, truth, compared)
+        result = {name: comparison.evaluated(name) for name in compared}
+    elif private.metrics_epsilon is not None:
         found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
         result = {name: found[name] for name in compared}
     else:
@@ -64,7 +66,6 @@ def evaluate_own(context: Context) -> Outcome:
     documents: dict[str, Any] = {}
     lasting: dict[str, Any] = {}
     if private is None:
-        comparison = Comparison(task, truth, compared)
         evaluation |= pictures_of(task, facts["classes"], truth, compared, comparison, new)
         made = {mode: prediction}
         fitted = scoring_of(context.federation.scoring, task, truth, made)

@@ -1,4 +1,4 @@
-"""OpenMP's threads sleep while they wait, unless somebody wants it otherwise."""
+"""Threads of libraries sleep while they wait, unless somebody wants it otherwise."""
 
 import os
 import subprocess
@@ -9,21 +9,30 @@ import pytest
 
 from opboost_ops.run.party_sites import party_environment
 
-SAY = """
-import opboost_ops.run.runner, os, sys
-print(os.environ['OMP_WAIT_POLICY'], 'lightgbm' in sys.modules)
+#: Of OpenMP, which boosters load, and of OpenBLAS, which NumPy loads: each reads its own then.
+SETTINGS = ("OMP_WAIT_POLICY", "OPENBLAS_THREAD_TIMEOUT")
+
+SAY = f"""
+import sys, opboost_ops
+print(*sorted({{'lightgbm', 'numpy'}} & sys.modules.keys()))
+import os, opboost_ops.run.runner
+print(*(os.environ[name] for name in {SETTINGS}), 'lightgbm' in sys.modules)
 """
 
 
 @pytest.mark.parametrize(
-    ("given", "found"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")]
+    ("given", "found"),
+    [
+        ({}, ["PASSIVE", "4"]),
+        ({"OMP_WAIT_POLICY": "ACTIVE", "OPENBLAS_THREAD_TIMEOUT": "26"}, ["ACTIVE", "26"]),
+    ],
 )
-def test_it_is_said_before_a_booster_is_loaded(given: dict[str, str], found: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if k != "OMP_WAIT_POLICY"} | given
+def test_it_is_said_before_a_library_is_loaded(given: dict[str, str], found: list[str]) -> None:
+    environment = {k: v for k, v in os.environ.items() if k not in SETTINGS} | given
     done = subprocess.run(
         [sys.executable, "-c", SAY], env=environment, check=True, capture_output=True, text=True
     )
-    assert done.stdout.split() == [found, "False"]
+    assert done.stdout.split() == [*found, "False"]
 
 
 def test_a_party_s_process_gets_the_settings_of_threads(
