@@ -17,17 +17,25 @@ SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
 
 
 @contextmanager
-def logged_in(airflow: Standalone) -> Iterator[Any]:
-    """A page of a browser that is logged in as the administrator."""
+def chromium() -> Iterator[Any]:
+    """A headless Chromium; where there is none, the test is skipped."""
     playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
         pytest.skip("no chromium on PATH")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=chromium,
+        opened = driver.chromium.launch(
+            executable_path=path,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
+        yield opened
+        opened.close()
+
+
+@contextmanager
+def logged_in(airflow: Standalone) -> Iterator[Any]:
+    """A page of a browser that is logged in as the administrator."""
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 1600, "height": 1000})
         page.problems = []
         page.on("pageerror", lambda error: page.problems.append(f"page: {error}"))
@@ -37,7 +45,6 @@ def logged_in(airflow: Standalone) -> Iterator[Any]:
         log_in(page, airflow, "admin")
         page.problems.clear()
         yield page
-        browser.close()
 
 
 def log_in(page: Any, airflow: Standalone, user: str) -> None:

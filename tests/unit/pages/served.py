@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.run.inbox import Run, note_refused
+from tests.browser import chromium
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.long_history import lengthen
@@ -117,16 +117,8 @@ def url(application: FastAPI) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """From a page in Airflow's frame a link leads to Airflow's own pages, in Airflow's window."""
 
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from opboost_ops.display.html import static
+from tests.browser import chromium
 
 pytestmark = pytest.mark.slow
 
@@ -44,17 +44,9 @@ def url() -> Iterator[str]:
 
 
 def test_a_link_to_airflow_opens_in_airflows_window(url: str) -> None:
-    playwright = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as browser:
         page = browser.new_page()
         page.goto(f"{url}/")
         page.frame_locator("iframe").get_by_text("task").click()
         page.wait_for_url(f"{url}/dags/x")
         assert page.inner_text("h1") == "The task"
-        browser.close()
