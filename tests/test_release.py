@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -29,21 +28,6 @@ def test_what_the_forge_reads_is_of_its_schema(schema: str, files: list[Path]) -
     linter = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
     done = subprocess.run([*linter, *files], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-
-
-def test_the_matrix_has_the_corners_of_the_script() -> None:
-    script = (ROOT / ".ci" / "matrix").read_text()
-    corners = re.findall(r'^  "(\S+) 3', script, re.MULTILINE)
-    asked = yaml.safe_load((ROOT / ".github" / "workflows" / "matrix.yml").read_text())
-    assert asked["jobs"]["corner"]["strategy"]["matrix"]["corner"] == corners
-    assert len(corners) == 7
-
-
-def test_workflows_say_that_they_were_never_run_and_may_do_little() -> None:
-    for path in WORKFLOWS:
-        text = path.read_text()
-        assert "never run there yet" in text.splitlines()[0]
-        assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 
 
 def test_no_link_of_the_packages_page_leads_nowhere(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """The project's own files keep their promises."""
 
-import json
 import re
 import subprocess
 import sys
@@ -62,12 +61,6 @@ def test_lock_satisfies_what_the_project_declares() -> None:
         assert requirement.specifier.contains(versions[name]), f"{requirement}: `make lock`"
 
 
-def test_help_lists_every_target() -> None:
-    (phony,) = re.findall(r"^\.PHONY: (.+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    listed = re.findall(r"^  ([a-z-]+) +\S", output("make", "--no-print-directory"), re.MULTILINE)
-    assert sorted(listed) == sorted(phony.split())
-
-
 @pytest.mark.parametrize(
     "module", ["mechanisms/noise.py", "stages/desensitize.py", "run/runner.py"]
 )
@@ -96,17 +89,6 @@ def test_no_path_of_a_machine_is_committed() -> None:
     assert [str(path) for path in tracked() if pattern.search(path.read_bytes())] == []
 
 
-def test_expectation_templates_are_well_formed() -> None:
-    templates = sorted((ROOT / "schemas" / "expectations").glob("*.json"))
-    assert len(templates) >= 6
-    for path in templates:
-        data = json.loads(path.read_text())
-        assert data["boundary"] == path.stem
-        keys = [set(expectation) - {"indicator"} for expectation in data["expectations"]]
-        assert keys
-        assert all(key == {"for", "type", "kwargs"} for key in keys)
-
-
 def test_links_in_documents_lead_somewhere() -> None:
     broken = []
     for page in tracked(".md"):
@@ -114,19 +96,6 @@ def test_links_in_documents_lead_somewhere() -> None:
             if "://" not in link and not (page.parent / link).exists():
                 broken.append(f"{page.name}: {link}")
     assert broken == []
-
-
-def test_commands_in_documents_exist() -> None:
-    commands = re.findall(r"^│ ([a-z]+) ", output(BIN / "opboost", "--help"), re.MULTILINE)
-    targets = (ROOT / "Makefile").read_text()
-    for page in tracked(".md"):
-        if page.name == "CHANGELOG.md":
-            continue  # Of earlier releases, too.
-        for tool, name in re.findall(
-            r"(?:^\s*\$ |`)(opboost|make) ([a-z][a-z-]*)", page.read_text(), re.MULTILINE
-        ):
-            known = name in commands if tool == "opboost" else f"\n{name}: " in targets
-            assert known, f"{page.name}: {tool} {name}"
 
 
 def test_wheel_ships_schemas_and_the_dag_file(tmp_path: Path) -> None:

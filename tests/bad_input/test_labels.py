@@ -11,12 +11,6 @@ from tests.bad_input.faults import CANARY_TEXT, PLAN, SEALED, failing, refused
 from tests.federation import Workspace
 
 
-def test_one_class(workspace: Workspace) -> None:
-    workspace.edit_table("credit", lambda t: t.with_columns(default=pl.lit(0)))
-    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
-    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
-
-
 def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
     ids = pl.read_parquet(workspace.table_path("shop")).get_column("id")
     workspace.edit_table(
@@ -30,19 +24,6 @@ def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
         "1 of 2 classes",
         published=SEALED,
     )
-
-
-@pytest.mark.parametrize("kind", [pl.Int64, pl.Float64])
-def test_a_label_with_missing_values(workspace: Workspace, kind: pl.DataType) -> None:
-    missing = None if kind == pl.Int64 else float("nan")
-    workspace.edit_table(
-        "credit",
-        lambda t: t.with_columns(
-            pl.Series("default", [missing, *t.get_column("default").to_list()[1:]], dtype=kind)
-        ),
-    )
-    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
-    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
 
 
 def test_a_class_that_is_not_declared(workspace: Workspace) -> None:
@@ -88,18 +69,6 @@ def test_an_infinite_number_to_learn(workspace: Workspace, value: float) -> None
     refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
     (result,) = failing(workspace, "credit", "raw_table")
     assert (result["column"], result["unexpected"]) == ("target", 1)
-
-
-def test_a_third_class_where_two_are_to_be_learnt(workspace: Workspace) -> None:
-    workspace.edit_yaml(
-        "federation.yaml", lambda d: d["parties"]["credit"]["label"].pop("classes", None)
-    )
-    workspace.edit_table(
-        "credit",
-        lambda t: t.with_columns(pl.Series("default", [2, *t.get_column("default").to_list()[1:]])),
-    )
-    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
-    assert {r["column"] for r in failing(workspace, "credit", "raw_table")} == {"default"}
 
 
 @pytest.mark.parametrize("kind", [pl.Float64, pl.Boolean])

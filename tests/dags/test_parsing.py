@@ -81,11 +81,6 @@ def test_without_a_folder_there_is_no_dag(monkeypatch: pytest.MonkeyPatch) -> No
     assert (bag.dags, bag.import_errors) == ({}, {})
 
 
-def test_dag_files_are_thin() -> None:
-    for path in [*(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").glob("*.py")]:
-        assert len(path.read_text().splitlines()) < 100
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_collections_go_on_after_a_parse(
     federations: Path, monkeypatch: pytest.MonkeyPatch, fails: bool

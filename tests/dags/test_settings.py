@@ -99,13 +99,3 @@ def test_airflow_tests_a_connection_to_a_store_and_tells_no_secret(
         assert ("The S3 store cannot be reached" in told) is not well, told
         assert secret not in told
         assert endpoint not in told
-
-
-def test_the_form_of_a_connection_has_words_of_ours() -> None:
-    from airflow.providers_manager import ProvidersManager
-
-    manager = ProvidersManager()
-    assert manager.hooks["opboost_store"].hook_name == "OpBoost store"
-    assert manager.field_behaviours["opboost_store"]["relabeling"]["host"] == "Bucket"
-    token = manager.connection_form_widgets["extra__opboost_store__session_token"]
-    assert token.is_sensitive

@@ -57,11 +57,6 @@ def test_it_holds_the_tasks_of_the_federations_own_dag(
     )
 
 
-def test_the_example_has_no_more_than_thirty_lines_of_code() -> None:
-    lines = EXAMPLE.read_text().splitlines()
-    assert len([line for line in lines if line.strip()]) <= 30
-
-
 def test_the_document_shows_this_very_file() -> None:
     assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "airflow.md").read_text()
 

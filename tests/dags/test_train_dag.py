@@ -1,6 +1,5 @@
 """The training DAG: groups, tasks, queues, form."""
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,35 +18,6 @@ from opboost_ops.run.phases import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
 
 RELEASE = ["check_table", "desensitize", "check_release"]
-GROUPS = {
-    "credit_open": ["open_run", "check_table", "psi_query"],
-    "shop_release": RELEASE,
-    "bank_release": RELEASE,
-    "shop_psi": ["psi_answer"],
-    "bank_psi": ["psi_answer"],
-    "credit_train": ["assemble", "check_frame", "train"],
-    "shop_answer": ["answer_splits"],
-    "bank_answer": ["answer_splits"],
-    "credit_publish": ["materialise", "check_model", "register", "announce_champion"],
-}
-#: With routed scoring, the model is published in three steps.
-ROUTED = {
-    **GROUPS,
-    "credit_publish": ["materialise", "check_model", "request_routes"],
-    "shop_route": ["answer_routes"],
-    "bank_route": ["answer_routes"],
-    "credit_register": ["register", "announce_champion"],
-}
-#: The stages of each task that runs several.
-STAGES_OF = {
-    "check_table": ["check_table", "check_drift"],
-    "psi_query": ["digest_ids", "psi_query"],
-    "desensitize": ["digest_ids", "preprocess", "desensitize", "rank"],
-    "psi_answer": ["seal", "psi_answer"],
-    "assemble": ["open_rows", "assemble"],
-    "train": ["train", "request_splits"],
-    "register": ["evaluate", "register"],
-}
 
 
 @pytest.fixture
@@ -61,40 +31,6 @@ def changed(federations: Path, change: Any) -> DAG:
     change(data)
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return next(iter(build_dags(federations).values()))
-
-
-@pytest.mark.parametrize("groups", [GROUPS, ROUTED])
-def test_groups_and_tasks_are_those_of_the_design(
-    federations: Path, groups: dict[str, list[str]]
-) -> None:
-    def change(data: Any) -> None:
-        data["scoring"] = {"mode": "routed" if groups is ROUTED else "desensitised"}
-
-    dag = changed(federations, change)
-    expected = {f"{group}.{name}" for group, names in groups.items() for name in names}
-    assert set(dag.task_ids) == expected
-    assert sorted(g.node_id for g in dag.task_group.topological_sort()) == sorted(groups)
-    for group, names in groups.items():
-        for before, after in pairwise(names):
-            assert f"{group}.{after}" in dag.get_task(f"{group}.{before}").downstream_task_ids
-
-
-def test_a_task_runs_stages_that_belong_together(dag: DAG) -> None:
-    for task in dag.tasks:
-        name = task.task_id.partition(".")[2]
-        if name != "open_run":
-            assert task.op_kwargs["stages"] == STAGES_OF.get(name, [name])
-            # Each of them is described in the UI.
-            assert all(DESCRIPTIONS[stage] in task.doc_md for stage in task.op_kwargs["stages"])
-
-
-def test_a_training_of_three_parties_is_few_tasks_and_a_short_way(dag: DAG) -> None:
-    lengths: dict[str, int] = {}
-    for task in dag.topological_sort():
-        before = (lengths[name] for name in task.upstream_task_ids)
-        lengths[task.task_id] = 1 + max(before, default=0)
-    assert len(dag.tasks) <= 20
-    assert max(lengths.values()) <= 13
 
 
 def test_a_feature_holder_checks_its_release_first_and_waits_for_nobody_but_the_plan(

@@ -35,7 +35,3 @@ def test_a_planted_dependency_is_caught(
 
     planted.plant(monkeypatch)
     assert differences(once(), once(*names)) != []
-
-
-def test_there_are_at_least_twelve() -> None:
-    assert len(PLANTED) >= 12

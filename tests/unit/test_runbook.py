@@ -17,6 +17,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.rejection import Reason
 
 ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUNBOOK = (ROOT / "docs" / "runbook.md").read_text()
 
 #: What stands for something else in a quoted message.
@@ -68,12 +69,11 @@ def test_quoted_messages_are_those_of_the_code() -> None:
         assert [piece for piece in pieces if piece not in code] == [], message
 
 
-@pytest.mark.parametrize("page", ["runbook.md", "add-a-party.md", "backup.md", "tutorial.md"])
-def test_commands_and_their_options_exist(page: str) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_their_options_exist(page: Path) -> None:
     group = typer.main.get_command(app)
-    text = (ROOT / "docs" / page).read_text().replace("\\\n", " ")
+    text = page.read_text().replace("\\\n", " ")
     lines = re.findall(r"(?:^\s*\$ |`)opboost ([^`\n]+)", text, re.MULTILINE)
-    assert lines
     for line in lines:
         words = line.split()
         command = group
@@ -83,3 +83,6 @@ def test_commands_and_their_options_exist(page: str) -> None:
         options = {name for parameter in command.params for name in parameter.opts}
         used = [word for word in words if word.startswith("--")]
         assert [word for word in used if word not in options] == [], f"opboost {line}"
+    targets = (ROOT / "Makefile").read_text()
+    for name in re.findall(r"(?:^\s*\$ |`)make ([a-z][a-z-]*)", text, re.MULTILINE):
+        assert f"\n{name}: " in targets, f"make {name}"

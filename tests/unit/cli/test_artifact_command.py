@@ -104,11 +104,6 @@ def test_show_is_for_people(toy: Toy, opboost: Opboost, encrypted: bool) -> None
     assert CANARY not in output
 
 
-def test_show_marks_experiments(toy: Toy, opboost: Opboost) -> None:
-    output = opboost("artifact", toy.publish(False, experiment=True)).output
-    assert "NONE: made in an experiment" in output
-
-
 def test_json_is_the_manifest(toy: Toy, opboost: Opboost) -> None:
     path = toy.publish(True)
     found = json.loads(opboost("artifact", path, "--json").output)
@@ -123,11 +118,6 @@ def test_a_right_one_is_right(toy: Toy, opboost: Opboost, encrypted: bool) -> No
         assert f"{PLACE}, signed by bank" in output
         assert ("only the receiver" in output) is encrypted
         assert CANARY not in output
-
-
-def test_a_copy_elsewhere_can_be_verified_too(toy: Toy, opboost: Opboost) -> None:
-    copy = toy.publish(True).rename(toy.folder / "copy")
-    assert "right" in opboost("artifact", copy, "--key", toy.keys["bank"]).output
 
 
 def flip(path: Path) -> None:
@@ -185,12 +175,6 @@ def test_cut_encrypted_files_are_found(toy: Toy, opboost: Opboost) -> None:
     assert "right size" in opboost("artifact", path, *key).error
     file.rename(path / "entries.bin")
     assert "not those it lists" in opboost("artifact", path, *key).error
-
-
-def test_another_signer_is_found(toy: Toy, opboost: Opboost) -> None:
-    path = toy.publish(True, signer="shop", party="bank")
-    for how in (("--key", toy.keys["bank"]), ("--federation", toy.federation(True))):
-        assert "not by this key of bank" in opboost("artifact", path, *how).error
 
 
 def test_the_federation_says_who_may(tmp_path: Path, opboost: Opboost) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from opboost_ops.cli.ledger_words import COLUMN_FIELDS
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
 from tests.federation import FIRST_RUN, Workspace
@@ -62,14 +61,6 @@ def test_a_table_of_versions_has_a_column_for_each_metric(
     }
     assert metrics
     assert {name: float(row[name]) for name in metrics} == metrics
-
-
-def test_a_ledgers_columns_are_those_of_its_json(trained_once: Workspace, opboost: Opboost) -> None:
-    asked = ("ledger", "show", trained_once.folder / "bank")
-    rows = table(opboost(*asked, "--csv").output)
-    lines = json.loads(opboost(*asked, "--json").output)["columns"]
-    assert set(rows[0]) == set(lines[0]) == set(COLUMN_FIELDS)
-    assert [float(row["loss_whole"]) for row in rows] == [line["loss_whole"] for line in lines]
 
 
 def test_what_strangers_wrote_is_no_formula(workspace: Workspace, opboost: Opboost) -> None:

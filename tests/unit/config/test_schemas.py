@@ -1,13 +1,12 @@
 """The committed JSON Schemas are those of the models."""
 
 import json
-from pathlib import Path
 from typing import get_args
 
 import jsonschema
 import pytest
 
-from opboost_ops.config.schemas import schemas, write_schemas
+from opboost_ops.config.schemas import schemas
 from opboost_ops.exchange.manifest import File, Kind, Manifest
 from opboost_ops.resources import schemas_folder
 
@@ -24,11 +23,6 @@ def test_schemas_have_not_drifted(name: str) -> None:
 def test_no_schema_is_forgotten() -> None:
     committed = {path.name for path in schemas_folder().glob("*.schema.json")}
     assert committed == set(ALL)
-
-
-def test_they_are_written(tmp_path: Path) -> None:
-    written = write_schemas(tmp_path, MANIFEST)
-    assert {path.name: path.read_text() for path in written} == ALL
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

@@ -16,7 +16,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory, Reason, Rejected
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.files import ENTRIES
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, parse_manifest, receiver_of
+from opboost_ops.exchange.manifest import MANIFEST, Kind, parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from tests.bad_input.faults import message_is_right
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
@@ -164,24 +164,6 @@ def test_a_release_that_was_tampered_with(
     assert released.step(LABEL, "open_rows")["train"] > 0
 
 
-def test_another_release_after_the_first_was_accepted(released: Workspace) -> None:
-    released.step(LABEL, "open_rows")
-    restate(released, "ranks", software="0.0.0")
-    with pytest.raises(Rejected, match="another one was accepted here before") as caught:
-        released.step(LABEL, "open_rows")
-    assert caught.value.reason == "superseded"
-
-
-def test_the_query_to_a_neighbour(released: Workspace) -> None:
-    memory = released.home(BANK) / "acceptance.json"
-    swap(released, "psi_query", path(released, "psi_query", SHOP))
-    before = memory.read_bytes()
-    with pytest.raises(Rejected) as caught:
-        released.step(BANK, "psi_answer")
-    assert caught.value.reason == "not_for_me"
-    assert memory.read_bytes() == before
-
-
 def test_a_second_plan(released: Workspace) -> None:
     folder = path(released, "plan", LABEL)
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
@@ -315,20 +297,6 @@ def test_any_flipped_byte_on_disk_is_refused(
         assert reader.memory == before
 
     flipping()
-
-
-def test_every_byte_of_manifest_and_signature(trained_once: Workspace) -> None:
-    """Not a sample: all of them, each with one bit turned."""
-    place = f"credit_scoring/{trained_once.run}/ranks/{BANK}"
-    files = trained_once.store.get(place)
-    assert files is not None
-    reader = reader_of(trained_once, "ranks", BANK)
-    for name in (MANIFEST, SIGNATURE):
-        for at in range(len(files[name])):
-            raw = bytearray(files[name])
-            raw[at] ^= 1 << (at % 8)
-            with pytest.raises(Rejected):
-                reader.accept("ranks", BANK, {**files, name: bytes(raw)}, date.today())
 
 
 def test_the_memory_tells_no_more_than_the_manifests(trained_once: Workspace) -> None:

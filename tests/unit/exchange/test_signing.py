@@ -44,19 +44,8 @@ def test_no_bit_of_a_signature_may_change(bit: int) -> None:
     assert not signed_by(public, b"message", bytes(signature))
 
 
-def test_keys_are_fresh_unless_seeded() -> None:
-    assert new_signing_key() != new_signing_key()
-    assert new_signing_key(b"s" * 32) == new_signing_key(b"s" * 32)
-    assert new_signing_key(b"s" * 32) != new_signing_key(b"t" * 32)
-
-
 @pytest.mark.parametrize("text", ["", "no base64 !", base64.b64encode(b"short").decode()])
 def test_a_file_that_is_no_key_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match="opboost keys init") as caught:
         Signer.from_file(written(tmp_path, text))
     assert not text or text not in str(caught.value)
-
-
-def test_a_key_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be read"):
-        Signer.from_file(tmp_path / "signing.key")

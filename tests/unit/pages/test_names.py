@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from opboost_ops.display.blocks import Table
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 
@@ -29,15 +28,6 @@ def test_links_to_tables_differ_and_heads_have_a_scope(reader: Reader) -> None:
         assert len(names) == page.count(">CSV</a>") == len(set(names)), path
         assert re.findall(r"<th(?! scope)[ >]", page) == [], path
         assert '<a class="skip" href="#content">' in page
-
-
-def test_tables_of_two_federations_are_told_apart() -> None:
-    """Their titles are the same, and so may be their party."""
-    tables = [Table("x", "Versions", (), (), federation=name) for name in ("loans", "cards")]
-    assert [table.named("bank") for table in tables] == [
-        "Versions of loans of bank",
-        "Versions of cards of bank",
-    ]
 
 
 def test_pages_that_a_run_has_written_have_scopes_too(untouched: Workspace) -> None:

@@ -103,17 +103,6 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     assert "No randomised cell had left by the end of the period." in nothing
 
 
-def test_the_picture_of_charges_begins_with_the_first_run(
-    trained_once: Workspace, tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of many runs not all have a point; the first ones were left out."""
-    many = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    lengthen(many, 50)
-    many.known_to(monkeypatch)
-    page = reader.page("ledger?party=bank")
-    assert ">2026-01-06</text>" in page and ">2026-02-24</text>" in page
-
-
 def test_what_was_decided_is_on_the_statement(reader: Reader, shown: Workspace) -> None:
     run = Run("credit_scoring", SECOND_RUN, "credit")
     note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))

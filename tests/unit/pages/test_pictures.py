@@ -4,7 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from opboost_ops.display.charts import Curve, bars, chart
+from opboost_ops.display.charts import Curve, chart
 
 
 def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
@@ -18,20 +18,6 @@ def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
     assert max(heights) - min(heights) > 90
     drawn = svg.partition("</svg>")[0]
     assert min(float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", drawn)) >= 14
-
-
-def test_a_mark_before_the_first_point_is_inside_the_picture() -> None:
-    """Finding 3: the first label of the time axis was cut."""
-    svg = str(chart([Curve("c", [(5.0, 1.0), (9.0, 2.0)])], title="t", x_ticks=[(0.0, "then")]))
-    (place,) = re.findall(r'<text class="x [a-z]+" x="([-\d.]+)"', svg)
-    assert float(place) >= 0
-
-
-def test_long_names_are_whole_or_keep_both_ends() -> None:
-    names = ["years_with_the_present_employer", "x" * 30 + "_in_the_last_twelve_months"]
-    svg = str(bars([(name, 1.0, 0) for name in names], title="t"))
-    assert f">{names[0]}<" in svg
-    assert "twelve_months<" in svg
 
 
 def test_the_documents_pictures_are_of_these_pages() -> None:

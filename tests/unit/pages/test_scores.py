@@ -9,7 +9,6 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.boosting.distribution import LEAST
-from opboost_ops.models.figures import pooled
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.production import in_production
@@ -108,16 +107,6 @@ def test_a_version_of_before_has_none_and_a_damaged_one_is_said(
     text = reader.page(VERSION)
     assert "This part cannot be read (TypeError)." in text
     assert 'aria-label="ROC: ' in text
-
-
-def test_distributions_of_other_bins_are_pooled_by_their_density() -> None:
-    one = {"edges": [0.0, 0.5, 1.0], "counts": [10, 30]}
-    two = {"edges": [0.25, 0.75], "counts": [20]}
-    whole = pooled([one, two])
-    assert whole["edges"] == [0.0, 0.25, 0.5, 0.75, 1.0]
-    assert whole["counts"] == pytest.approx([5.0, 15.0, 25.0, 15.0])
-    assert whole["rows"] == pytest.approx(60)
-    assert pooled([]) == {}
 
 
 def test_a_champion_that_did_not_reach_mlflow_is_a_note_on_its_pages(

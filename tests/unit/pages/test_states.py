@@ -51,10 +51,6 @@ STATES = [
 ]
 
 
-def test_there_are_24_states_at_least() -> None:
-    assert len({name for name, *_ in STATES}) == len(STATES) >= 24
-
-
 @pytest.mark.parametrize(
     ("name", "history", "path", "width", "theme"),
     [

@@ -232,15 +232,6 @@ def test_who_stopped_through_airflow_and_the_button_that_resumes(
     assert "has stopped taking part" not in plain(reader.page("status"))
 
 
-def test_a_run_that_is_under_way_is_shown_before_one_that_is_queued(
-    reader: Reader, untouched: Workspace, scheduled: None
-) -> None:
-    write_run("now", "running", {TASK: "running"}, ago=timedelta(minutes=5))
-    write_run("next", "queued", {TASK: ""}, ago=timedelta(minutes=1))
-    (one,) = reader.get("/opboost/status.json").json()["federations"]
-    assert one["last_run"]["name"] == "now"
-
-
 def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace) -> None:
     registry = Registry(shown.folder / "credit" / "models", "credit_scoring")
     files = {n: c for n, c in registry.files(FIRST_RUN).items() if n != "sha256.json"}

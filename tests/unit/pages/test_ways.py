@@ -61,12 +61,6 @@ def test_from_a_check_to_its_run_and_its_task(reader: Reader, run: Workspace) ->
     assert f"run?id={NIGHT}" in page and "/dags/" not in page
 
 
-def test_from_a_version_to_its_run(reader: Reader, shown: Workspace) -> None:
-    (version,) = {path.name for path in (shown.folder / "credit/models/credit_scoring").glob("0*")}
-    page = reader.page(f"models/credit/credit_scoring/{version}")
-    assert f'href="/opboost/run?id={version}"' in page
-
-
 def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Workspace) -> None:
     shown.edit_yaml(
         "federation.yaml",

@@ -134,15 +134,6 @@ def test_all_that_leaves_is_told_at_every_agreed_epsilon() -> None:
     assert leaving(asked, "credit") == []
 
 
-def test_a_first_agreement_tells_everything(bank: Site) -> None:
-    told = {change.field: change for change in changes(load(bank), federation())}
-    assert told["federation.parties.bank.features.income"].means.startswith(
-        "bank releases every row's income, randomised, to credit: loss(R-L) income "
-    )
-    assert {"federation.id", "federation.domain", "protocol"} <= set(told)
-    assert all(change.before is None for change in told.values())
-
-
 @pytest.mark.parametrize(
     ("change", "field", "words"),
     [

@@ -11,7 +11,6 @@ from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.orchestration import sensors
 from opboost_ops.run import invitations
 from opboost_ops.run.agreement import withdraw
 from opboost_ops.run.inbox import Run
@@ -133,10 +132,6 @@ def test_airflows_id_of_a_joined_run_names_the_run() -> None:
     for other in ("manual__x", f"{JOINED}x", f"{JOINED}{SECOND_RUN}0", f"x{JOINED}{SECOND_RUN}"):
         assert run_id("a_train", other) != run_id("b_train", other)
         assert len(run_id("a_train", other)) == 16
-
-
-def test_looks_become_rarer() -> None:
-    assert [sensors.pause(age) for age in (0, 600, 1e6)] == [15, 30, 60]
 
 
 def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> None:

@@ -11,7 +11,7 @@ import pytest
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.run import invitations, local, party_sites, readiness
+from opboost_ops.run import invitations, local
 from opboost_ops.run.disk_space import DETAILS, waiting
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
@@ -245,10 +245,3 @@ def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> N
     assert sorted(workspace.store.list("credit_scoring")) == published
     with state_of(workspace, "bank") as state:
         assert len(state.audit.of("refused")) == 1
-
-
-def test_nothing_is_in_the_way_of_a_good_run(workspace: Workspace) -> None:
-    sites = party_sites.site_files(workspace.file, workspace.declared)
-    readiness.require_ready_parties(workspace.file, sites, workspace.run, {}, "train")
-    readiness.require_ready_parties(workspace.file, sites, workspace.run, {}, "score")
-    assert not workspace.home("bank").exists()

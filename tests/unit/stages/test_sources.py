@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from pydantic import ValidationError
 
 from opboost_ops.cli import check, forget
-from opboost_ops.config.loading import load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.run.table_watch import changed
@@ -222,20 +220,6 @@ def test_a_disk_that_becomes_full_is_told_as_one_and_nothing_is_left(
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_urls_are_not_mangled(workspace: Workspace) -> None:
-    def tables(site: dict) -> None:
-        site["tables"]["credit_scoring"] = {
-            "train": "s3://bucket/people.parquet",
-            "score": {"at": "sqlite:///new.db", "query": "SELECT 1"},
-        }
-
-    workspace.edit_yaml("bank/site.yaml", tables)
-    found = load_site(workspace.folder / "bank" / "site.yaml").tables["credit_scoring"]
-    assert isinstance(found.train, Source) and isinstance(found.score, Source)
-    assert found.train.at == "s3://bucket/people.parquet"
-    assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"
-
-
 def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
     """The source is read once: what happens to it during the run changes nothing."""
     shop = pl.read_parquet(workspace.table_path("shop"))
@@ -271,21 +255,6 @@ def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> No
     other = Workspace(workspace.folder, "0" * 15 + "1")
     model = (workspace.home("credit") / "model.txt").read_text()
     assert model == (other.home("credit") / "model.txt").read_text()
-
-
-def test_retention_removes_the_copy(workspace: Workspace) -> None:
-    """It lies in the run's own folder, which `opboost store gc` removes as a whole."""
-    bank = pl.read_parquet(workspace.table_path("bank"))
-    bank.write_csv(workspace.folder / "bank" / "people.csv")
-    workspace.edit_yaml(
-        "bank/site.yaml",
-        lambda site: site["tables"]["credit_scoring"].update(train="people.csv"),
-    )
-    workspace.open()
-    workspace.step("bank", "check_table")
-    assert (workspace.home("bank") / "table.parquet").is_file()
-    shutil.rmtree(workspace.home("bank"))
-    assert not list((workspace.folder / "bank").rglob("table.parquet"))
 
 
 @pytest.mark.parametrize("kind", ["csv", "database"])
