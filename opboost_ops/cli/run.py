@@ -19,7 +19,9 @@ def command(
     dataset: Annotated[
         str | None, typer.Option(help="A named table instead of a federation file.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="For all protected features.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of all protected features (dataset only).")
+    ] = None,
     model_epsilon: Annotated[
         float | None, typer.Option(help="Noise in all sums of horizontal learning (dataset only).")
     ] = None,
@@ -70,14 +72,14 @@ def command(
             model_epsilon=model_epsilon,
         )
     else:
-        only_dataset = {"--seed": seed, "--out": out, "--model-epsilon": model_epsilon}
+        only_dataset = {"--seed": seed, "--out": out, "--epsilon": epsilon}
+        only_dataset["--model-epsilon"] = model_epsilon
         given = [name for name, value in only_dataset.items() if value is not None]
         if given:
             raise ConfigError(
                 f"{', '.join(given)} goes with --dataset only.",
-                "A seed would make the noise of a federation predictable.",
+                "A federation declares it for all parties; a seed would make noise predictable.",
             )
-        form["epsilon"] = epsilon
         assert federation is not None
         file = federation_file(federation)
     with Progress() as progress:

@@ -9,6 +9,7 @@ from opboost_ops.errors import Fault
 #: none changes what another party does.
 _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "alignment.members": ("all",),
+    "parties.*.features.*.epsilons": ([],),
     "parties.*.features.*.mechanism.source": ("declared",),
     "parties.*.features.*.mechanism.variant": ("optimised",),
     "parties.*.features.*.scale.source": ("declared",),
@@ -52,6 +53,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "parties.*.pool": "take it out: Airflow's task_policy can set pools by owner or queue",
         "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "take it out: one task reads the files of a table",
+        "parties.*.features.*.epsilons": "take it out: all runs release at the mechanism's; "
+        "`opboost simulate` compares several",
         "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
         "parties.*.features.*.mechanism.source": "take it out: edges in a file are public",
         "parties.*.features.*.mechanism.variant": "take it out: the optimised variant has less "

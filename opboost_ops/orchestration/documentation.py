@@ -7,11 +7,7 @@ from opboost_ops.orchestration.phases import TITLES
 from opboost_ops.run.phases import phases
 
 _FORMS: dict[Purpose, str] = {
-    "train": (
-        "An empty field of the trigger form keeps the declared value. A value for epsilon "
-        "applies to "
-        "every protected feature; a party's own policy may refuse it."
-    ),
+    "train": "An empty field of the trigger form keeps the declared value.",
     "score": (
         "An empty version in the trigger form means the champion. The label holder keeps the "
         "scores; nobody else gets them."
