@@ -1,49 +1,120 @@
-"""What a version keeps of its held-out rows: intervals and curves, and how its scores are made."""
+"""What held-out rows say of a new model: metrics, how its scores are made, the gate's decision."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from opboost_ops.boosting import calibration, decisions
+from opboost_ops.boosting import calibration, decisions, metrics
 from opboost_ops.boosting.curves import base_rates, curves
 from opboost_ops.boosting.distribution import LEAST, grid, held_out_distribution, on_grid
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
-from opboost_ops.stages.interval_gate import intervals_of
+from opboost_ops.models.live import score_profile
+from opboost_ops.stages.baseline import Baseline
+from opboost_ops.stages.coverage import coverage, metrics_by_group
+from opboost_ops.stages.gate import gate
+from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate, intervals_of
+from opboost_ops.stages.noisy_metrics import noisy_metrics
+from opboost_ops.stages.repeated import unless_repeated
+from opboost_ops.stages.stage import Context, Outcome
 
 #: Name of the document, and of the version's file.
 SCORING = "scoring"
 
+Predictions = Mapping[ScoringMode, np.ndarray]
 
-def pictures_of(
-    task: Task,
-    classes: Sequence[str | int],
+
+def judge(
+    context: Context,
+    facts: Mapping[str, Any],
     truth: np.ndarray,
-    compared: Mapping[str, np.ndarray],
-    comparison: Comparison,
-    new: str,
-) -> dict[str, Any]:
-    """Intervals and curves, for `evaluation.json`, which stays with the party that holds the rows.
+    model: str,
+    predictions: Predictions,
+    reference: np.ndarray | None,
+    version: str | None,
+    alone: Callable[[], Baseline],
+) -> Outcome:
+    """Evaluate a model on held-out rows, and decide whether it becomes champion.
 
     Args:
-        task: What was learnt.
-        classes: In order.
-        truth: Labels of the held-out rows, shape (n,).
-        compared: Predictions by model.
-        comparison: Of the same.
-        new: The new model's name among them, in the mode of scoring.
-
-    Returns:
-        ``intervals`` and ``gains``, see `intervals_of`; ``base`` rates; ``curves`` by model.
+        context: Of the party that holds the rows.
+        facts: Of the training frame.
+        truth: Their labels, shape (n,).
+        model: Its text.
+        predictions: The model's, by mode; that of scoring is among them.
+        reference: The reference's, in the mode of scoring, where it can predict these rows.
+        version: The reference.
+        alone: Trains what the party could do without the others. Not of a private model: a second
+            private one would be a second charge, and one without noise would undo the first.
     """
-    shown = [name for name in compared if name == new or not name.startswith("federated_")]
-    return {
-        **intervals_of(comparison, new),
-        "base": base_rates(task, truth, len(classes)),
-        "curves": {name: curves(task, truth, compared[name]) for name in shown},
-    }
+    federation, task = context.federation, facts["task"]
+    mode, private = federation.scoring.mode, federation.training.private
+    new = f"federated_{mode}"
+    compared = {f"federated_{name}": of for name, of in predictions.items()}
+    if reference is not None:
+        compared[REFERENCE] = reference
+    evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
+    documents: dict[str, Any] = {}
+    lasting: dict[str, Any] = {}
+    charge = None
+    if private is None:
+        base = alone()
+        compared = {ALONE: base.prediction, **compared}
+        if base.chosen:
+            evaluation["alone"] = base.chosen
+        comparison = Comparison(task, truth, compared)
+        result = {name: comparison.evaluated(name) for name in compared}
+        # Of a private model they would be exact functions of the rows.
+        fitted = documents[SCORING] = scoring_of(federation.scoring, task, truth, predictions)
+        scores = _scores(fitted, predictions)
+        shown = [name for name in compared if name == new or not name.startswith("federated_")]
+        classes = [str(name) for name in facts["classes"]]
+        evaluation |= {
+            **intervals_of(comparison, new),
+            "base": base_rates(task, truth, len(classes)),
+            "curves": {name: curves(task, truth, compared[name]) for name in shown},
+            "distributions": {
+                name: held_out_distribution(task, classes, truth, of) for name, of in scores.items()
+            },
+        }
+        lasting[score_profile(context.run)] = _profiles(task, scores)
+        decision = interval_gate(context, task, comparison, version)
+    else:
+        if private.metrics_epsilon is not None:
+            found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
+            result = {name: found[name] for name in compared}
+        else:
+            result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+        decision = gate(context, task, result[new], result.get(REFERENCE))
+    result.pop(REFERENCE, None)
+    decision = unless_repeated(context, model, decision)
+    evaluation["metrics"] = result
+    if federation.alignment.overlap == "left":
+        codes = coverage(context, context.home.json("alignment")["train"], len(truth))
+        of = {name: compared[name] for name in result}
+        evaluation["coverage"] = metrics_by_group(task, truth, of, codes)
+    return Outcome(
+        tables={"predictions": _table(predictions)},
+        documents={**documents, "evaluation": evaluation, "gate": decision},
+        lasting=lasting,
+        summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
+        model=charge,
+    )
+
+
+def _table(predictions: Predictions) -> pa.Table:
+    """Predictions by mode; a list a row where there are several classes."""
+    columns = {}
+    for mode, prediction in predictions.items():
+        flat = pa.array(np.ravel(prediction))
+        several = prediction.ndim == 2
+        columns[mode] = (
+            pa.FixedSizeListArray.from_arrays(flat, prediction.shape[1]) if several else flat
+        )
+    return pa.table(columns)
 
 
 def scoring_of(
@@ -65,47 +136,10 @@ def scoring_of(
     return {mode: _scoring_in(scoring, task, truth, of) for mode, of in predictions.items()}
 
 
-def distributions_of(
-    facts: Mapping[str, Any],
-    fitted: Mapping[str, Mapping[str, Any]],
-    truth: np.ndarray,
-    predictions: Mapping[ScoringMode, np.ndarray],
-) -> dict[str, Any]:
-    """How the held-out rows' scores are distributed, as files of scores have them.
-
-    Args:
-        facts: ``task`` and ``classes`` of the label.
-        fitted: From `scoring_of`: a calibrated score is what people see.
-        truth: Labels of the held-out rows, shape (n,).
-        predictions: For these, by mode.
-
-    Returns:
-        By mode, see `held_out_distribution`.
-    """
-    names = [str(name) for name in facts["classes"]]
-    return {
-        mode: held_out_distribution(facts["task"], names, truth, scores)
-        for mode, scores in _scores(fitted, predictions).items()
-    }
-
-
-def score_profiles(
-    task: Task,
-    fitted: Mapping[str, Mapping[str, Any]],
-    predictions: Mapping[ScoringMode, np.ndarray],
-) -> dict[str, Any]:
-    """The bins in which new scores are counted, and the held-out rows in them; for the home alone.
-
-    Args:
-        task: What was learnt.
-        fitted: From `scoring_of`.
-        predictions: For the held-out rows, by mode.
-
-    Returns:
-        By mode ``edges`` and ``counts``; nothing of fewer than `LEAST` rows.
-    """
+def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
+    """The bins in which new scores are counted, and the held-out rows in them; for the home."""
     found: dict[str, Any] = {}
-    for mode, scores in _scores(fitted, predictions).items():
+    for mode, scores in by_mode.items():
         flat = scores.max(axis=1) if scores.ndim == 2 else scores
         if len(flat) < LEAST:
             continue
@@ -115,10 +149,10 @@ def score_profiles(
 
 
 def _scores(
-    fitted: Mapping[str, Mapping[str, Any]], predictions: Mapping[ScoringMode, np.ndarray]
-) -> dict[str, np.ndarray]:
+    fitted: Mapping[str, Mapping[str, Any]], predictions: Predictions
+) -> dict[ScoringMode, np.ndarray]:
     """Predictions as people see them: calibrated, where the version calibrates."""
-    found: dict[str, np.ndarray] = {}
+    found: dict[ScoringMode, np.ndarray] = {}
     for mode, prediction in predictions.items():
         known = fitted.get(mode, {}).get("calibration")
         found[mode] = prediction if known is None else calibration.apply(known, prediction)
