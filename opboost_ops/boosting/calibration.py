@@ -1,15 +1,15 @@
 """Scores made probabilities by held-out rows: isotonic regression, or Platt's two numbers.
 
 Isotonic: Zadrozny and Elkan, KDD 2002, by SciPy's pool of adjacent violators. Platt: "Probabilistic
-outputs for support vector machines", 1999, with his targets (n + 1) / (n + 2) and 1 / (m + 2), by
-Newton's method on the log odds.
+outputs for support vector machines", 1999, with his targets (n + 1) / (n + 2) and 1 / (m + 2), on
+the log odds.
 """
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from opboost_ops.domain import greatest
@@ -19,7 +19,6 @@ Method = Literal["isotonic", "platt"]
 
 #: Log odds of a score are not surer than this.
 _LEAST = 1e-12
-_STEPS = 100
 _FOLDS = 5
 
 
@@ -110,23 +109,11 @@ def _platt(label: np.ndarray, raw: np.ndarray) -> tuple[float, float]:
     negative = len(label) - positive
     target = np.where(label == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
     columns = np.column_stack([raw, np.ones_like(raw)])
-    weights = np.array([1.0, 0.0])
-    loss = _loss(columns @ weights, target)
-    for _ in range(_STEPS):
-        given = expit(columns @ weights)
-        gradient = columns.T @ (given - target)
-        curvature = (columns * (given * (1 - given))[:, None]).T @ columns
-        step = np.linalg.solve(curvature + 1e-9 * np.eye(2), gradient)
-        size = 1.0
-        while size > 1e-6 and _loss(columns @ (weights - size * step), target) > loss:
-            size /= 2
-        weights = weights - size * step
-        now = _loss(columns @ weights, target)
-        if loss - now < 1e-10 * max(1.0, loss):
-            break
-        loss = now
-    return float(weights[0]), float(weights[1])
 
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        given = columns @ weights
+        total = float((np.logaddexp(0, given) - target * given).sum())
+        return total, columns.T @ (expit(given) - target)
 
-def _loss(raw: np.ndarray, target: np.ndarray) -> float:
-    return float((np.logaddexp(0, raw) - target * raw).sum())
+    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS").x
+    return float(found[0]), float(found[1])
