@@ -9,6 +9,7 @@ import numpy as np
 
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.scratch.folders import private_folder
 
 #: Where digests of exact vectors are kept: a line each, added before the vector is sent.
@@ -91,7 +92,8 @@ class SentVectors:
         private_folder(self._folder)
         origin.write_text(digest)
         raw = make()
-        _write(path, raw)
+        with whole_file(path) as file:
+            file.write(raw)
         return raw
 
     def keep_total(self, name: Round, total: np.ndarray) -> None:
@@ -150,15 +152,6 @@ def _digests_in(raw: bytes) -> dict[str, str]:
         if len(digest) == _HEX:
             found.setdefault(name, digest)
     return found
-
-
-def _write(path: Path, raw: bytes) -> None:
-    part = path.with_suffix(".part")
-    with part.open("wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
 
 
 def _another(name: Round) -> ContractError:

@@ -14,6 +14,7 @@ from opboost_ops.boosting.backend import Reader
 from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.scratch.folders import private_folder
 
 _CHAMPION = "champion.json"
@@ -114,13 +115,8 @@ class Registry:
         """Put a version into use; a crash leaves the previous one."""
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
-        temporary = self._folder / f".{_CHAMPION}.{os.getpid()}"
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps({"version": version}))
-            file.flush()
-            # On disk before the name is: a power cut must not leave an empty champion.
-            os.fsync(file.fileno())
-        temporary.replace(self._folder / _CHAMPION)
+        with whole_file(self._folder / _CHAMPION) as file:
+            file.write(json.dumps({"version": version}).encode())
 
     def decide(self, version: str, promote: bool, why: str) -> None:
         """Promote or reject a new version; what was decided once is not decided again.

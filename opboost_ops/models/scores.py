@@ -1,9 +1,7 @@
 """The label holder's scores of new rows: Parquet files that are added and never changed."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from tempfile import mkstemp
 from typing import IO
 
 import numpy as np
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 
 #: Folder of the federation's home where each run's distribution of scores stays, by version.
 DISTRIBUTIONS = "distributions"
@@ -46,7 +44,6 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
         ContractError: It is there with other content, or damaged.
     """
     target = folder / version / f"{name}.parquet"
-    private_folder(target.parent)
     if target.exists():
         if not _holds(target, groups):
             raise ContractError(
@@ -55,16 +52,8 @@ def keep(folder: Path, version: str, name: str, groups: Groups) -> tuple[Path, b
                 "Scores are never changed: move the file away, and run the task again.",
             )
         return target, False
-    handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
-    try:
-        with open(handle, "wb") as file:
-            write_groups(file, groups())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(target) as file:
+        write_groups(file, groups())
     return target, True
 
 

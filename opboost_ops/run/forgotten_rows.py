@@ -1,15 +1,14 @@
 """A forgotten person's rows in the copies that runs have made of a party's sources."""
 
-import os
 from collections.abc import Collection
 from pathlib import Path
-from uuid import uuid4
 
 import polars as pl
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.stage import COPY
 
 
@@ -50,8 +49,6 @@ def _removed(copy: Path, column: str, people: Collection[str]) -> bool:
     theirs = pl.col(names[column]).cast(pl.String).is_in(list(people)).fill_null(False)
     if not scan.filter(theirs).select(names[column]).collect(engine="streaming").height:
         return False
-    written = copy.with_name(f".{copy.name}.{uuid4().hex}")
-    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    with whole_file(copy) as file:
         scan.filter(~theirs).sink_parquet(file, compression="zstd")
-    written.replace(copy)
     return True

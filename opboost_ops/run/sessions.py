@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.sessions import name_of
 from opboost_ops.run.phases import ROUNDS
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.stage import Home
 
 _FILE = "session.json"
@@ -113,11 +112,6 @@ def _read(path: Path) -> tuple[str, bytes | None, bytes | None] | None:
 
 def _draw(path: Path) -> bytes:
     key = fresh_key()
-    private_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with whole_file(path) as file:
         file.write(json.dumps({"name": name_of(key), "key": key.hex()}).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
     return key

@@ -2,20 +2,17 @@
 
 import json
 import mmap
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.arrays import ROWS, Scratch, release_memory, watch
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 
 #: Bytes that are written at once of a table that is not in memory.
 _WRITTEN = 1 << 22
@@ -65,12 +62,12 @@ class Home:
 
     def write(self, name: str, content: bytes) -> None:
         """Keep bytes, whole or not at all, readable by their owner alone."""
-        with self._whole(name) as file:
+        with whole_file(self.folder / name, durable=False) as file:
             file.write(content)
 
     def write_table(self, name: str, table: pa.Table | Rows) -> None:
         """Keep a table, in one batch where it is in one piece: then its columns can be mapped."""
-        with self._whole(f"{name}.arrow") as file:
+        with whole_file(self.folder / f"{name}.arrow", durable=False) as file:
             if isinstance(table, pa.Table):
                 rows = max(table.num_rows, 1)
                 sink = file if self.scratch.holds(rows) else _Slowly(file)
@@ -125,20 +122,6 @@ class Home:
                 "Run the run's earlier tasks of this party first, on the same home folder.",
             )
         return path
-
-    @contextmanager
-    def _whole(self, name: str) -> Iterator[BinaryIO]:
-        path = self.folder / name
-        private_folder(path.parent)
-        temporary = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with open(os.open(temporary, flags, 0o600), "wb") as file:
-                yield file
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
 
 class _Slowly:

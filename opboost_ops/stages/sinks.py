@@ -5,11 +5,9 @@ whole or not at all, so that one that is tried again replaces the same.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from tempfile import mkstemp
 from typing import IO, Any
 
 import polars as pl
@@ -20,7 +18,7 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.models.scores import Groups, write_groups
 from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.source_rows import engine_of
 
 #: By which rows of one delivery are told from those of another, in a database.
@@ -62,7 +60,8 @@ def deliver(
             named = (frame.with_columns(pl.lit(name).alias(SCORED)) for frame in frames)
             _insert(url, sink.table or "", named, {column: version, SCORED: name})
         else:
-            _replace(Path(url) / version / f"{name}.{sink.format}", frames, sink)
+            with whole_file(Path(url) / version / f"{name}.{sink.format}") as file:
+                _write(file, frames, sink)
         return
     except ConnectionError:
         failure = ConnectionError("What scores_to in site.yaml names cannot be reached.")
@@ -101,20 +100,6 @@ def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
     else:
         oldest = pl.CompatLevel.oldest()
         write_groups(file, (frame.to_arrow(compat_level=oldest) for frame in frames))
-
-
-def _replace(target: Path, frames: Iterator[pl.DataFrame], sink: Sink) -> None:
-    private_folder(target.parent)
-    handle, temporary = mkstemp(dir=target.parent, prefix=".part-")
-    try:
-        with open(handle, "wb") as file:
-            _write(file, frames, sink)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str, str]) -> None:
