@@ -61,14 +61,6 @@ def free_entries(learning: str) -> tuple[str, ...]:
     return FREE + (FREE_VERTICAL if learning == "vertical" else ())
 
 
-def free_list() -> str:
-    """The same for people, as the document on agreements has it, in Markdown."""
-    every = free_entries("horizontal")
-    vertical = [path for path in free_entries("vertical") if path not in every]
-    lines = [f"- `{path}`" for path in every]
-    return "\n".join([*lines, *(f"- in vertical learning `{path}`" for path in vertical)])
-
-
 def document(federation: Federation) -> dict[str, Any]:
     """What the parties agree on, as JSON values.
 

@@ -1,4 +1,4 @@
-"""The threat model says of every field of every message who chooses and who verifies it."""
+"""The threat model says of every field of every message how it is verified."""
 
 import dataclasses
 import json
@@ -33,15 +33,15 @@ HEADING = "## Every message and its fields"
 
 
 def table() -> dict[str, set[str]]:
-    """Fields by message, as the document has them; each with who chooses and who verifies."""
+    """Fields by message, as the document has them; each with how it is verified."""
     text = DOCUMENT.read_text(encoding="utf-8").split(HEADING)[1].split("\n## ")[0]
     found: dict[str, set[str]] = defaultdict(set)
     for line in text.splitlines():
         if not line.startswith("| `"):
             continue
-        message, field, chosen, verified = (cell.strip() for cell in line.strip("|").split("|"))
-        assert chosen and verified, line
-        assert not verified.startswith("nobody") or len(verified) > len("nobody: "), line
+        message, field, verified = (cell.strip() for cell in line.strip("|").split("|"))
+        assert verified, line
+        assert not verified.startswith("nothing") or len(verified) > len("nothing: "), line
         for name in re.findall(r"`([a-z_]+)`", message):
             found[name] |= set(re.findall(r"`([a-z_0-9]+)`", field)) or {field}
     return found
