@@ -136,7 +136,7 @@ class Simulation:
         """A party as a new process sees it."""
         member = self.members[party]
         key = self.members[LABEL].signer.public
-        made = Acceptance(party, self.name, self.run, LABEL, key, memory, earlier)
+        made = Acceptance(party, self.name, self.run, LABEL, key, memory, lambda: earlier)
         made.keys = Keys(member.secret, member.private)
         return made
 

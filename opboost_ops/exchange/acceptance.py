@@ -78,7 +78,7 @@ class Acceptance:
         label_holder: Who may publish the plan.
         label_key: The key that this party pins for the label holder, base64.
         memory: What it accepted before.
-        earlier: Digests that it accepted in other runs.
+        earlier: Gives the digests that it accepted in other runs; called for a refusal alone.
         former: Keys that the pinned one has replaced, and that may be good still.
         revoked: Keys that this party takes nothing from, whatever the plan says.
     """
@@ -91,7 +91,7 @@ class Acceptance:
         label_holder: str,
         label_key: str,
         memory: Memory | None = None,
-        earlier: frozenset[str] = frozenset(),
+        earlier: Callable[[], frozenset[str]] = frozenset,
         former: Sequence[str] = (),
         revoked: frozenset[str] = frozenset(),
     ) -> None:
@@ -291,7 +291,7 @@ class Acceptance:
         if manifest.federation != self._name:
             raise Rejected("wrong_federation", f"{what}: it is of another federation.")
         if manifest.run != self._run:
-            if digest in self._earlier:
+            if digest in self._earlier():
                 raise Rejected("replayed", f"{what}: it was accepted in another run before.")
             raise Rejected("wrong_run", f"{what}: it is of another run.")
         if manifest.party != sender:

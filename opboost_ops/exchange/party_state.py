@@ -170,8 +170,8 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
 def reuse_open_state() -> Iterator[None]:
     """Keep a party's state open for this thread after its first `open_state` within the block.
 
-    Opening and closing take longer than most queries. A database that is restored or replaced
-    meanwhile is opened again.
+    The block may be a stage, or all stages of one process or task. Opening and closing take longer
+    than most queries. A database that is restored or replaced meanwhile is opened again.
     """
     if _OPENED.get() is not None:
         yield

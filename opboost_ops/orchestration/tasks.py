@@ -86,8 +86,11 @@ def run_stages(party: str, stages: Sequence[str], federation: str, label_holder:
         federation: Name of the federation.
         label_holder: Who opened the run.
     """
-    for stage in stages:
-        _run_stage(party, stage, federation, label_holder)
+    from opboost_ops.exchange.party_state import reuse_open_state
+
+    with reuse_open_state():
+        for stage in stages:
+            _run_stage(party, stage, federation, label_holder)
 
 
 def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """What a party takes of a run: the plan, what it has accepted, and its audit log of both."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 from opboost_ops.config.site import Site
@@ -175,14 +176,18 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
     Raises:
         PolicyError: The party's policy does not know the label holder.
     """
-    memories = {
-        path.parent.name: Memory.model_validate_json(path.read_bytes())
-        for path in (party.site.home / run.federation).glob(f"*/{MEMORY}.json")
-    }
-    own = memories.pop(run.run, Memory())
-    earlier = frozenset[str]().union(*(memory.digests for memory in memories.values()))
-    acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
     folder = party.site.home / run.federation / run.run
+
+    def memory_of(path: Path) -> Memory:
+        return Memory.model_validate_json(path.read_bytes()) if path.is_file() else Memory()
+
+    def earlier() -> frozenset[str]:
+        found = folder.parent.glob(f"*/{MEMORY}.json")
+        others = (memory_of(path) for path in found if path.parent != folder)
+        return frozenset[str]().union(*(memory.digests for memory in others))
+
+    own = memory_of(folder / f"{MEMORY}.json")
+    acceptance = accepting(party, run.federation, run.run, run.label_holder, own, earlier)
     acceptance.scratch = Scratch(folder, party.site.block_rows)
     acceptance.heads = partial(_keep_checkpoint, party, run)
     return acceptance
@@ -224,7 +229,7 @@ def accepting(
     run: str,
     label_holder: str,
     own: Memory | None = None,
-    earlier: frozenset[str] = frozenset(),
+    earlier: Callable[[], frozenset[str]] = frozenset,
 ) -> Acceptance:
     """What a party accepts of a run, by the keys that its policy and agreements name.
 
@@ -234,7 +239,7 @@ def accepting(
         run: The run's id.
         label_holder: Who opened it.
         own: What it has accepted of it before.
-        earlier: Digests that it accepted in other runs.
+        earlier: Gives the digests that it accepted in other runs.
 
     Raises:
         PolicyError: The party's policy does not know the label holder.
@@ -286,7 +291,9 @@ def has_part(site: Site, federation: str, run: str) -> bool:
 
 def keep(acceptance: Acceptance, home: Home) -> None:
     """Keep what a party has accepted of a run in its home."""
-    home.write_json(MEMORY, acceptance.memory.model_dump(mode="json"))
+    memory = acceptance.memory.model_dump(mode="json")
+    if not home.has(MEMORY) or home.json(MEMORY) != memory:
+        home.write_json(MEMORY, memory)
 
 
 def home_of(site: Site, federation: str, run: str) -> Home:

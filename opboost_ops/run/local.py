@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol, get_args
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site, sites_known
 from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.form_values import with_form
 from opboost_ops.run.inbox import Run, home_of
@@ -194,6 +195,7 @@ class _Driver:
         if self._failure is not None:
             raise self._failure
 
+    @reuse_open_state()
     def _take_part(self, party: str) -> None:
         federation = self._finished.federation
         stage = OPEN

@@ -94,6 +94,8 @@ def publish(
             store has no room for them.
         ConfigError: The store is not the one that the party has pinned; nothing was published.
     """
+    if not drafts:
+        return []
     experiment = experiment_of(party)
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()

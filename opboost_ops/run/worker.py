@@ -18,6 +18,7 @@ from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_file, site_of
 from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
+from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS
@@ -123,6 +124,11 @@ def serve() -> int:
     logger.setLevel(logging.INFO)
     logger.addHandler(_ProgressHandler())
     _emit(event="ready")
+    with reuse_open_state():
+        return _serve(assignment)
+
+
+def _serve(assignment: Assignment) -> int:
     for line in sys.stdin:
         stage = line.strip()
 

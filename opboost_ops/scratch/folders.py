@@ -8,6 +8,8 @@ def private_folder(folder: Path) -> None:
 
     ``mkdir(parents=True, mode=...)`` gives the mode to the last one only.
     """
+    if folder.is_dir():
+        return
     for one in reversed((folder, *folder.parents)):
         if not one.is_dir():
             one.mkdir(exist_ok=True, mode=0o700)
