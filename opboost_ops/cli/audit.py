@@ -18,6 +18,11 @@ app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
 _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 
+@app.callback()
+def _commands() -> None:
+    """Commands are always named, also while there is only one."""
+
+
 @app.command("show")
 def show(
     site: _Site,
@@ -68,27 +73,6 @@ def show(
     print(f"Head: {last}")
     if head is not None:
         print("The noted hash is in it.")
-
-
-@app.command("note")
-def note(
-    site: _Site,
-    run: Annotated[str, typer.Argument(help="The Airflow run of the action.")],
-    because: Annotated[str, typer.Option(help="The reason; it stays at home.")],
-) -> None:
-    """Add a reason in your own words to an action that was requested through Airflow."""
-    import getpass
-
-    from opboost_ops.config.loading import load_site
-    from opboost_ops.errors import ConfigError
-    from opboost_ops.run import admin_actions
-
-    if not because.strip():
-        raise ConfigError("A reason is required.", "Give it with --because.")
-    asked = admin_actions.note(
-        load_site(site / "site.yaml"), run, getpass.getuser(), because.strip()
-    )
-    print(f"Noted beside: {asked.action} at {asked.at}, {asked.detail}.")
 
 
 @contextmanager

@@ -63,6 +63,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "ones are drawn by `opboost edges SITE --private EPSILON`",
     },
     "Policy": {
+        "approve.above": "take it out: caps and budgets refuse what costs more",
+        "approve.hours": "take it out: a release can be approved as long as its run lasts",
         "checks.max_attack_gain": "take it out: `opboost leakage --gate` attacks a release at "
         "home, before it is made",
     },

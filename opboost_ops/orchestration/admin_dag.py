@@ -95,7 +95,7 @@ def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
         "reason": Param(
             title="Why",
             description=(
-                "Anyone who sees this DAG reads it. Own words: at home, with `opboost audit note`."
+                "Anyone who sees this DAG reads it. Words of your own: act at home instead."
             ),
             type="string",
             enum=list(REASONS),

@@ -159,33 +159,6 @@ def do(
     return version
 
 
-def note(site: Site, run: str, who: str, why: str) -> Entry:
-    """Add to the log, at home, why something was asked through Airflow.
-
-    Args:
-        site: The party's.
-        run: OpBoost's id of the run by which it was asked.
-        who: The person.
-        why: The reason, in words of one's own.
-
-    Returns:
-        The entry that it is about.
-
-    Raises:
-        ConfigError: No such run has asked anything.
-    """
-    with open_state(site) as state:
-        asked = state.audit.of(*_ACTIONS.values(), "act_refused")
-        found = [entry for entry in asked if entry.place.endswith(f"/{run}/act")]
-        if not found:
-            raise ConfigError(
-                f"Run {run} requested nothing from {site.party}.",
-                "The summary of its task, and the page Statement, name the run.",
-            )
-        state.audit.add("noted", found[0].place, site.party, detail=f"{who}: {why}")
-    return found[0]
-
-
 def _form(party: str, given: Mapping[str, Any]) -> Form:
     with contextlib.suppress(ValidationError):
         return Form.model_validate(given)

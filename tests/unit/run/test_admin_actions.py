@@ -233,17 +233,6 @@ def test_what_was_stopped_at_home_resumes_at_home(workspace: Workspace) -> None:
     require_taking_part(site(workspace, "bank"), NAME)
 
 
-def test_own_words_are_noted_at_home(two: Workspace) -> None:
-    ask(two)
-    words = ("audit", "note", ASKING, "--because", "the board has seen it")
-    assert "promoted at" in command(two, "credit", *words)
-    assert "requested nothing" in command(two, "bank", *words)
-    with state_of(two, "credit") as state:
-        (noted,) = state.audit.of("noted")
-    assert noted.place == f"{NAME}/{ASKING}/act"
-    assert noted.detail.endswith(": the board has seen it")
-
-
 def test_the_command_line_writes_it_down_too(two: Workspace) -> None:
     command(two, "credit", "models", "promote", OTHER, "--because", "seen by the board")
     assert registry_of(two).champion() == OTHER
