@@ -30,7 +30,7 @@ from opboost_ops.boosting.trainer import Frame, Parameters
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.run.artifact_sizes import artifact_sizes
-from opboost_ops.run.local import run_federation
+from opboost_ops.run.local import Finished, run_federation
 
 LABELS = "party_labels"
 #: Stages that find the common people.
@@ -161,8 +161,11 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
     for place, size in sent["artifacts"].items():
         kinds[place.split("/")[0]] += size
     seconds, quality = done.seconds(), done.seconds("quality_seconds")
-    processor, checks = done.seconds("processor_seconds"), done.total("quality_processor_seconds")
-    everybody = done.total("processor_seconds")
+    processor, checks = (
+        done.seconds("processor_seconds"),
+        _together(done, "quality_processor_seconds"),
+    )
+    everybody = _together(done, "processor_seconds")
     with_checks = sum(checks.values())
     with_checks += sum(s for name, s in everybody.items() if name not in ALIGNMENT)
 
@@ -187,6 +190,15 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         "ranks_entropy": sent["ranks_entropy"],
         "lightgbm": alone_seconds(options, matrix, label),
     }
+
+
+def _together(done: Finished, key: str) -> dict[str, float]:
+    """Seconds by stage, those of all parties added up."""
+    found: dict[str, float] = {}
+    for stages in done.spent.values():
+        for stage, spent in stages.items():
+            found[stage] = found.get(stage, 0.0) + spent.get(key, 0.0)
+    return found
 
 
 def alone_seconds(options: Any, matrix: np.ndarray, label: np.ndarray) -> tuple[float, float]:

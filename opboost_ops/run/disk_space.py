@@ -8,7 +8,7 @@ comes on top: `waiting`. Sizes follow from private tables, so they stay at home.
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -117,38 +117,14 @@ def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
     with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
         table = table_of(party.site, federation.name, federation.id, purpose)
         if isinstance(table, Path):
-            footers = [pq.read_metadata(path) for path in files_of(table)]
-            rows = sum(footer.num_rows for footer in footers)
-            columns = len(federation.parties[party.name].features) + 1
-            ids = 0
-            if party.name in federation.feature_holders:
-                columns = len(columns_of(federation, party.name))
-            elif purpose == "train":
-                columns += federation.training.weight_column is not None
-            elif federation.scoring.mode != "local":
-                # Scored rows wait with their IDs, as they are.
-                name = federation.id.column
-                ids = _unpacked(footers, party.policy.raw_column(name, name))
+            rows = sum(pq.read_metadata(path).num_rows for path in files_of(table))
+            each = _POINTS + _COLUMN * (len(federation.parties[party.name].features) + 1)
             if party.name == federation.label_holder:
                 # What is opened of others' rows.
-                columns += sum(len(columns_of(federation, h)) for h in federation.feature_holders)
-            each = _keys(federation, party.name) + _COLUMN * columns
-            return each * rows + ids if rows > party.site.block_rows else 0
+                for holder in federation.feature_holders:
+                    each += _ANSWERED + _COLUMN * len(columns_of(federation, holder))
+            return each * rows if rows > party.site.block_rows else 0
     return 0
-
-
-def _keys(federation: Federation, party: str) -> int:
-    """Bytes a row that points, tags and sealed rows of people take at most while they wait."""
-    if party != federation.label_holder:
-        return _POINTS
-    return _POINTS + _ANSWERED * len(federation.feature_holders)
-
-
-def _unpacked(footers: Sequence[pq.FileMetaData], column: str) -> int:
-    """Bytes of a column of Parquet files, not compressed."""
-    groups = [footer.row_group(i) for footer in footers for i in range(footer.num_row_groups)]
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
-    return sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.strip() == column)
 
 
 def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:

@@ -85,14 +85,6 @@ class Finished:
                 slowest[stage] = max(slowest.get(stage, 0.0), spent.get(key, 0.0))
         return slowest
 
-    def total(self, key: str = "processor_seconds") -> dict[str, float]:
-        """Seconds by stage, those of all parties added up."""
-        found: dict[str, float] = {}
-        for stages in self.spent.values():
-            for stage, spent in stages.items():
-                found[stage] = found.get(stage, 0.0) + spent.get(key, 0.0)
-        return found
-
 
 def run_federation(
     federation_file: Path,

@@ -173,19 +173,12 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
             workspace.step("bank", "check_table")
 
 
-def test_ids_of_rows_that_are_scored_are_counted_as_they_wait(workspace: Workspace) -> None:
+def test_what_waits_follows_from_rows_and_columns(workspace: Workspace) -> None:
     workspace.edit_yaml("credit/site.yaml", lambda s: s.update(block_rows=1))
     federation = workspace.declared
     folder = workspace.folder / "credit"
     site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
     party = Publisher("credit", site, policy, workspace.store)
-    ids = pl.read_parquet(folder / "tables" / "score.parquet").get_column("id")
-    scoring = federation.scoring.model_copy(update={"mode": "local"})
-    # In mode local all stay in the order of the table.
-    local = waiting(party, federation.model_copy(update={"scoring": scoring}), "score")
-    more = waiting(party, federation, "score") - local
-    assert local > 0
-    assert ids.str.len_bytes().sum() <= more <= 3 * ids.str.len_bytes().sum()
     rows = pl.read_parquet(folder / "tables" / "train.parquet").height
     columns = len(federation.parties["credit"].features) + 1
     columns += sum(len(columns_of(federation, holder)) for holder in federation.feature_holders)
