@@ -47,14 +47,12 @@ def show(
     from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.privacy.people import people as of_people
-    from opboost_ops.stages.capped_values import last_capped_values
 
     one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
     with open_state(declared) as state:
         releases, accounts = state.ledger.releases(), state.ledger.accounts()
         inside = of_people(releases, state.cells) if people else None
-    held = last_capped_values(declared) if people else []
     forecasts = statement.forecasts(accounts, policy)
     words = statement.protections(releases)
     exact = [asdict(line) for line in statement.exact_lines(releases)]
@@ -83,15 +81,10 @@ def show(
             "left_open": weak,
         }
         if inside is not None:
-            result["people"] = {**people_entry(inside), "last_draw": held}
+            result["people"] = people_entry(inside)
         print(json.dumps(result))
         return
     print_statement(declared.party, forecasts, words, exact, inside, policy.all_features)
-    for told in held:
-        typer.echo(
-            f"In run {told['run']} {told['held']:.1%} of the cells of {told['feature']} gave an "
-            f"earlier value, which moves {told['moved']:.1%} of the column; keep that at home."
-        )
     for line in weak:
         typer.secho(line, fg="red")
     for line in models_words(models, budget, more):

@@ -19,7 +19,6 @@ from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.join_blocks import join_blocks
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.open_rows import opened_table
-from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weights_of
 
@@ -43,14 +42,13 @@ def assemble(context: Context) -> Outcome:
     Raises:
         ContractError: The label column does not keep its declaration.
     """
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
-        raise changed(context)
+    raw_table.require_unchanged(context)
     positions = narrow_integers(context.home.table("alignment"), "position")
     train = context.home.json("alignment")["train"]
     party, rules = context.federation.parties[context.party], context.federation.training
     assert party.label is not None
 
-    rows = CommonRows(context, positions, context.home.json("table")["rows"])
+    rows = CommonRows(context, positions)
     private = rules.trainer == "dpboost"
     # Of private training, which categories are present would be a fact about single rows.
     known = {

@@ -1,16 +1,12 @@
 """Domain integers -> those that may go: the draw, charged before anything is randomised."""
 
 import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.columns import Column
-from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
@@ -28,28 +24,9 @@ HELD = "held"
 _MADE_UNDER = "noise_secret"
 
 
-@dataclass(frozen=True)
-class CappedValues:
-    """What may go.
-
-    Attributes:
-        values: Domain integers by source, shape (n,), in the order of the rows.
-        draws: Names of the draws, by charge.
-        shares: By feature, which share of its cells releases an earlier value, and how far that
-            moves the column: half the sum of the differences between shares of values. It stays
-            home.
-    """
-
-    values: dict[str, np.ndarray]
-    draws: dict[str, str]
-    shares: dict[str, dict[str, float]]
-
-    def document(self) -> dict[str, Any]:
-        """As it is kept at home, a JSON value."""
-        return {"draws": self.draws, "columns": self.shares}
-
-
-def capped_values(context: Context, table: pa.Table, keys: np.ndarray) -> CappedValues:
+def capped_values(
+    context: Context, table: pa.Table, keys: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Take the run's draw: where a cell is at its cap, the value that was charged last.
 
     A retry on the same values takes the same draw again, whatever other runs have drawn since.
@@ -58,6 +35,10 @@ def capped_values(context: Context, table: pa.Table, keys: np.ndarray) -> Capped
         context: A stage's.
         table: Preprocessed rows.
         keys: Their person keys, shape (n, 16), uint8.
+
+    Returns:
+        Domain integers by source, shape (n,), in the order of the rows; and the names of the draws
+        by charge.
 
     Raises:
         BudgetError: A budget would be exceeded, or a cell state is lost; nothing was charged.
@@ -102,14 +83,11 @@ def capped_values(context: Context, table: pa.Table, keys: np.ndarray) -> Capped
         context.home.write_table(HELD, kept)
 
     held = context.take_draw(asked, keep)
-    shares = {
-        one.charge: _shares(one.values, values) for one, values in zip(asked, held, strict=True)
-    }
     draws = {
         one.charge: draw_name(one.column, one.context, one.people, values)
         for one, values in zip(asked, held, strict=True)
     }
-    return CappedValues(in_rows(held), draws, shares)
+    return in_rows(held), draws
 
 
 def charged_draws(context: Context) -> dict[str, str]:
@@ -135,22 +113,6 @@ def charged_draws(context: Context) -> dict[str, str]:
             f"What {context.party} randomised in this run is not what it drew.",
             "Clear its desensitize, and what comes after it.",
         )
-    return found
-
-
-def last_capped_values(site: Site) -> list[dict[str, Any]]:
-    """Of each federation's last draw, by feature: what was held back, and how far that moves it.
-
-    Args:
-        site: The party's.
-    """
-    found: list[dict[str, Any]] = []
-    for folder in sorted(site.home.glob("*/")):
-        files = sorted(folder.glob(f"*/{HELD}.json"), key=lambda path: path.stat().st_mtime_ns)
-        if files:
-            kept = json.loads(files[-1].read_bytes())["columns"]
-            place = {"federation": folder.name, "run": files[-1].parent.name}
-            found += [{**place, "feature": name, **shares} for name, shares in kept.items()]
     return found
 
 
@@ -268,23 +230,3 @@ def _meant(people: np.ndarray, values: np.ndarray) -> str:
         for rows in slices(len(column)):
             digest.update(column[rows].astype(kind).tobytes())
     return digest.hexdigest()
-
-
-def _shares(wanted: np.ndarray, held: np.ndarray) -> dict[str, float]:
-    """Which share of the values of two columns differ, and their total variation distance."""
-    if not len(wanted):
-        return {"held": 0.0, "moved": 0.0}
-    ends = [
-        (min(int(v[rows].min()) for v in (wanted, held)),
-         max(int(v[rows].max()) for v in (wanted, held)))
-        for rows in slices(len(wanted))
-    ]  # fmt: skip
-    least = min(low for low, _ in ends)
-    ones, others = np.zeros((2, max(high for _, high in ends) - least + 1), dtype=np.int64)
-    differing = 0
-    for rows in slices(len(wanted)):
-        ones += np.bincount(wanted[rows].astype(np.int64) - least, minlength=len(ones))
-        others += np.bincount(held[rows].astype(np.int64) - least, minlength=len(ones))
-        differing += int((wanted[rows] != held[rows]).sum())
-    moved = float(np.abs(ones - others).sum()) / (2 * len(wanted))
-    return {"held": round(differing / len(wanted), 6), "moved": round(moved, 6)}

@@ -8,8 +8,7 @@ import polars as pl
 
 from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.scratch.parts import scatter
-from opboost_ops.stages.psi_session import changed
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
 
 
@@ -38,12 +37,12 @@ class CommonRows:
     Args:
         context: The party's.
         positions: Which rows, in the order that is wanted, integers, shape (n,).
-        height: How many the table has, or the file.
     """
 
-    def __init__(self, context: Context, positions: np.ndarray, height: int) -> None:
+    def __init__(self, context: Context, positions: np.ndarray) -> None:
         self._context = context
         self._rows = len(positions)
+        height = context.home.json("table")["rows"]
         self._places = places_of(context.home.scratch, positions, height)
 
     def blocks(self, names: Sequence[str]) -> Iterator[tuple[np.ndarray, pl.DataFrame]]:
@@ -55,18 +54,12 @@ class CommonRows:
         Raises:
             ContractError: The table was rewritten, or cannot be read as declared.
         """
-        begin = 0
-        for block in blocks(self._context, names):
+        for begin, block in unchanged_blocks(self._context, names):
             place = self._places[begin : begin + block.height]
-            if len(place) != block.height:
-                raise changed(self._context)
-            begin += block.height
             wanted = place > 0
             block = block.filter(pl.Series(wanted))
             yield place[wanted] - 1, block
             del block  # Before the next one is read.
-        if begin != len(self._places):
-            raise changed(self._context)
 
     def columns(
         self,

@@ -27,11 +27,11 @@ def desensitize(context: Context) -> Outcome:
     require_consent(context.policy, context.federation, context.party)
     table = context.home.table("preprocessed")
     keys = person_keys(context)
-    held = capped_values(context, table, keys)
-    released = randomised(context, held.values, keys)
+    values, draws = capped_values(context, table, keys)
+    released = randomised(context, values, keys)
     return Outcome(
         tables={"randomised": as_table(released, context.home.scratch)},
-        documents={HELD: held.document()},
+        documents={HELD: {"draws": draws}},
         summary={"rows": table.num_rows},
     )
 

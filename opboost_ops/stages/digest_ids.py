@@ -7,6 +7,7 @@ from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
+from opboost_ops.stages import raw_table
 from opboost_ops.stages.capped_values import keyed_people
 from opboost_ops.stages.disclosures import SHARES
 from opboost_ops.stages.id_digests import (
@@ -20,7 +21,7 @@ from opboost_ops.stages.id_digests import (
 from opboost_ops.stages.least_rows import too_few
 from opboost_ops.stages.own_points import own_points, pair_keys
 from opboost_ops.stages.psi_parts import Sent
-from opboost_ops.stages.psi_session import Session, require_unchanged, session_of
+from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -34,7 +35,7 @@ def digest_ids(context: Context) -> Outcome:
     Raises:
         ContractError: The table is not the one that was checked, or has too few rows.
     """
-    require_unchanged(context)
+    raw_table.require_unchanged(context)
     if context.party == context.federation.label_holder:
         digests, order = rising_ids(context, context.alignment_key())
         tables = {

@@ -13,7 +13,6 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import LABEL, encode_label
-from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -31,9 +30,7 @@ def encode_rows(context: Context) -> Outcome:
         ContractError: The table was rewritten, a value is missing where none may be, or no row is
             left to train on or to hold out.
     """
-    known = context.home.json("table")["sha256"]
-    if raw_table.fingerprint(context) != known:
-        raise changed(context)
+    raw_table.require_unchanged(context)
     label = context.federation.label
     assert label is not None
     columns = shared_columns(context.federation)

@@ -10,8 +10,7 @@ from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import Scratch, release_memory
-from opboost_ops.stages.psi_session import changed
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
 
 #: Name of the label holder's table of digests, rising, and of the row that each is of.
@@ -104,13 +103,7 @@ def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
 
 def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:
     """Where a block of the table begins, and the keys of its persons."""
-    identity, rows = context.federation.id, context.home.json("table")["rows"]
-    end = 0
-    for block in blocks(context, [identity.column]):
-        begin, end = end, end + block.height
-        if end > rows:
-            raise changed(context)
+    identity = context.federation.id
+    for begin, block in unchanged_blocks(context, [identity.column]):
         ids = block.get_column(identity.column).to_arrow()
         yield begin, noise.person_keys(secret, ids, identity.type)
-    if end != rows:
-        raise changed(context)

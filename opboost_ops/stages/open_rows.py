@@ -17,8 +17,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.id_digests import DIGESTS, ORDER, keys_of, tails
 from opboost_ops.stages.least_rows import too_few_common
 from opboost_ops.stages.opened_rows import Opened, open_tables
-from opboost_ops.stages.psi_session import changed
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -217,16 +216,10 @@ def _declared(context: Context, name: str) -> np.ndarray:
     rows = context.home.json("table")["rows"]
 
     def marked() -> Iterator[np.ndarray]:
-        left = rows
-        for block in blocks(context, [name]):
-            left -= block.height
-            if left < 0:
-                break
+        for _, block in unchanged_blocks(context, [name]):
             column = block.get_column(name)
             raw_table.require_holdout(column)
             yield column.to_numpy()
-        if left:
-            raise changed(context)
 
     return context.home.scratch.filled(rows, bool, marked())
 

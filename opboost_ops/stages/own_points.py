@@ -4,7 +4,8 @@ import numpy as np
 
 from opboost_ops.alignment import oprf, zero_shares
 from opboost_ops.scratch.arrays import release_memory
-from opboost_ops.stages.psi_session import Session, changed
+from opboost_ops.stages import raw_table
+from opboost_ops.stages.psi_session import Session
 from opboost_ops.stages.stage import Context
 
 #: Whose points a cache holds that is not named by another party.
@@ -40,7 +41,7 @@ def own_points(context: Context, session: Session) -> np.ndarray:
             points[missing[begin:end]] = some
             release_memory()
         if end != len(missing):
-            raise changed(context)
+            raise raw_table.changed(context)
         new = ((m, points[rows][unknown[rows]]) for m, rows in session.chosen(unknown))
         cache.add(new, len(missing))
         session.forget_blocks()

@@ -16,8 +16,7 @@ from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.capped_values import sources
-from opboost_ops.stages.psi_session import changed
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -28,10 +27,8 @@ def preprocess(context: Context) -> Outcome:
         ContractError: The table was rewritten, or a value is missing where no rule for missing
             values is declared.
     """
-    known = context.home.json("table")
-    if raw_table.fingerprint(context) != known["sha256"]:
-        raise changed(context)
-    table, clipped = _encoded(context, known["rows"])
+    raw_table.require_unchanged(context)
+    table, clipped = _encoded(context)
     return Outcome(
         tables={"preprocessed": table},
         documents={"preprocessed": {"clipped": clipped}},
@@ -40,25 +37,20 @@ def preprocess(context: Context) -> Outcome:
     )
 
 
-def _encoded(context: Context, rows: int) -> tuple[pa.Table, dict[str, int]]:
+def _encoded(context: Context) -> tuple[pa.Table, dict[str, int]]:
     """The rows of the table; no more than a block is in memory raw."""
     clipped: Counter[str] = Counter()
-    scratch = context.home.scratch
+    scratch, rows = context.home.scratch, context.home.json("table")["rows"]
     kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
-    whole, end = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}, 0
+    whole = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}
     features = list(context.federation.parties[context.party].features)
-    for block in blocks(context, features):
-        begin, end = end, end + block.height
-        if end > rows:
-            raise changed(context)
+    for begin, block in unchanged_blocks(context, features):
         table, outside = domain_integers(context.federation, context.party, block)
         clipped.update(outside)
         for name, column in whole.items():
-            column[begin:end] = narrow_integers(table, name)
+            column[begin : begin + table.num_rows] = narrow_integers(table, name)
         del block, table  # Before the next one is read.
         release_memory()
-    if end != rows:
-        raise changed(context)
     columns = {name: smallest_integers(whole[name], scratch) for name in kinds}
     return pa.table(columns), dict(clipped)
 

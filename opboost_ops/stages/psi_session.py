@@ -19,7 +19,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context, Home
 
 _LOG = logging.getLogger("opboost_ops")
@@ -90,13 +90,14 @@ def session_of(context: Context) -> Session:
         ContractError: The table is not the one that was checked, or an ID is missing, or could be
             written otherwise; or by this party's clock it is not the plan's month.
     """
-    require_unchanged(context)
+    raw_table.require_unchanged(context)
     month = _require_month(context)
-    table = context.home.json("table")["sha256"]
-    if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table:
-        context.home.write_json(_PEOPLE, {"table": table, **_people(context)})
-    people = context.home.json(_PEOPLE)
-    federation, digest = context.federation, bytes.fromhex(people["people"])
+    table = context.home.json("table")
+    if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table["sha256"]:
+        known = {"table": table["sha256"], "people": _people(context)}
+        context.home.write_json(_PEOPLE, known)
+    federation = context.federation
+    digest = bytes.fromhex(context.home.json(_PEOPLE)["people"])
     seed = noise.run_seed(
         context.site.noise_secret(),
         federation.name,
@@ -114,8 +115,8 @@ def session_of(context: Context) -> Session:
         return PointCache(points / f"{month}-{holder}.points", hashed, context.home.scratch)
 
     return Session(
-        people["rows"],
-        _repeatable(lambda: _messages(context, people["rows"]), people["rows"]),
+        table["rows"],
+        _repeatable(lambda: _messages(context), table["rows"]),
         digest,
         seed,
         # Of its own for each federation: an answer in one is none in another.
@@ -159,56 +160,28 @@ def _repeatable(
     return lambda: iter(known())
 
 
-def _messages(context: Context, rows: int) -> Iterator[list[bytes]]:
+def _messages(context: Context) -> Iterator[list[bytes]]:
     reader = Reader(context.federation.id.type)
-    for ids in _ids(context):
-        found = reader.messages(ids)
-        rows -= len(found)
-        if rows < 0:
-            break
-        yield found
-    if rows:
-        raise changed(context)
+    return map(reader.messages, _ids(context))
 
 
 def _ids(context: Context) -> Iterator[list[object]]:
     """The IDs of the table, no more at a time than are hashed at a time."""
     column = context.federation.id.column
-    for block in blocks(context, [column]):
+    for _, block in unchanged_blocks(context, [column]):
         ids = block.get_column(column)
         for some in slices(len(ids), BLOCK):
             yield ids[some].to_list()
 
 
-def _people(context: Context) -> dict[str, str | int]:
-    """How many IDs there are, and what tells their set from any other, in whatever order."""
+def _people(context: Context) -> str:
+    """What tells the set of IDs from any other, in whatever order."""
     reader = Reader(context.federation.id.type)
     people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
-    rows = 0
     for ids in _ids(context):
-        messages = reader.messages(ids)
-        people.add(messages)
-        rows += len(messages)
+        people.add(reader.messages(ids))
     reader.require_one_form()
-    return {"people": people.digest().hex(), "rows": rows}
-
-
-def require_unchanged(context: Context) -> None:
-    """Refuse to go on with another table than the one that was checked.
-
-    Raises:
-        ContractError: It was rewritten.
-    """
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
-        raise changed(context)
-
-
-def changed(context: Context) -> ContractError:
-    """The error for a table that was rewritten during the run."""
-    return ContractError(
-        f"The table of {context.party} was rewritten while the run was using it.",
-        "Trigger a new run when the job that writes it has ended.",
-    )
+    return people.digest().hex()
 
 
 @dataclass(frozen=True)

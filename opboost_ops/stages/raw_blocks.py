@@ -43,6 +43,25 @@ def blocks(
         del block  # Before the next one is read.
 
 
+def unchanged_blocks(
+    context: Context, columns: Sequence[str]
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """`blocks` of the table that this run has checked, each with the row at which it begins.
+
+    Raises:
+        ContractError: Also if it has other rows now.
+    """
+    rows, end = context.home.json("table")["rows"], 0
+    for block in blocks(context, columns):
+        begin, end = end, end + block.height
+        if end > rows:
+            break
+        yield begin, block
+        del block
+    if end != rows:
+        raise raw_table.changed(context)
+
+
 def whole_table(
     context: Context,
     columns: Sequence[str] = (),

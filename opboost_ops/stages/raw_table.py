@@ -58,6 +58,24 @@ def fingerprint(context: Context) -> str:
     raise unreadable(context)
 
 
+def require_unchanged(context: Context) -> None:
+    """Refuse to go on with another table than the one that was checked.
+
+    Raises:
+        ContractError: It was rewritten.
+    """
+    if fingerprint(context) != context.home.json("table")["sha256"]:
+        raise changed(context)
+
+
+def changed(context: Context) -> ContractError:
+    """The error for a table that was rewritten during the run."""
+    return ContractError(
+        f"The table of {context.party} was rewritten while the run was using it.",
+        "Trigger a new run when the job that writes it has ended.",
+    )
+
+
 def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
     """The party's raw columns as their declarations take them.
 

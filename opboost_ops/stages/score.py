@@ -22,7 +22,6 @@ from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.home import Rows
 from opboost_ops.stages.other_columns import local_columns, local_names, opened_values
-from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import reason_columns, score_columns, warn_untrained
@@ -48,8 +47,7 @@ def score(context: Context) -> Outcome:
     assert context.model is not None
     files = Registry(context.site.models, context.federation.name).files(context.model)
     facts, text = json.loads(files["columns.json"]), model_in(files)
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
-        raise changed(context)
+    raw_table.require_unchanged(context)
     scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
     fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(scoring.mode, {})
     warn_untrained(facts, fitted, scoring)
@@ -111,7 +109,7 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
     """The rows that are scored, in the common order."""
     left, done = context.federation.alignment.overlap == "left", 0
     take = opened_values(context, context.federation.scoring.mode)
-    rows = CommonRows(context, positions, context.home.json("table")["rows"])
+    rows = CommonRows(context, positions)
     pieces = (
         (places, _own(context, frame, facts["categories"]))
         for places, frame in rows.blocks(declared_columns(context))

@@ -23,7 +23,6 @@ from opboost_ops.stages.check_drift import COUNTS
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.open_rows import members_table, opened_table
 from opboost_ops.stages.positive_class import positive_of
-from opboost_ops.stages.psi_session import changed
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import CLASS, SCORE
@@ -49,8 +48,7 @@ def write_scores(context: Context) -> Outcome:
         ConnectionError: That cannot be reached.
     """
     context.home.json("checked_scores")
-    if raw_table.fingerprint(context) != context.home.json("table")["sha256"]:
-        raise changed(context)
+    raw_table.require_unchanged(context)
     model = context.model
     assert model is not None
     scores = context.home.table("scores")
@@ -169,5 +167,5 @@ def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:
     if context.federation.scoring.mode == "local":
         return blocks(context, names)
     positions = narrow_integers(context.home.table("alignment"), "position")
-    rows = CommonRows(context, positions, context.home.json("table")["rows"])
+    rows = CommonRows(context, positions)
     return (frame for _, frame in rows.blocks(names))
