@@ -25,7 +25,7 @@ from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
 @dataclass(frozen=True, repr=False)
 class Checked:
-    """What `check` found.
+    """The result of `check`.
 
     Attributes:
         federation: As declared.
@@ -67,7 +67,7 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Consent:
-    """What a party is asked to agree to.
+    """What a party would agree to.
 
     Attributes:
         party: Which.
@@ -93,7 +93,7 @@ class Consent:
 
 
 def check(federation: str | Path) -> Checked:
-    """Find whatever would stop a run, and what a run sends.
+    """Report everything that would stop a run, and what a run sends.
 
     Args:
         federation: ``federation.yaml``, or its folder.
@@ -150,7 +150,7 @@ def agree(
     by: str = "",
     because: str = "",
 ) -> Consent:
-    """Show what a party is asked to agree to; with its digest, agree to it.
+    """Show what a party would agree to; with its digest, agree to it.
 
     Args:
         site: Folder of the party's ``site.yaml``.

@@ -25,7 +25,7 @@ def write_named(
     epsilon: float | None = None,
     model_epsilon: float | None = None,
 ) -> tuple[Path, dict[str, Any]]:
-    """Write a federation of a named table, all its parties.
+    """Write all parties of a federation that is made from a named table.
 
     Args:
         dataset: One of `datasets.NAMES`.
@@ -69,7 +69,7 @@ def write_named(
 
 
 def run_document(file: Path, finished: Finished, *, experiment: bool = False) -> dict[str, Any]:
-    """What a finished training run gave, as JSON.
+    """Return a finished training run's results as JSON.
 
     Args:
         file: Its ``federation.yaml``.

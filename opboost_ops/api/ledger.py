@@ -1,4 +1,4 @@
-"""What a party has released."""
+"""What a party has released, and what it cost."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from opboost_ops.privacy.model_account import ModelAccount, account_of
 
 @dataclass(frozen=True, repr=False)
 class Statement:
-    """What a party has released.
+    """What a party has released, and what it cost.
 
     Attributes:
         party: Whose.
@@ -35,7 +35,7 @@ class Statement:
 
 
 def ledger(site: str | Path) -> Statement:
-    """What a party has released, by its own ledger.
+    """Read what a party has released from its ledger.
 
     Args:
         site: Folder of the party's ``site.yaml``.

@@ -19,7 +19,7 @@ from opboost_ops.stages.raw_values import declared_series
 
 
 class Model:
-    """A version of a vertical federation whose raw columns one may read, as in an experiment.
+    """A model version that predicts from raw columns, for experiments.
 
     scikit-learn and what works with its estimators take it as a fitted classifier or regressor:
     `fit` changes nothing.
@@ -87,7 +87,7 @@ class Model:
         return self
 
     def score(self, frame: Any, label: Any) -> float:
-        """Accuracy, or R2 of a regression, as scikit-learn's estimators have it.
+        """Return the accuracy, or R2 in regression, as scikit-learn's estimators do.
 
         Args:
             frame: As for `matrix`.
@@ -142,7 +142,7 @@ class Model:
         return np.column_stack(made) if made else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
-        """Probabilities of the classes, uncalibrated.
+        """Predict uncalibrated class probabilities.
 
         Args:
             frame: As for `matrix`.
@@ -159,7 +159,7 @@ class Model:
         return found if found.ndim == 2 else np.column_stack([1 - found, found])
 
     def predict(self, frame: Any) -> np.ndarray:
-        """Numbers of a regression, or each row's likeliest class.
+        """Predict each row's likeliest class, or its number in regression.
 
         Args:
             frame: As for `matrix`.

@@ -82,7 +82,7 @@ class Models:
         return lines, damages
 
     def files(self, version: str | None = None) -> dict[str, bytes]:
-        """A version's files, the champion's when absent.
+        """Return a version's files, by default the champion's.
 
         Raises:
             ContractError: There is none, or it is damaged.
@@ -95,7 +95,7 @@ class Models:
         return self._registry.files(chosen)
 
     def card(self, version: str | None = None) -> Card:
-        """A version's card, the champion's when absent.
+        """Return a version's card, by default the champion's.
 
         Raises:
             ContractError: There is no such model, or its card is not of this software's form.
@@ -110,7 +110,7 @@ class Models:
         )
 
     def version(self, version: str | None = None) -> Version:
-        """All that is known of a version, the champion when absent, as its page shows it.
+        """Return what the page of a version shows, by default of the champion.
 
         Raises:
             ContractError: There is none.
@@ -120,7 +120,7 @@ class Models:
         )
 
     def pictures(self, version: str | None = None) -> dict[str, Picture]:
-        """A version's pictures by title: importance, and curves of the held-out rows.
+        """Return a version's pictures by title: importance, and curves of the held-out rows.
 
         Args:
             version: The champion when absent.
@@ -138,7 +138,7 @@ class Models:
         return {figure.caption: Picture(figure) for figure in figures}
 
     def model(self, version: str | None = None) -> Model:
-        """A version that predicts from raw columns, the champion when absent.
+        """Return a version, by default the champion, that predicts from raw columns.
 
         Raises:
             ContractError: There is none, or it cannot be predicted from raw columns.
@@ -148,7 +148,7 @@ class Models:
     def export(
         self, out: str | Path, version: str | None = None, form: str | None = None
     ) -> tuple[Path, ...]:
-        """Write a model for other programs, and beside it how its columns must be mapped.
+        """Write a model for other programs, and a file that says how to map its columns.
 
         Args:
             out: The new file.
@@ -194,7 +194,7 @@ class Models:
 
 
 def models(federation: str | Path) -> Models:
-    """The models of a federation.
+    """Return the models of a federation.
 
     Args:
         federation: ``federation.yaml``, or its folder.
@@ -208,7 +208,7 @@ def models(federation: str | Path) -> Models:
 
 
 def models_at(site: str | Path, federation: str | None = None) -> Models:
-    """The models at a label holder's site.
+    """Return the models at a label holder's site.
 
     Args:
         site: Folder of its ``site.yaml``.
@@ -254,7 +254,7 @@ def outcomes(
 
 
 def card(federation: str | Path, version: str | None = None) -> Card:
-    """A model's card, at the label holder.
+    """Return a model's card at the label holder.
 
     Args:
         federation: ``federation.yaml``, or its folder.

@@ -43,7 +43,7 @@ def plan(
     progress: Progress = _silent,
     write: bool = False,
 ) -> Ranking:
-    """Rank mechanisms for each column by the order they keep under the party's caps.
+    """Rank mechanisms for each column by the order that they preserve under the party's caps.
 
     Args:
         federation: ``federation.yaml``, or its folder.
@@ -86,7 +86,7 @@ def divide(
     progress: Progress = _silent,
     write: bool = False,
 ) -> Proposal:
-    """Propose which columns to release, and how to divide a total loss over them.
+    """Propose which columns to release, and how to divide a total loss among them.
 
     Args:
         federation: ``federation.yaml``, or its folder.
@@ -167,7 +167,7 @@ def simulate(
     out: str | Path | None = None,
     progress: Progress = _silent,
 ) -> simulation.Simulation:
-    """Deal one's own table to imagined parties: would a federation pay, and at which epsilon?
+    """Split a table among imagined parties, and compare the gain of a federation at each epsilon.
 
     Args:
         table: A frame, or a Parquet or CSV file.

@@ -95,7 +95,7 @@ def run(
     because: str | None = None,
     **form: Any,
 ) -> Trained:
-    """Train a federation here, all its parties.
+    """Train a federation on this machine, with all its parties.
 
     Args:
         federation: ``federation.yaml``, or its folder.

@@ -11,7 +11,7 @@ from opboost_ops.setup.private_edges import EdgesWritten, take_in, write_private
 
 
 def bounds(site: str | Path) -> bounds_table.FilledIn:
-    """Write a party's filled-in ``bounds.csv`` into its offer; draw the private edges it asks for.
+    """Write a party's completed ``bounds.csv`` into its offer; draw the private edges in it.
 
     Args:
         site: Folder of the party's ``site.yaml``.
@@ -45,7 +45,7 @@ def private_edges(
 
 
 def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml") -> Federated:
-    """Write a federation file of the parties that offer.
+    """Write a federation file from the parties' offers.
 
     Args:
         offers: The parties' offers, or the folders of parties that are here. What their offers

@@ -6,9 +6,9 @@ from opboost_ops.cli.arguments import Site
 def command(site: Site) -> None:
     """Write the completed bounds.csv into the party's offer.
 
-    Categories are separated by | or commas; those that are not listed count as the one under
-    `rest`. Dates are written as 2020-01-31 or 31.01.2020. A scale `private 0.1` draws a column's
-    edges from the party's own table at that epsilon, once its bounds are there, and charges them.
+    Separate categories by | or commas; those that are not listed count as the one under `rest`.
+    Write dates as 2020-01-31 or 31.01.2020. The scale `private 0.1` draws a column's edges from the
+    party's own table within its bounds, and charges them at that epsilon.
     """
     from opboost_ops import api
 

@@ -39,11 +39,11 @@ def command(
     lower: Annotated[int, typer.Option(help="L of the domain, for its buckets.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:
-    """Find edges between cells with about equal shares of the rows.
+    """Find edges of cells that hold about equal shares of the rows.
 
-    Of a public sample it prints the `scale` entry. With --private it draws differentially private
+    For a public sample, prints the `scale` entry. With --private, draws differentially private
     quantiles from the party's own table, charges them to the column in its ledger, and writes them
-    into its offer or the federation file. The same table gives the same edges again at no cost.
+    into its offer or the federation file. The same table gives the same edges at no further cost.
     """
     if private is None:
         if federation is not None:

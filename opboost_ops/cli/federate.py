@@ -12,9 +12,9 @@ def command(
 ) -> None:
     """Write federation.yaml from the parties' offers, also when a party joins or leaves.
 
-    A file that is there keeps its training, scoring and schedule, and keys that were renewed. Its
-    parties become those of the offers: all must then agree again. Of a party's folder, its
-    filled-in bounds.csv is taken into its offer first.
+    An existing file keeps its training, scoring, schedule and renewed keys. Its parties become
+    those of the offers, and all must agree again. For a party's folder, the completed bounds.csv is
+    merged into the offer first.
     """
     from opboost_ops import api
 

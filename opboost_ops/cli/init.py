@@ -57,9 +57,9 @@ def command(
 ) -> None:
     """Write a party's keys, site.yaml, policy.yaml and public offer, from its own table.
 
-    Bounds of numeric features are left blank: they are public facts, and are never read off the
-    data. bounds.csv lists what is still to fill in. A column keeps one UUID: where the party has
-    a policy.yaml already, name it by --policy, or the column's budgets start over.
+    Leaves bounds of numeric features blank, because they must be public facts and not taken from
+    the data. bounds.csv lists what is still to fill in. If the party already has a policy.yaml,
+    name it with --policy: a column keeps its UUID, and its budgets do not start over.
     """
     from opboost_ops import api
     from opboost_ops.config.loading import POLICY

@@ -72,9 +72,9 @@ def renew(
 ) -> None:
     """Make a new signing or encryption key; print what the federation file needs.
 
-    The old key is kept beside the new one: runs under way, and those that begin while others have
-    not agreed to the new key yet, go on with it. Nothing changes until the federation file names
-    the new key and everybody has agreed to it. A party without an encryption key gets one.
+    Keeps the old key beside the new one: current runs, and runs that start before everybody has
+    agreed to the new key, use the old one. Nothing changes until the federation file names the new
+    key and everybody has agreed to it. A party without an encryption key gets one.
     """
     from datetime import UTC, datetime, timedelta
 
@@ -101,9 +101,9 @@ def rotate(
 ) -> None:
     """Replace the noise secret: every later release is a new draw, recorded in the ledger.
 
-    Without --yes it prints what that costs. All federations of the site move to the new secret at
-    once. The old secret is kept beside the new one, since it opens what was released under it;
-    delete it when nothing needs to be explained any more.
+    Without --yes, prints what that costs. All federations of the site move to the new secret at
+    once. Keeps the old secret beside the new one, because it opens what was released under it;
+    delete it when nobody needs that any more.
     """
     from opboost_ops.setup.keys import rotate_secret
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def command(
     federation: FederationFile,
-    party: Annotated[str | None, typer.Option(help="Which feature holder.")] = None,
+    party: Annotated[str | None, typer.Option(help="The feature holder.")] = None,
     gate: Annotated[
         float | None, typer.Option(help="Fail if an attack gains more than this share of rows.")
     ] = None,

@@ -97,7 +97,7 @@ def check(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Compare the database with store, checkpoints and cell files; exit 1 if one is missing."""
+    """Compare the database with store, checkpoints and cell files; exit 1 on a gap."""
     import json
 
     from opboost_ops.config.loading import load_site

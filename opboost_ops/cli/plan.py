@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def command(
     federation: FederationFile,
-    party: Annotated[str | None, typer.Option(help="Which feature holder.")] = None,
+    party: Annotated[str | None, typer.Option(help="The feature holder.")] = None,
     sample: Annotated[
         Path | None, typer.Option(help="Public Parquet rows with the same columns (recommended).")
     ] = None,
@@ -52,10 +52,10 @@ def command(
 ) -> None:
     """Rank mechanisms and parameters by the order that they are expected to preserve.
 
-    Caps of the party's own policy.yaml hold too, where it lies beside the federation file.
+    Also applies the caps of the party's policy.yaml if it is next to the federation file.
 
-    With a total, propose which columns to release and how to divide it over them, by a public
-    sample or declared importances; that never reads the party's own table.
+    With a total, proposes which columns to release and how to divide it among them, from a public
+    sample or declared importances, without reading the party's own table.
     """
     import json
 

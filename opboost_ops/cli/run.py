@@ -20,7 +20,7 @@ def command(
         str | None, typer.Option(help="A named table instead of a federation file.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Of all protected features (dataset only).")
+        float | None, typer.Option(help="Epsilon of all protected features (dataset only).")
     ] = None,
     model_epsilon: Annotated[
         float | None, typer.Option(help="Noise in all sums of horizontal learning (dataset only).")

@@ -16,7 +16,7 @@ def command(
         typer.Option(metavar="PARTY=a,b,c", help="Columns of an imagined party; repeatable."),
     ],
     upper: Annotated[int, typer.Option(help="R of the domain, whose L is 1.")] = 10,
-    seed: Annotated[int, typer.Option(help="Of noise and held-out rows.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of noise and held-out rows.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("simulation.html"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
 ) -> None:

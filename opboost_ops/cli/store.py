@@ -26,7 +26,7 @@ _Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 @app.command("list")
 def list_(
     site: _Site,
-    run: Annotated[str | None, typer.Option(help="Only of this run.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only this run's artifacts.")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -68,8 +68,8 @@ def gc(
 ) -> None:
     """Remove what crashed writers left behind, and runs older than `retention_days`.
 
-    A run's age is counted from its last entry in this party's audit log. It goes from the store
-    and from the party's home folder. Runs that the log does not know stay.
+    A run's age counts from its last entry in this party's audit log. The run is removed from the
+    store and from the party's home folder. Runs that the log does not know stay.
     """
     import datetime
 

@@ -40,12 +40,12 @@ def admin_dag(
         dag_id=f"{federation.name}_admin",
         description=f"Promote, roll back, stop or resume taking part in {federation.name}.",
         doc_md=(
-            "A run of this DAG does one action at one party, in that party's own task; the others "
-            "are skipped. The party's audit log records the action, who triggered it, as Airflow "
-            "says, and why. Airflow's database keeps the form, so the reason is selected from "
-            "public words; write no others into the run's note. A party does only what `acts` in "
-            "its `policy.yaml` allows: by default, nothing. To score with a version, trigger "
-            f"`{federation.name}_score`."
+            "A run of this DAG performs one action at one party, in that party's own task; the "
+            "others are skipped. The party's audit log records the action, who triggered it, as "
+            "Airflow says, and why. Airflow's database keeps the form, so the reason is selected "
+            "from public words; do not write others into the run's note. A party does only what "
+            "`acts` in its `policy.yaml` allows: by default, nothing. To score with a version, "
+            f"trigger `{federation.name}_score`."
         ),
         schedule=None,
         catchup=False,
@@ -74,10 +74,12 @@ def admin_dag(
 def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
     keeps = "any party" if federation.learning == "horizontal" else federation.label_holder
     return {
-        "party": Param(title="Party", description="Whose.", type="string", enum=list(parties)),
+        "party": Param(
+            title="Party", description="The party that acts.", type="string", enum=list(parties)
+        ),
         "act": Param(
             title="What",
-            description=f"Models are kept by {keeps}.",
+            description=f"Versions are promoted and rolled back at {keeps}.",
             type="string",
             enum=list(ADMIN_ACTIONS),
             values_display=_WORDS,
@@ -86,8 +88,8 @@ def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
             None,
             title="Model version",
             description=(
-                "To promote, or to roll back to: the 16 digits and letters that the models page "
-                "shows."
+                "To promote, or to roll back to: its 16 hexadecimal digits, as the models page "
+                "shows them."
             ),
             type=["null", "string"],
             pattern="^([0-9a-f]{16})?$",
@@ -95,7 +97,8 @@ def _form(federation: Federation, parties: Sequence[str]) -> dict[str, Param]:
         "reason": Param(
             title="Why",
             description=(
-                "Anyone who sees this DAG reads it. Words of your own: act at home instead."
+                "Anyone who sees this DAG can read it. To give a reason in your own words, act at "
+                "home."
             ),
             type="string",
             enum=list(REASONS),

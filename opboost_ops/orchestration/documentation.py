@@ -9,16 +9,16 @@ from opboost_ops.run.phases import phases
 _FORMS: dict[Purpose, str] = {
     "train": "An empty field of the trigger form keeps the declared value.",
     "score": (
-        "An empty version in the trigger form means the champion. The label holder keeps the "
-        "scores; nobody else gets them."
+        "An empty version in the trigger form means the champion. Only the label holder gets "
+        "the scores."
     ),
 }
 
 _MODES = {
     "desensitised": "feature holders release randomised domain values of the new rows, which is "
     "charged to their ledgers",
-    "routed": "feature holders answer, for every new row, every comparison with a threshold of the "
-    "model, exactly",
+    "routed": "feature holders disclose exactly, for every new row, how it compares with every "
+    "threshold of the model",
     "local": "the label holder has all columns that the model uses, and nothing leaves any party",
 }
 
@@ -36,12 +36,12 @@ def documentation(
     holder = federation.label_holder
     horizontal = federation.learning == "horizontal"
     form = _horizontal_form(holder, purpose) if horizontal else _FORMS[purpose]
-    half = []
+    apart = []
     if here is not None:
         others = ", ".join(name for name in federation.parties if name not in here)
-        half = [
-            f"**This Airflow runs the tasks of {', '.join(here)} alone.** {others} "
-            "run theirs elsewhere; all meet at the store.",
+        apart = [
+            f"**This Airflow runs only the tasks of {', '.join(here)}.** {others} "
+            "run theirs in another Airflow; parties exchange artifacts through the store.",
             "",
         ]
         if holder not in here:
@@ -50,7 +50,7 @@ def documentation(
                 "starts the tasks of this Airflow."
             )
     page = _horizontal(federation) if horizontal else _vertical(federation)
-    return "\n".join([*half, *page, "", *_steps(federation, purpose), "", form])
+    return "\n".join([*apart, *page, "", *_steps(federation, purpose), "", form])
 
 
 def _steps(federation: Federation, purpose: Purpose) -> list[str]:
@@ -72,7 +72,7 @@ def _vertical(federation: Federation) -> list[str]:
     domain = federation.domain
     released = (
         "feature holders randomise theirs at home and publish each person's row sealed; the label "
-        "holder opens those of the people that it queries and that all have."
+        "holder opens the rows of people that it queries and that all parties have."
     )
     summary = (
         f"**{federation.name}** trains a gradient-boosted tree model on columns of "
@@ -115,10 +115,10 @@ def _horizontal(federation: Federation) -> list[str]:
     active, domain = federation.label_holder, federation.domain
     return [
         f"**{federation.name}** trains a gradient-boosted tree model on the rows of "
-        f"{len(federation.parties)} parties, which know the same of other people. No party shows "
-        "its rows: each sends sums under masks that cancel when all are added up.",
+        f"{len(federation.parties)} parties, which have the same columns about different people. "
+        "No party discloses its rows: each sends masked sums, and the masks cancel in the total.",
         "",
-        f"The tasks `boost` of all parties run at the same time and exchange signed messages. "
+        f"All parties' `boost` tasks run at the same time and exchange signed messages. "
         f"{active} opens the runs, adds up and decides; all end with the same model.",
         "",
         f"Domain of the features: [{domain.lower}, {domain.upper}].",

@@ -39,7 +39,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
         ),
         "parameters": Param(
             None,
-            title="The booster's own parameters",
+            title="Booster parameters",
             description=(
                 f"Declared: {_declared_parameters(training)}. Empty: as declared. One more, or "
                 'another value: {"num_leaves": 15}.'
@@ -48,7 +48,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
         ),
         "denoise": Param(
             None,
-            title="Against others' noise",
+            title="Denoising",
             description=f"Declared: {federation.denoising}. Adds no epsilon to a run.",
             type=["null", "string"],
             enum=[None, *get_args(Denoise)],
@@ -69,8 +69,8 @@ def scoring_form() -> dict[str, Param]:
             None,
             title="Model version",
             description=(
-                "Empty: the champion. Another one by the 16 digits and letters that the models "
-                "page shows."
+                "Empty: the champion. Otherwise its 16 hexadecimal digits, as the models page "
+                "shows them."
             ),
             type=["null", "string"],
             pattern="^([0-9a-f]{16})?$",

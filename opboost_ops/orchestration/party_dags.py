@@ -13,7 +13,7 @@ from opboost_ops.orchestration import sensors
 from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens, party_of
 from opboost_ops.orchestration.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.our_runs import TAG
-from opboost_ops.orchestration.phases import IN_HALVES, JOINS
+from opboost_ops.orchestration.phases import JOINS, OWN_AIRFLOW
 from opboost_ops.run.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
@@ -76,7 +76,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         here: The parties of this Airflow; the label holder is not among them.
         defaults: Default arguments of its task.
     """
-    # Half a second, where an Airflow has others' halves alone.
+    # Half a second, only where an Airflow has no label holder.
     from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
     holder, name = federation.label_holder, federation.name
@@ -88,8 +88,8 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         description=f"Joins the runs of {name} that {holder} opens in another Airflow.",
         doc_md=(
             f"Looks in the store for a plan that {holder} has signed and in which {party} has no "
-            f"part yet, and starts `{name}_train` or `{name}_score` here, under a run id that "
-            "names the run. Then it looks for the next. While this DAG is paused, no run is joined."
+            f"part yet, starts `{name}_train` or `{name}_score` here with a run ID that names the "
+            "run, and then looks for the next plan. While this DAG is paused, no run is joined."
         ),
         schedule="@continuous",
         start_date=_START,
@@ -102,7 +102,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         common = common_of(federation.parties[party], party)
         found = StoreSensor(
             task_id="look_for_runs",
-            doc_md=IN_HALVES["look_for_runs"],
+            doc_md=OWN_AIRFLOW["look_for_runs"],
             python_callable=sensors.look_for_runs,
             op_kwargs={
                 **party_of(federation, party),
@@ -112,7 +112,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         )
         found >> TriggerDagRunOperator(
             task_id="start_run",
-            doc_md=IN_HALVES["start_run"],
+            doc_md=OWN_AIRFLOW["start_run"],
             trigger_dag_id="{{ ti.xcom_pull(task_ids='look_for_runs')['dag'] }}",
             trigger_run_id="{{ ti.xcom_pull(task_ids='look_for_runs')['run'] }}",
             logical_date=None,
@@ -141,7 +141,7 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
         # In default_pool, which always exists: it is the task that reports missing pools.
         return PartyOperator(
             task_id="join_run",
-            doc_md=IN_HALVES["join_run"],
+            doc_md=OWN_AIRFLOW["join_run"],
             python_callable=sensors.join_run,
             op_kwargs={**party_of(federation, party), "purpose": purpose},
             **common,
@@ -156,7 +156,7 @@ def _waits(
     return partial(
         StoreSensor,
         task_id=f"wait_for_{phase.awaits[0]}",
-        doc_md=IN_HALVES["wait_for"].format(names),
+        doc_md=OWN_AIRFLOW["wait_for"].format(names),
         python_callable=sensors.wait_for,
         op_kwargs={
             **party_of(federation, party),

@@ -37,7 +37,7 @@ DESCRIPTIONS = {
     "open_run": "Resolves federation file and trigger form and publishes the signed plan for all "
     "later tasks.",
     "check_table": "Checks the raw table against its declaration. Details stay in the home folder.",
-    "check_drift": "Compares the table with that of the champion's training. The result stays in "
+    "check_drift": "Compares the table with the champion's training table. The result stays in "
     "the home folder.",
     "digest_ids": "Computes person keys, which stay in the home folder; with several feature "
     "holders each publishes shares.",
@@ -53,8 +53,8 @@ DESCRIPTIONS = {
     "home.",
     "check_release": "Checks the release before anything is published.",
     "seal": "Seals each row, and publishes ranks, or values of new rows, as a signed artifact.",
-    "open_rows": "Verifies all releases and opens the common people's rows: order and holdout.",
-    "assemble": "Joins opened ranks, own features and labels to the training frame.",
+    "open_rows": "Verifies all releases, opens the common people's rows, sets order and holdout.",
+    "assemble": "Joins opened ranks, own features and labels into the training frame.",
     "check_frame": "Checks the training frame.",
     "train": "Trains on ranks.",
     "request_splits": "Requests the values of the ranks that trees use from each feature holder.",
@@ -84,7 +84,7 @@ def description(chain: Chain) -> str:
 JOINS = ("join run", "Verifies the plan that the label holder signed in another Airflow.")
 
 #: Tasks that exist only where each party has its own Airflow.
-IN_HALVES = {
+OWN_AIRFLOW = {
     "look_for_runs": "Polls the store for a signed plan that names this Airflow's parties. "
     "Holds no slot between polls.",
     "start_run": "Starts this Airflow's part of the run.",

@@ -33,9 +33,9 @@ def tables_dag(
     with DAG(
         auto_register=False,
         dag_id=f"{federation.name}_tables",
-        description=f"Looks whether the tables of {federation.name} have changed.",
+        description=f"Checks whether the tables of {federation.name} have changed.",
         doc_md=(
-            "Each party's tasks look at its own tables. If the keyed fingerprint of one has "
+            "Each party's tasks check its own tables. If the keyed fingerprint of one has "
             "changed, its task succeeds and emits the table's asset; otherwise it is skipped. When "
             f"all training tables have a new version, `{federation.name}_train` runs; when all "
             f"tables of new rows have one, `{federation.name}_score` does."
