@@ -37,9 +37,8 @@ def show(
         COLUMN_FIELDS,
         both_readings,
         column_entry,
-        models_words,
+        people_blocks,
         people_entry,
-        print_statement,
     )
     from opboost_ops.config.loading import POLICY, load_policy, load_site
     from opboost_ops.exchange.party_state import open_state
@@ -84,11 +83,27 @@ def show(
             result["people"] = people_entry(inside)
         print(json.dumps(result))
         return
-    print_statement(declared.party, forecasts, words, exact, inside, policy.all_features)
-    for line in weak:
-        typer.secho(line, fg="red")
-    for line in models_words(models, budget, more):
-        print(line)
+    from opboost_ops.cli.blocks import print_blocks
+    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.display.blocks import Heading, Note
+    from opboost_ops.views import ledger_tables
+    from opboost_ops.views.ledger import ledger_of
+
+    view = ledger_of(declared, policy)
+    protected = [f"{one.feature}: {words[key]}" for key, one in forecasts.items() if key in words]
+    print_blocks(
+        [
+            Heading(f"{declared.party}: privacy ledger"),
+            *ledger_tables.open_notes(policy, forecasts),
+            *([ledger_tables.totals(forecasts, view, view.entries)] if forecasts else []),
+            ledger_tables.columns_table(forecasts, policy.all_features),
+            *([Note("", "How they are protected:", "", tuple(protected))] if protected else []),
+            *(people_blocks(inside) if inside is not None else []),
+            *ledger_tables.models_blocks(view.entries, view.entries, budget),
+            ledger_tables.exact_table(view.entries),
+        ],
+        wide(),
+    )
 
 
 @app.command("check")
