@@ -227,7 +227,6 @@ def prepare(folder: Path, rows: int) -> None:
         holdout=0.25,
         epsilon=1.0,
         domain=(1, 16),
-        notes="",
         new_rows=tables["score"],
     )
     write_workspace(dataset, folder, seed=21, training={"trees": 30, "depth": 3}, capped=False)

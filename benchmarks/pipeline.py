@@ -150,7 +150,6 @@ def one_run(options: Any, matrix: np.ndarray, label: np.ndarray) -> dict[str, An
         holdout=0.2,
         epsilon=options.epsilon,
         domain=(1, options.values),
-        notes="",
     )
     with tempfile.TemporaryDirectory() as folder:
         training = {"trees": options.trees, "depth": options.depth}

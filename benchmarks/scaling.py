@@ -197,7 +197,6 @@ def workspace(folder: Path, rows: int, options: argparse.Namespace) -> Path:
         holdout=0.2,
         epsilon=1.28,
         domain=(1, 10),
-        notes="",
         new_rows=tables if options.score else {},
     )
     scoring = {"mode": options.score} if options.score else {}

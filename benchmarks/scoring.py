@@ -61,7 +61,6 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
         holdout=0.2,
         epsilon=1.28,
         domain=(1, 10),
-        notes="Generated.",
         new_rows={p: new.select("id", *s) for p, s in shares.items()},
     )
     file = write_workspace(

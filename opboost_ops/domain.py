@@ -150,10 +150,6 @@ class DomainMap:
         """
         return greatest(lambda x: int(self.encode(np.array([x]))[0]) <= value, *self.bounds)
 
-    def clipped(self, values: np.ndarray) -> int:
-        """How many values lie outside the bounds."""
-        return int(((values < self.bounds[0]) | (values > self.bounds[1])).sum())
-
     def digest(self) -> bytes:
         """Sha256 of the map: a changed map is another release, with other noise."""
         facts = {

@@ -147,15 +147,6 @@ class Rows:
         #: Each row's cell of each feature, among the bins of all features.
         self.cells = np.ascontiguousarray((bins + begins[:, None]).T, dtype=np.int32)
 
-    def only(self, features: Sequence[int]) -> "Rows":
-        """The same rows, by these features alone.
-
-        Args:
-            features: Their numbers.
-        """
-        widths = [self.widths[at] for at in features]
-        return Rows(self.bins[list(features)], widths, [self.keeps[at] for at in features])
-
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:

@@ -40,7 +40,6 @@ def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
         holdout=0.2,
         epsilon=0.64,
         domain=(1, 10),
-        notes="Generated from a public seed; nobody's data.",
         new_rows={**applicants, "credit": applicants["credit"].drop("default")},
     )
 

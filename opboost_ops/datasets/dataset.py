@@ -25,7 +25,6 @@ class Dataset:
         holdout: ``training.holdout``.
         epsilon: Default epsilon of its protected features.
         domain: Default bounds L and R.
-        notes: Where it comes from, and its licence.
         new_rows: Table by party of people to score, without the label; empty if there are none.
     """
 
@@ -38,7 +37,6 @@ class Dataset:
     holdout: float | Mapping[str, str]
     epsilon: float
     domain: tuple[int, int]
-    notes: str
     new_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 

@@ -1,7 +1,8 @@
 """Named public tables, split between two parties as in the OpBoost paper.
 
 Party A holds the labels and the categorical columns, party B the numeric ones. Bounds are round
-numbers that anybody could declare; none is read off the data.
+numbers that anybody could declare; none is read off the data. UCI's tables are under CC BY 4.0,
+Kaggle's under the rules of its competition.
 """
 
 from typing import Any
@@ -14,7 +15,6 @@ from opboost_ops.datasets.public import Source, read
 A, B = "party_a", "party_b"
 
 _HOME = "https://archive.ics.uci.edu/ml/machine-learning-databases"
-_LICENCE = "CC BY 4.0"
 
 _ADULT = ("age", "workclass", "fnlwgt", "education", "education-num", "marital-status",
           "occupation", "relationship", "race", "sex", "capital-gain", "capital-loss",
@@ -98,8 +98,6 @@ def credit_default() -> Dataset:
         {"column": "Y", "task": "binary", "classes": [0, 1]},
         {"X2": {}, "X3": {}, "X4": {}, "X5": {}},
         features,
-        "UCI default of credit card clients, sex, education, marriage and age (X2 to X5) at party "
-        f"A; FederBoost trains on two thirds; {_LICENCE}.",
         holdout=1 / 3,
     )
 
@@ -127,8 +125,6 @@ def give_me_some_credit() -> Dataset:
         {"column": "SeriousDlqin2yrs", "task": "binary", "classes": [0, 1]},
         {"age": {}, "NumberOfDependents": {"missing": "keep"}},
         features,
-        "Kaggle Give Me Some Credit, training file, age and dependents at party A; FederBoost "
-        "trains on two thirds; under the competition's rules.",
         holdout=1 / 3,
     )
 
@@ -150,7 +146,6 @@ def abalone() -> Dataset:
         {"column": "Rings", "task": "regression"},
         {"Sex": {"type": "nominal"}},
         {name: {"bounds": b} for name, b in bounds.items()},
-        f"UCI Abalone, the sex at party A; {_LICENCE}.",
     )
 
 
@@ -174,7 +169,6 @@ def adult() -> Dataset:
         {"column": "income", "task": "binary", "classes": ["<=50K", ">50K"]},
         own,
         features,
-        f"UCI Adult, train file; {_LICENCE}.",
     )
 
 
@@ -192,7 +186,6 @@ def pendigits() -> Dataset:
         label,
         {},
         features,
-        f"UCI Pen-based digits, official split; {_LICENCE}.",
         holdout={"column": "is_test"},
     )
 
@@ -206,7 +199,6 @@ def powerplant() -> Dataset:
         {"column": "PE", "task": "regression"},
         {},
         {name: {"bounds": b} for name, b in bounds.items()},
-        f"UCI Combined Cycle Power Plant; {_LICENCE}.",
     )
 
 
@@ -229,7 +221,6 @@ def casp() -> Dataset:
         {"column": "RMSD", "task": "regression"},
         {},
         {name: {"bounds": b} for name, b in bounds.items()},
-        f"UCI protein tertiary structure; {_LICENCE}.",
     )
 
 
@@ -239,7 +230,6 @@ def _two_parties(
     label: dict[str, Any],
     own: dict[str, Any],
     protected: dict[str, Any],
-    notes: str,
     holdout: float | dict[str, str] = 0.2,
 ) -> Dataset:
     table = table.with_columns(row_ids(name, table.height))
@@ -257,5 +247,4 @@ def _two_parties(
         holdout=holdout,
         epsilon=0.08,
         domain=(1, 10),
-        notes=notes,
     )

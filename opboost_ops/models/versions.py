@@ -262,14 +262,6 @@ class Models:
             )
         return self._read[name]
 
-    def damage(self, name: str) -> str:
-        """What is wrong with a version's files; empty if they are as they were registered."""
-        try:
-            self.registry.files(name)
-        except ContractError as error:
-            return str(error)
-        return ""
-
     def _json(self, name: str, file: str) -> dict[str, Any]:
         try:
             return dict(json.loads(self.registry.file(name, file)))

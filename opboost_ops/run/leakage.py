@@ -67,7 +67,7 @@ def leakage(context: Context) -> Leakage:
     keys: dict[bytes, np.ndarray] = {
         s: noise.person_keys(s, ids, identity.type) for s in (secret, other)
     }
-    table, _ = domain_integers(context.federation, context.party, frame)
+    table = domain_integers(context.federation, context.party, frame)
     columns = [c for c in context.columns() if not isinstance(c.mechanism, UnaryEncoding)]
     numeric = [c for c in columns if not isinstance(c.mechanism, MissingBit)]
     values = {c.name: integers(table, c.source) for c in columns}

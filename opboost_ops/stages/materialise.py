@@ -62,7 +62,6 @@ def materialise(context: Context) -> Outcome:
     return Outcome(
         tables={"holdout_frame": _in_values(context, cells, lower)},
         files={model_file(context): text.encode()},
-        documents={"split_values": values},
         summary={"splits": xcom_limits.counts({name: len(v) for name, v in values.items()})},
     )
 

@@ -92,11 +92,9 @@ def open_rows(context: Context) -> Outcome:
         )
     positions = _training_first(scratch, rows, held, train)
     found = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
-    outside: dict[str, int] = {}
     for holder, (present, packed) in opened.items():
         there = gather(scratch, present, positions)
-        codes = gather(scratch, packed, positions)
-        columns, outside[holder] = tables[holder].unpack(codes, there)
+        columns = tables[holder].unpack(gather(scratch, packed, positions))
         found[opened_table(holder)] = pa.table(
             {
                 name: _where(there, smallest_integers(values, scratch)) if left
@@ -109,7 +107,7 @@ def open_rows(context: Context) -> Outcome:
     facts = {"train": train, "holdout": holdout}
     return Outcome(
         tables=found,
-        documents={"alignment": facts, "opened": {"clipped": outside}},
+        documents={"alignment": facts},
         summary=facts,
     )
 

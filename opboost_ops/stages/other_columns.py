@@ -94,7 +94,7 @@ def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarr
     found: dict[str, np.ndarray] = {}
     for holder, (present, packed) in open_tables(context, forms).items():
         there = gather(context.home.scratch, present, positions)
-        columns, _ = forms[holder].unpack(gather(context.home.scratch, packed, positions), there)
+        columns = forms[holder].unpack(gather(context.home.scratch, packed, positions))
         found |= _stand_ins(context, holder, columns, there)
     return found
 
@@ -227,5 +227,4 @@ def _integers(
     federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
 ) -> pa.Table:
     frame = _require_types(federation, raw, party, features)
-    table, _ = domain_integers(federation, party, frame)
-    return table
+    return domain_integers(federation, party, frame)

@@ -1,6 +1,5 @@
 """Arrow: a feature holder's raw table -> integers of the declared domain."""
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -28,31 +27,27 @@ def preprocess(context: Context) -> Outcome:
             values is declared.
     """
     raw_table.require_unchanged(context)
-    table, clipped = _encoded(context)
+    table = _encoded(context)
     return Outcome(
         tables={"preprocessed": table},
-        documents={"preprocessed": {"clipped": clipped}},
         # How the rows lie in the files is nobody's but the party's.
         summary={"rows": table.num_rows, "features": table.num_columns},
     )
 
 
-def _encoded(context: Context) -> tuple[pa.Table, dict[str, int]]:
+def _encoded(context: Context) -> pa.Table:
     """The rows of the table; no more than a block is in memory raw."""
-    clipped: Counter[str] = Counter()
     scratch, rows = context.home.scratch, context.home.json("table")["rows"]
     kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
     whole = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}
     features = list(context.federation.parties[context.party].features)
     for begin, block in unchanged_blocks(context, features):
-        table, outside = domain_integers(context.federation, context.party, block)
-        clipped.update(outside)
+        table = domain_integers(context.federation, context.party, block)
         for name, column in whole.items():
             column[begin : begin + table.num_rows] = narrow_integers(table, name)
         del block, table  # Before the next one is read.
         release_memory()
-    columns = {name: smallest_integers(whole[name], scratch) for name in kinds}
-    return pa.table(columns), dict(clipped)
+    return pa.table({name: smallest_integers(whole[name], scratch) for name in kinds})
 
 
 def _kind(domain: Domain) -> np.dtype[Any]:
@@ -60,9 +55,7 @@ def _kind(domain: Domain) -> np.dtype[Any]:
     return np.dtype(np.int64) if domain.lower < 0 else np.min_scalar_type(domain.upper)
 
 
-def domain_integers(
-    federation: Federation, party: str, frame: pl.DataFrame
-) -> tuple[pa.Table, dict[str, int]]:
+def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> pa.Table:
     """A feature holder's rows as integers of the declared domains.
 
     Args:
@@ -72,14 +65,13 @@ def domain_integers(
 
     Returns:
         A column for each feature (a category's position for nominal ones) and for each missing
-        bit; and how many values of each feature were clipped.
+        bit. Values outside the bounds are clipped.
 
     Raises:
         ContractError: A value is missing where no rule for missing values is declared.
     """
     domain = federation.domain.to_domain()
     columns: dict[str, pa.Array] = {}
-    clipped: dict[str, int] = {}
     there = set(frame.columns)
     for name, feature in federation.parties[party].features.items():
         if name not in there:
@@ -94,10 +86,8 @@ def domain_integers(
         if feature.type == "nominal":
             columns[name] = smallest_integers(values.astype(np.int64))
         else:
-            mapping = feature.domain_map(domain)
-            clipped[name] = mapping.clipped(values)
-            columns[name] = smallest_integers(mapping.encode(values))
+            columns[name] = smallest_integers(feature.domain_map(domain).encode(values))
         if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
             missing = raw_table.missing(column)
             columns[missing_name(name)] = smallest_integers(missing.astype(np.int64))
-    return pa.table(columns), clipped
+    return pa.table(columns)

@@ -61,22 +61,18 @@ class Rows:
             else np.zeros((some.num_rows, self.format.width), np.uint8)
         )
 
-    def unpack(self, packed: np.ndarray, there: np.ndarray) -> tuple[dict[str, np.ndarray], int]:
-        """Ranks, values or cells by column, each within what is declared.
+    def unpack(self, packed: np.ndarray) -> dict[str, np.ndarray]:
+        """Ranks, values or cells by column, shape (k,) each.
+
+        What is outside of what is declared is clipped, so that no run depends on a single row.
 
         Args:
             packed: uint8, shape (k, width).
-            there: Which of the rows opened, bool, shape (k,); others hold nothing.
-
-        Returns:
-            Shape (k,) each; and how many cells were outside of what is declared: these are
-            clipped, so that no run depends on what is in a single row.
         """
-        found, outside = {}, 0
-        for column, first, size, code in zip(
-            self._columns, self._first, self.format.sizes, self.format.unpack(packed), strict=True
-        ):
-            inside = np.clip(code.astype(np.int64), 1, size)
-            outside += int(((inside != code) & there).sum())
-            found[column.name] = inside + (first - 1)
-        return found, outside
+        codes = self.format.unpack(packed)
+        return {
+            column.name: np.clip(code.astype(np.int64), 1, size) + (first - 1)
+            for column, first, size, code in zip(
+                self._columns, self._first, self.format.sizes, codes, strict=True
+            )
+        }

@@ -137,7 +137,6 @@ def plant(root: Path) -> Canaries:
         holdout=0.2,
         epsilon=1.0,
         domain=(1, 10),
-        notes="canaries",
         new_rows=new_rows,
     )
     # So that every stage there is has its place in training or in scoring.

@@ -71,11 +71,6 @@ def test_log1p_and_edges_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_clipped_counts_what_lies_outside() -> None:
-    mapping = DomainMap(Domain(1, 10), (0.0, 9.0))
-    assert mapping.clipped(np.array([-0.1, 0.0, 9.0, 9.1, 100.0])) == 3
-
-
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_missing_is_never_laid_on_the_domain(value: float) -> None:
     with pytest.raises(ContractError, match="Missing or infinite"):

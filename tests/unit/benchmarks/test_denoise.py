@@ -29,7 +29,6 @@ def made_up(own: bool) -> Dataset:
     return Dataset(
         name="made_up",
         task="regression",
-        notes="made up",
         label_holder="a",
         label={"column": "y", "task": "regression"},
         holdout=0.2,

@@ -84,7 +84,6 @@ def made_up(rows: int = 400) -> Dataset:
         holdout=0.25,
         epsilon=1.0,
         domain=(1, 10),
-        notes="",
     )
 
 

@@ -95,7 +95,7 @@ def refuses(workspace: Workspace, party: str, stage: str, reason: Reason, *words
     assert caught.value.remedy
     assert set(workspace.published()) == published
     assert (memory.read_bytes() if memory.exists() else None) == before
-    assert not (workspace.home(party) / "opened.json").exists()
+    assert not (workspace.home(party) / "alignment.json").exists()
     return caught.value
 
 
@@ -123,7 +123,7 @@ def test_rows_under_another_nonce_than_they_name_do_not_open(released: Workspace
     forge_rows(released)
     with pytest.raises(ContractError, match="keys or versions of the parties differ"):
         released.step(LABEL, "open_rows")
-    assert not (released.home(LABEL) / "opened.json").exists()
+    assert not (released.home(LABEL) / "alignment.json").exists()
 
 
 def lie(workspace: Workspace, kind: str) -> None:
