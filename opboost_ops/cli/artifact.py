@@ -10,7 +10,6 @@ from opboost_ops.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.config.federation import Federation
-    from opboost_ops.exchange.manifest import Manifest
 
 
 def command(
@@ -21,23 +20,22 @@ def command(
     federation: Annotated[
         Path | None, typer.Option(help="federation.yaml, which names everybody's public key.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The manifest, on stdout.")] = False,
 ) -> None:
-    """Print an artifact's manifest; with --key or --federation, verify it.
+    """Print an artifact's manifest as JSON; with --key or --federation, verify it.
 
     Verifies signature, canonical form, and digests and sizes of the files. Prints no values.
     """
+    import json
+
     from opboost_ops.exchange.manifest import MANIFEST, parse_manifest
 
     files = _read(path)
     if key is not None or federation is not None:
         _verify(path.name, files, key, federation)
         return
-    manifest = parse_manifest(files[MANIFEST], path.name)
-    if as_json:
-        print(files[MANIFEST].decode())
-        return
-    _show(manifest, files)
+    parse_manifest(files[MANIFEST], path.name)
+    print(json.dumps(json.loads(files[MANIFEST]), indent=1))
+    typer.echo("Nothing of this was verified: --federation or --key verifies it.", err=True)
 
 
 def _verify(
@@ -102,49 +100,3 @@ def _read(path: Path) -> Mapping[str, bytes]:
             "Name the folder of one artifact; `opboost store list` lists a store's.",
         )
     return files
-
-
-def _show(manifest: "Manifest", files: Mapping[str, bytes]) -> None:
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import plain, table
-    from opboost_ops.exchange.encryption import SUFFIX
-
-    console = wide()
-    shown = table(manifest.reference, "what", "value")
-    said = {
-        "federation": manifest.federation,
-        "run": manifest.run,
-        "kind": manifest.kind,
-        "signed in the name of": manifest.party,
-        "about": manifest.about,
-        "answers": manifest.answers or "nothing",
-        "rows": f"{manifest.rows:,}",
-        "columns": ", ".join(manifest.columns) or "none",
-        "encrypted to key": manifest.encrypted_to or "nobody: readable by all who see the store",
-        "guarantee": "NONE: made in an experiment" if manifest.experiment else "as charged below",
-        "made by version": manifest.software,
-        "digest": manifest.digest,
-    }
-    if not manifest.experiment and not manifest.losses:
-        said["guarantee"] = "no epsilon: it charges nothing"
-    for name, value in said.items():
-        shown.add_row(name, plain(value))
-    console.print(shown)
-    if manifest.losses:
-        charges = table(
-            "Charged", "charge", "mechanism", "epsilon", "loss(1)", "loss(R-L)", "loss(t) <= t eps"
-        )
-        for name, curve in manifest.losses.items():
-            ends = curve.loss[:1] + curve.loss[-1:]
-            holds = "holds" if curve.certificate else "does not hold"
-            numbers = (f"{value:.3f}" if value != "inf" else "inf" for value in ends)
-            row = (name, curve.mechanism, curve.epsilon, *(tuple(numbers) or ("-", "-")), holds)
-            charges.add_row(*map(plain, row))
-        console.print(charges)
-    listed = table("Files", "file", "bytes", "sha256 of its content", "in this folder as")
-    for name, file in manifest.files.items():
-        stored = name + (SUFFIX if manifest.encrypted_to else "")
-        row = (name, f"{file.size:,}", file.sha256, stored if stored in files else "missing")
-        listed.add_row(*map(plain, row))
-    console.print(listed)
-    print("Nothing of this was verified: --federation or --key verifies it.")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encryption import Envelope, key_name, new_encryption_key
+from opboost_ops.exchange.encryption import Envelope, new_encryption_key
 from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store import LocalStore
@@ -92,22 +92,11 @@ def toy(tmp_path: Path) -> Toy:
 
 
 @pytest.mark.parametrize("encrypted", [True, False])
-def test_show_is_for_people(toy: Toy, opboost: Opboost, encrypted: bool) -> None:
-    output = opboost("artifact", toy.publish(encrypted)).output
-    said = ("toy", RUN, "ranks", "bank", "b" * 64, "income, flag", "Global-map", "0.250", "1.750")
-    assert [text for text in said if text not in output] == []
-    assert "inf" in output
-    assert "does not hold" in output
-    assert (key_name(RECEIVER) in output) is encrypted
-    assert ("entries.bin.enc" in output) is encrypted
-    assert "NONE" not in output
+def test_what_it_states_is_the_manifest(toy: Toy, opboost: Opboost, encrypted: bool) -> None:
+    path = toy.publish(encrypted)
+    output = opboost("artifact", path).output
+    assert json.loads(output) == json.loads((path / "manifest.json").read_text())
     assert CANARY not in output
-
-
-def test_json_is_the_manifest(toy: Toy, opboost: Opboost) -> None:
-    path = toy.publish(True)
-    found = json.loads(opboost("artifact", path, "--json").output)
-    assert found == json.loads((path / "manifest.json").read_text())
 
 
 @pytest.mark.parametrize("encrypted", [True, False])
@@ -165,7 +154,6 @@ def test_changed_files_are_found(toy: Toy, opboost: Opboost) -> None:
     assert "entries.bin was changed" in opboost("artifact", path, *key).error
     (path / "entries.bin").unlink()
     assert "not those it lists" in opboost("artifact", path, *key).error
-    assert "missing" in opboost("artifact", path).output
 
 
 def test_cut_encrypted_files_are_found(toy: Toy, opboost: Opboost) -> None:
@@ -220,7 +208,6 @@ def test_names_inside_never_lead_elsewhere(toy: Toy, opboost: Opboost) -> None:
     (path / "manifest.json").write_bytes(raw)
     (path / "manifest.sig").write_bytes(Signer.from_file(toy.folder / "bank.key").sign(raw))
     output = opboost("artifact", path).output
-    assert "missing" in output
     assert "\x1b" not in output
     done = opboost("artifact", path, "--key", toy.keys["bank"])
     assert "not those it lists" in done.error
