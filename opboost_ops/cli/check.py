@@ -18,11 +18,10 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 
     Exits with 1 if a party has not agreed to this federation file.
     """
-    from rich.table import Table
-
     from opboost_ops.cli.fillings import print_fillings
     from opboost_ops.cli.people import print_people
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
     from opboost_ops.cli.scales import scale_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
@@ -58,17 +57,11 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     domain = declared.domain.to_domain()
     receiver = declared.label_holder
     for party in declared.feature_holders:
-        table = Table(title=f"{party} sends to {receiver}, randomised on [{domain.lower}, "
-                      f"{domain.upper}]")  # fmt: skip
-        for head in (
-            "feature",
-            "mechanism",
-            "loss(1)",
-            "loss(R-L)",
-            "loss(t) <= t epsilon",
+        shown = table(
+            f"{party} sends to {receiver}, randomised on [{domain.lower}, {domain.upper}]",
+            *("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon"),
             "loss(R-L), all nights",
-        ):
-            table.add_column(head)
+        )
         for release in leaving(declared, party):
             curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
@@ -76,8 +69,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             most = _most(policies.get(party), release.charge, len(curve.loss) + 1)
             # The public worst case ends there, however many draws there are (privacy.worst).
             every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]:.3f}"
-            table.add_row(release.charge, curve.mechanism, *ends, holds, every)
-        console.print(table)
+            shown.add_row(release.charge, curve.mechanism, *ends, holds, every)
+        console.print(shown)
         for name, lines in scales_of(declared, party).items():
             console.print(scale_table(name, lines))
         if party in contexts:

@@ -38,20 +38,18 @@ def command(
 
 
 def _show(attacked: "Attacked") -> None:
-    from rich.table import Table
-
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
 
     found, console = attacked.found, wide()
-    table = Table(title=f"{attacked.party}: attacks on the release it would make now")
-    for head in ("column", "attack", "success", "95 % interval", "without release", "verdict"):
-        table.add_column(head)
+    heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")
+    shown = table(f"{attacked.party}: attacks on the release it would make now", *heads)
     for name, tried in found.columns.items():
         for one in tried:
             interval = f"{one.low:.3f} to {one.high:.3f}"
             cells = (f"{one.success:.3f}", interval, f"{one.baseline:.3f}", one.verdict)
-            table.add_row(name, one.name, *cells)
-    console.print(table)
+            shown.add_row(name, one.name, *cells)
+    console.print(shown)
     linked = found.linked
     console.print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
     console.print(f"Report and picture stay at home: {attacked.picture}", soft_wrap=True)

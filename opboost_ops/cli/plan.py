@@ -116,24 +116,22 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from rich.table import Table
-
     from opboost_ops.cli.fillings import print_fillings
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
     from opboost_ops.cli.scales import scale_table
     from opboost_ops.planning.ranking import PRIVATE
 
     console = wide()
     print_fillings(ranking.party, list(ranking.fillings.values()), console)
     for name, pairs in ranking.candidates.items():
-        table = Table(title=f"{name}: order kept under the caps")
-        for head in ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)"):
-            table.add_column(head)
+        heads = ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)")
+        shown = table(f"{name}: order kept under the caps", *heads)
         for score, candidate in pairs[:5]:
             first, last = candidate.curve.loss[0], candidate.curve.loss[-1]
             cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
-            table.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
-        console.print(table)
+            shown.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
+        console.print(shown)
     for name, lines in ranking.scales.items():
         console.print(scale_table(name, lines))
     _print_block(ranking.mechanisms)
@@ -143,23 +141,21 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 
 def _show_proposal(proposal: "Proposal") -> None:
-    from rich.table import Table
-
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
     from opboost_ops.planning.division import CHOSEN
 
     result = proposal.details
     console = wide()
     total = {"loss(1)": result["total"]["loss_1"], "loss(R-L)": result["total"]["loss_whole"]}
     caps = ", ".join(f"{name} {cap:.4g}" for name, cap in total.items() if cap is not None)
-    table = Table(title=f"{result['party']}: in all at most {caps}")
-    for head in ("column", "share", "loss(1)", "loss(R-L)", "policy"):
-        table.add_column(head)
+    heads = ("column", "share", "loss(1)", "loss(R-L)", "policy")
+    shown = table(f"{result['party']}: in all at most {caps}", *heads)
     for line in result["columns"]:
         losses = (f"{line[name]:.3f}" for name in ("loss_1", "loss_whole"))
         kept = "over its cap" if line["over_policy"] else "keeps its caps"
-        table.add_row(line["name"], f"{line['share']:.0%}", *losses, kept)
-    console.print(table)
+        shown.add_row(line["name"], f"{line['share']:.0%}", *losses, kept)
+    console.print(shown)
     left = " that the label holder's own columns leave" if result["beyond_own"] else ""
     print(
         f"Of the label's variance{left} these keep {result['kept']:.3f}; divided evenly over all "

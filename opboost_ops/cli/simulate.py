@@ -54,15 +54,13 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
 
 
 def _show(found: Any) -> None:
-    from rich.table import Table
-
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
 
-    table = Table(title=f"{found.metric} of {found.rows[1]:,} held-out rows")
-    for head in ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone"):
-        table.add_column(head)
-    table.add_row("alone", "", "", str(found.alone), "")
-    table.add_row("centralised", "", "", str(found.centralised), "")
+    heads = ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone")
+    shown = table(f"{found.metric} of {found.rows[1]:,} held-out rows", *heads)
+    shown.add_row("alone", "", "", str(found.alone), "")
+    shown.add_row("centralised", "", "", str(found.centralised), "")
     for p in found.points:
-        table.add_row(p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", str(p.metric), str(p.gain))
-    wide().print(table)
+        shown.add_row(p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", str(p.metric), str(p.gain))
+    wide().print(shown)

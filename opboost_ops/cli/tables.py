@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rich.table import Table
-
 from opboost_ops.cli.printing import console as wide
-from opboost_ops.cli.printing import plain
+from opboost_ops.cli.printing import plain, table
 from opboost_ops.views.run_outcome import outcome_words
 
 #: What people call the rows of `metrics`; each names its mode.
@@ -33,14 +31,12 @@ def show(result: Mapping[str, Any]) -> None:
     console = wide()
     found = {mode: values for mode, values in result["metrics"].items() if values}
     names = sorted({name for values in found.values() for name in values})
-    table = Table(title=f"{result['federation']}, run {result['run']}: held-out rows")
-    table.add_column("trained on")
-    for name in names:
-        table.add_column(name, justify="right")
+    title = f"{result['federation']}, run {result['run']}: held-out rows"
+    shown = table(title, "trained on", *names)
     for mode, text in MODES.items():
         if mode in found:
-            table.add_row(text, *(f"{found[mode][name]:.4f}" for name in names))
-    console.print(table)
+            shown.add_row(text, *(f"{found[mode][name]:.4f}" for name in names))
+    console.print(shown)
     verdict = compare(result["metrics"])
     if verdict:
         console.print(verdict)
@@ -82,17 +78,16 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
         result: What `opboost run --json` prints of horizontal learning.
     """
     console = wide()
-    table = Table(title=f"{result['federation']}, run {result['run']}: each party's held-out rows")
     names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
     several = any("label_holder_alone" in found for found in result["metrics"].values())
     trained = ("own rows", "all rows") if several else ("all rows",)
-    for head in ("party", *(f"{name}, {of}" for name in names for of in trained)):
-        table.add_column(head)
+    title = f"{result['federation']}, run {result['run']}: each party's held-out rows"
+    shown = table(title, "party", *(f"{name}, {of}" for name in names for of in trained))
     for party, found in result["metrics"].items():
         # A private run has no model of the own rows alone.
         rows = [found[of] for of in ("label_holder_alone", "federated_local") if of in found]
-        table.add_row(party, *(f"{f[name]:.4f}" for name in names for f in rows))
-    console.print(table)
+        shown.add_row(party, *(f"{f[name]:.4f}" for name in names for f in rows))
+    console.print(shown)
     console.print(
         f"{result['rows']:,} training rows of {len(result['metrics'])} parties. Each sent "
         f"{result['messages']:,} messages; all of them together {result['bytes']:,} bytes, and "
