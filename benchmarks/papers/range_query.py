@@ -30,8 +30,9 @@ from benchmarks.papers.settings import (
     shown,
 )
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import forget_channels, noise
+from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.parameters import built
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.loss import end_losses
 
@@ -193,7 +194,7 @@ class _Prepared:
 
 @lru_cache(maxsize=1)
 def _prepared(setting: tuple[tuple[str, Any], ...], domain: Domain) -> _Prepared:
-    forget_channels()
+    built.cache_clear()
     return _Prepared(dict(setting), domain)
 
 
@@ -203,7 +204,7 @@ def _epsilon(cell: tuple[tuple[str, Any], ...]) -> float:
     if given["match"] == "epsilon":
         return float(given["target"])
     found = epsilon_at(given, Domain(1, given["size"]), given["match"], given["target"])
-    forget_channels()
+    built.cache_clear()
     return found
 
 

@@ -4,15 +4,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from opboost_ops.mechanisms import (
-    adj_map,
-    designed,
-    geometric,
-    global_map,
-    local_map,
-    piecewise,
-    randomised_response,
-)
 from opboost_ops.mechanisms.adj_map import AdjMap
 from opboost_ops.mechanisms.designed import Designed
 from opboost_ops.mechanisms.geometric import Geometric
@@ -50,19 +41,4 @@ __all__ = [
     "MissingBit",
     "Piecewise",
     "UnaryEncoding",
-    "forget_channels",
 ]
-
-
-def forget_channels() -> None:
-    """Let go of all channels that were built: one over 1,024 values holds 60 MB."""
-    for module in (
-        adj_map,
-        designed,
-        geometric,
-        global_map,
-        local_map,
-        piecewise,
-        randomised_response,
-    ):
-        module._channel.cache_clear()

@@ -1,7 +1,6 @@
 """Adj-map: first a partition, then a value inside it (OpBoost, section 4.2)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal
 
 from pydantic import Field
@@ -28,35 +27,30 @@ class AdjMap(PartitionedParameters):
     name: Literal["adj_map"] = "adj_map"
     alpha: float = Field(default=1.0, gt=0, le=1000)
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once."""
-        return _channel(self, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        with precise():
+            parts = self.partitions(domain)
+            alpha, theta = Decimal(self.alpha), Decimal(parts.longest)
+            if self.theta is not None:
+                theta = Decimal(self.theta)
+            near = Decimal(self.epsilon) / (alpha + theta / domain.size)
+            by_value = decay(near, domain.size)
+            by_partition = decay(alpha * theta * near, len(parts.starts))
+            rows = []
+            for x in range(domain.lower, domain.upper + 1):
+                home = parts.index(x)
+                between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
+                whole = sum(between, Decimal(0))
+                weights: list[Decimal] = []
+                for m, weight in enumerate(between):
+                    inside = [by_value[abs(x - y)] for y in parts.members(m)]
+                    share = weight / whole / sum(inside, Decimal(0))
+                    weights += [share * w for w in inside]
+                rows.append(counts_of(weights))
+            return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
         """What people read."""
         kind = self.partition_label()
         return f"Adj-map, epsilon {self.epsilon:g}, {kind}, alpha {self.alpha:g}"
-
-
-@lru_cache(maxsize=64)
-def _channel(mechanism: AdjMap, domain: Domain) -> Channel:
-    with precise():
-        parts = mechanism.partitions(domain)
-        alpha, theta = Decimal(mechanism.alpha), Decimal(parts.longest)
-        if mechanism.theta is not None:
-            theta = Decimal(mechanism.theta)
-        near = Decimal(mechanism.epsilon) / (alpha + theta / domain.size)
-        by_value = decay(near, domain.size)
-        by_partition = decay(alpha * theta * near, len(parts.starts))
-        rows = []
-        for x in range(domain.lower, domain.upper + 1):
-            home = parts.index(x)
-            between = [by_partition[abs(m - home)] for m in range(len(parts.starts))]
-            whole = sum(between, Decimal(0))
-            weights: list[Decimal] = []
-            for m, weight in enumerate(between):
-                inside = [by_value[abs(x - y)] for y in parts.members(m)]
-                share = weight / whole / sum(inside, Decimal(0))
-                weights += [share * w for w in inside]
-            rows.append(counts_of(weights))
-        return Channel(domain.values(), domain.values(), tuple(rows))

@@ -4,7 +4,6 @@ The curve is l(t) = min(epsilon t, most). Where the tables come from is `privacy
 here trusts them: the code that builds the channel holds every count against the curve, in integers.
 """
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -61,56 +60,46 @@ class Designed(Parameters):
     def require(self, domain: Domain) -> None:
         """Refuse a table of another domain, and one that does not keep the curve."""
         if isinstance(self.table, Table):
-            _channel(self, domain)
+            self.channel(domain)
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; read and certified once.
-
-        Raises:
-            ConfigError: It is a table of another domain, no table, or does not keep the curve.
-        """
-        return _channel(self, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        table = self.table
+        if isinstance(table, str):
+            raise ConfigError(
+                "The table of a designed channel was not read: only a federation file names one.",
+                "Give the file's name in federation.yaml, and the file beside it.",
+            )
+        if (table.lower, table.upper) != (domain.lower, domain.upper):
+            raise ConfigError(
+                f"A designed channel's table is of [{table.lower}, {table.upper}], and the domain "
+                f"is [{domain.lower}, {domain.upper}].",
+                "Make one for this domain: opboost channel designed --lower --upper.",
+            )
+        counts = tuple(tuple(map(int, row)) for row in table.counts)
+        outputs = table.outputs
+        whole = len(counts) == domain.size and all(
+            len(row) == len(outputs) and sum(row) == TOTAL and min(row) >= FLOOR for row in counts
+        )
+        rising = all(a < b for a, b in pairwise(outputs))
+        if not (whole and rising and domain.lower <= outputs[0] and outputs[-1] <= domain.upper):
+            raise ConfigError(
+                "A designed channel's table is no channel: a row of counts for each value, each "
+                "row summing to 2^64, and rising outputs of the domain.",
+                "Take the file as `opboost channel designed` wrote it.",
+            )
+        if not (keeps_steps(counts, self.epsilon) and keeps_everywhere(counts, self.most)):
+            raise ConfigError(
+                f"A designed channel's table does not keep min({self.epsilon:g} t, {self.most:g}).",
+                "Declare the epsilon and most for which it was made.",
+            )
+        return Channel(
+            domain.values(), np.array(outputs, dtype=np.int64), counts, _spans(outputs, domain)
+        )
 
     def label(self) -> str:
         """What people read."""
         return f"Designed, epsilon {self.epsilon:g}, at most {self.most:g}"
-
-
-@lru_cache(maxsize=64)
-def _channel(mechanism: Designed, domain: Domain) -> Channel:
-    table = mechanism.table
-    if isinstance(table, str):
-        raise ConfigError(
-            "The table of a designed channel was not read: only a federation file names one.",
-            "Give the file's name in federation.yaml, and the file beside it.",
-        )
-    if (table.lower, table.upper) != (domain.lower, domain.upper):
-        raise ConfigError(
-            f"A designed channel's table is of [{table.lower}, {table.upper}], and the domain is "
-            f"[{domain.lower}, {domain.upper}].",
-            "Make one for this domain: opboost channel designed --lower --upper.",
-        )
-    counts = tuple(tuple(map(int, row)) for row in table.counts)
-    outputs = table.outputs
-    whole = len(counts) == domain.size and all(
-        len(row) == len(outputs) and sum(row) == TOTAL and min(row) >= FLOOR for row in counts
-    )
-    rising = all(a < b for a, b in pairwise(outputs))
-    if not (whole and rising and domain.lower <= outputs[0] and outputs[-1] <= domain.upper):
-        raise ConfigError(
-            "A designed channel's table is no channel: a row of counts for each value, each row "
-            "summing to 2^64, and rising outputs of the domain.",
-            "Take the file as `opboost channel designed` wrote it.",
-        )
-    if not (keeps_steps(counts, mechanism.epsilon) and keeps_everywhere(counts, mechanism.most)):
-        raise ConfigError(
-            f"A designed channel's table does not keep min({mechanism.epsilon:g} t, "
-            f"{mechanism.most:g}).",
-            "Declare the epsilon and most for which it was made.",
-        )
-    return Channel(
-        domain.values(), np.array(outputs, dtype=np.int64), counts, _spans(outputs, domain)
-    )
 
 
 def _spans(outputs: tuple[int, ...], domain: Domain) -> np.ndarray:

@@ -7,7 +7,6 @@ that loss(t) is t epsilon for every pair of values, and nothing of what is charg
 """
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -37,34 +36,27 @@ class Geometric(Parameters):
     name: Literal["geometric"] = "geometric"
     epsilon: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once.
-
-        Raises:
-            ConfigError: Its counts do not keep epsilon for every step.
-        """
-        return _channel(self.epsilon, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        last = domain.size - 1
+        with precise():
+            ratio = (-Decimal(self.epsilon)).exp()
+            ends = [ratio**distance / (1 + ratio) for distance in range(domain.size)]
+            inside = [(1 - ratio) * end for end in ends]
+        counts = tuple(
+            apportioned(
+                [(ends if y in (0, last) else inside)[abs(x - y)] for y in range(domain.size)]
+            )
+            for x in range(domain.size)
+        )
+        if not keeps_steps(counts, self.epsilon):
+            raise ConfigError(
+                f"The clamped geometric channel of epsilon {self.epsilon:g} on {domain.size} "
+                "values does not keep its own loss in whole counts.",
+                "Declare a larger epsilon, or a smaller domain.",
+            )
+        return Channel(domain.values(), domain.values(), counts)
 
     def label(self) -> str:
         """What people read."""
         return f"Clamped geometric, epsilon {self.epsilon:g}"
-
-
-@lru_cache(maxsize=64)
-def _channel(epsilon: float, domain: Domain) -> Channel:
-    last = domain.size - 1
-    with precise():
-        ratio = (-Decimal(epsilon)).exp()
-        ends = [ratio**distance / (1 + ratio) for distance in range(domain.size)]
-        inside = [(1 - ratio) * end for end in ends]
-    counts = tuple(
-        apportioned([(ends if y in (0, last) else inside)[abs(x - y)] for y in range(domain.size)])
-        for x in range(domain.size)
-    )
-    if not keeps_steps(counts, epsilon):
-        raise ConfigError(
-            f"The clamped geometric channel of epsilon {epsilon:g} on {domain.size} values does "
-            "not keep its own loss in whole counts.",
-            "Declare a larger epsilon, or a smaller domain.",
-        )
-    return Channel(domain.values(), domain.values(), counts)

@@ -1,7 +1,6 @@
 """Global-map: the exponential mechanism over the whole domain (OpBoost, section 4.1)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal
 
 from opboost_ops.domain import Domain
@@ -22,19 +21,14 @@ class GlobalMap(Parameters):
     name: Literal["global_map"] = "global_map"
     epsilon: Epsilon
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once."""
-        return _channel(self.epsilon, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        weights = decay(Decimal(self.epsilon), domain.size)
+        counts = tuple(
+            counts_of([weights[abs(x - y)] for y in range(domain.size)]) for x in range(domain.size)
+        )
+        return Channel(domain.values(), domain.values(), counts)
 
     def label(self) -> str:
         """What people read."""
         return f"Global-map, epsilon {self.epsilon:g}"
-
-
-@lru_cache(maxsize=64)
-def _channel(epsilon: float, domain: Domain) -> Channel:
-    weights = decay(Decimal(epsilon), domain.size)
-    counts = tuple(
-        counts_of([weights[abs(x - y)] for y in range(domain.size)]) for x in range(domain.size)
-    )
-    return Channel(domain.values(), domain.values(), counts)

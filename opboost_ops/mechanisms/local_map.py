@@ -1,7 +1,6 @@
 """Local-map: a value inside the own partition (OpBoost, section 4.2)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal
 
 from opboost_ops.domain import Domain
@@ -18,24 +17,19 @@ class LocalMap(PartitionedParameters):
 
     name: Literal["local_map"] = "local_map"
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once."""
-        return _channel(self, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        parts = self.partitions(domain)
+        by_value = decay(Decimal(self.epsilon), domain.size)
+        rows = []
+        for x in range(domain.lower, domain.upper + 1):
+            weights = [Decimal(0)] * domain.size
+            for y in parts.members(parts.index(x)):
+                weights[y - domain.lower] = by_value[abs(x - y)]
+            rows.append(counts_of(weights))
+        return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
         """What people read."""
         kind = self.partition_label()
         return f"Local-map, epsilon {self.epsilon:g}, {kind} (the partition is disclosed)"
-
-
-@lru_cache(maxsize=64)
-def _channel(mechanism: LocalMap, domain: Domain) -> Channel:
-    parts = mechanism.partitions(domain)
-    by_value = decay(Decimal(mechanism.epsilon), domain.size)
-    rows = []
-    for x in range(domain.lower, domain.upper + 1):
-        weights = [Decimal(0)] * domain.size
-        for y in parts.members(parts.index(x)):
-            weights[y - domain.lower] = by_value[abs(x - y)]
-        rows.append(counts_of(weights))
-    return Channel(domain.values(), domain.values(), tuple(rows))

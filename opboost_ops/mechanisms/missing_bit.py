@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, ClassVar
 
 from pydantic import model_validator
@@ -34,18 +33,13 @@ class MissingBit(Parameters):
             return data
         return {key: value for key, value in data.items() if (key, value) != ("name", cls.name)}
 
-    def channel(self, domain: Domain = BIT) -> Channel:
-        """The exact channel of the bit, 2 x 2; built once."""
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
         assert domain == BIT
-        return _channel(self.epsilon)
+        with precise():
+            one, stay = Decimal(1), Decimal(self.epsilon).exp()
+            return bit_channel([stay, one], [one, stay])
 
     def label(self) -> str:
         """What people read."""
         return f"Randomised missing bit, epsilon {self.epsilon:g}"
-
-
-@lru_cache(maxsize=64)
-def _channel(epsilon: float) -> Channel:
-    with precise():
-        one, stay = Decimal(1), Decimal(epsilon).exp()
-        return bit_channel([stay, one], [one, stay])

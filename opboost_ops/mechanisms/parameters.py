@@ -1,12 +1,14 @@
 """What the parameters of every mechanism have in common."""
 
 from decimal import Decimal
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.channel import precise
+from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.channel import Channel, precise
 
 #: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
 Epsilon = Annotated[float, Field(gt=0, le=1000)]
@@ -48,6 +50,24 @@ class Parameters(Exact):
         Raises:
             ConfigError: Saying why.
         """
+
+    def channel(self, domain: Domain = BIT) -> Channel:
+        """The exact channel on a domain; built once.
+
+        Raises:
+            ConfigError: The parameters make none on this domain.
+        """
+        return built(self, domain)
+
+    def build(self, domain: Domain) -> Channel:
+        """What `channel` keeps; each mechanism has its own."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=128)
+def built(mechanism: Parameters, domain: Domain) -> Channel:
+    """The channels of this process: one over 1,024 values holds 60 MB."""
+    return mechanism.build(domain)
 
 
 def decay(epsilon: Decimal, longest: int) -> list[Decimal]:

@@ -1,7 +1,6 @@
 """The Piecewise mechanism, rounded to the domain: the paper's baseline (Wang et al., ICDE 2019)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -24,9 +23,34 @@ class Piecewise(Parameters):
     name: Literal["piecewise"] = "piecewise"
     epsilon: Epsilon
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once."""
-        return _channel(self.epsilon, domain)
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        if self.epsilon >= _CERTAIN:
+            rare, own = FLOOR, TOTAL - FLOOR * (domain.size - 1)
+            certain = tuple(
+                tuple(own if x == y else rare for y in range(domain.size))
+                for x in range(domain.size)
+            )
+            return Channel(domain.values(), domain.values(), certain)
+        with precise():
+            root = (Decimal(self.epsilon) / 2).exp()
+            reach = (root + 1) / (root - 1)
+            low = 1 / (root * root)
+            steps = Decimal(domain.size - 1)
+            # Between these cuts of [-reach, reach], outputs round to one domain value each.
+            cuts = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, domain.size)]
+            cuts = [-reach, *cuts, reach]
+            rows = []
+            for i in range(domain.size):
+                value = 2 * Decimal(i) / steps - 1
+                left = (reach + 1) / 2 * value - (reach - 1) / 2
+                right = left + reach - 1
+                weights = []
+                for a, b in pairwise(cuts):
+                    high = max(Decimal(0), min(b, right) - max(a, left))
+                    weights.append(high + low * (b - a - high))
+                rows.append(counts_of(weights))
+        return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
         """What people read."""
@@ -39,32 +63,3 @@ class Piecewise(Parameters):
 #: less than e^(-eps/2) < 2^-144 of the probability, which no count of 2^-64 tells from none.
 #: `precise` would agree up to about 366, where its digits no longer hold reach - 1.
 _CERTAIN = 200.0
-
-
-@lru_cache(maxsize=64)
-def _channel(epsilon: float, domain: Domain) -> Channel:
-    if epsilon >= _CERTAIN:
-        rare, own = FLOOR, TOTAL - FLOOR * (domain.size - 1)
-        certain = tuple(
-            tuple(own if x == y else rare for y in range(domain.size)) for x in range(domain.size)
-        )
-        return Channel(domain.values(), domain.values(), certain)
-    with precise():
-        root = (Decimal(epsilon) / 2).exp()
-        reach = (root + 1) / (root - 1)
-        low = 1 / (root * root)
-        steps = Decimal(domain.size - 1)
-        # Between these cuts of [-reach, reach], outputs round to one domain value each.
-        cuts = [2 * (Decimal(i) - Decimal("0.5")) / steps - 1 for i in range(1, domain.size)]
-        cuts = [-reach, *cuts, reach]
-        rows = []
-        for i in range(domain.size):
-            value = 2 * Decimal(i) / steps - 1
-            left = (reach + 1) / 2 * value - (reach - 1) / 2
-            right = left + reach - 1
-            weights = []
-            for a, b in pairwise(cuts):
-                high = max(Decimal(0), min(b, right) - max(a, left))
-                weights.append(high + low * (b - a - high))
-            rows.append(counts_of(weights))
-    return Channel(domain.values(), domain.values(), tuple(rows))

@@ -1,7 +1,6 @@
 """Randomised response over the domain, and over buckets of it (FederBoost, Protocol 2)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, Self
 
@@ -28,8 +27,8 @@ class GeneralisedResponse(Parameters):
     name: Literal["grr"] = "grr"
     epsilon: Epsilon
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain; built once."""
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
         return _channel(self.epsilon, domain, tuple(range(domain.lower, domain.upper + 1)))
 
     def label(self) -> str:
@@ -83,12 +82,8 @@ class BucketResponse(Parameters):
                 "Give the domain value with which each bucket but the first begins.",
             )
 
-    def channel(self, domain: Domain) -> Channel:
-        """The exact channel on a domain, |D| x q; built once.
-
-        Raises:
-            ConfigError: There are more buckets than values, or edges outside the domain.
-        """
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
         self.require(domain)
         if self.edges is not None:
             return _channel(self.epsilon, domain, (domain.lower, *self.edges))
@@ -104,7 +99,6 @@ class BucketResponse(Parameters):
         )
 
 
-@lru_cache(maxsize=64)
 def _channel(epsilon: float, domain: Domain, starts: tuple[int, ...]) -> Channel:
     with precise():
         stay = Decimal(epsilon).exp()

@@ -1,7 +1,6 @@
 """Unary encoding of a category without order (Wang et al., USENIX Security 2017; RAPPOR)."""
 
 from decimal import Decimal
-from functools import lru_cache
 from typing import Literal
 
 from opboost_ops.domain import Domain
@@ -37,18 +36,13 @@ class UnaryEncoding(Parameters):
                 "Declare the type as nominal, or another mechanism.",
             )
 
-    def channel(self, domain: Domain = BIT) -> Channel:
-        """The exact channel of every single bit, 2 x 2; built once."""
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
         self.require(domain)
-        return _channel(self.epsilon)
+        one = Decimal(1)
+        with precise():
+            return bit_channel([Decimal(self.epsilon).exp(), one], [one, one])
 
     def label(self) -> str:
         """What people read."""
         return f"Unary encoding (optimised), epsilon {self.epsilon:g} a category"
-
-
-@lru_cache(maxsize=64)
-def _channel(epsilon: float) -> Channel:
-    one = Decimal(1)
-    with precise():
-        return bit_channel([Decimal(epsilon).exp(), one], [one, one])

@@ -165,7 +165,7 @@ MUTANTS = {
     ),
     "half of epsilon unused": Mutant(
         "mechanisms/geometric.py",
-        {"ratio = (-Decimal(epsilon)).exp()": "ratio = (-Decimal(epsilon) / 2).exp()"},
+        {"(-Decimal(self.epsilon)).exp()": "(-Decimal(self.epsilon) / 2).exp()"},
         (
             f"{UNIT}/test_geometric.py::test_three_values_by_hand",
             f"{UNIT}/test_geometric.py::test_the_loss_is_epsilon_a_step_to_nine_digits[10-1.0]",
@@ -178,7 +178,7 @@ MUTANTS = {
     ),
     "two bits of a category cost epsilon each": Mutant(
         "mechanisms/unary.py",
-        {"(Decimal(epsilon) / 2).exp()": "Decimal(epsilon).exp()"},
+        {"Decimal(self.epsilon).exp()": "(2 * Decimal(self.epsilon)).exp()"},
         (f"{UNIT}/test_exact_channels.py::test_bits_have_their_closed_forms[1.0]",),
     ),
     "no words drawn where every value is the least": Mutant(

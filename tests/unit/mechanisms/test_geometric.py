@@ -4,8 +4,9 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms import Geometric, certificate, geometric
+from opboost_ops.mechanisms import Geometric, certificate
 from opboost_ops.mechanisms.channel import FLOOR
+from opboost_ops.mechanisms.parameters import built
 from opboost_ops.privacy.loss import loss_curve
 
 TOTAL = 2**64
@@ -46,11 +47,11 @@ def test_no_loss_passes_what_the_floor_allows() -> None:
 
 def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the floor, rounding alone breaks the bound somewhere in the tails."""
-    geometric._channel.cache_clear()
+    built.cache_clear()
     monkeypatch.setattr(certificate, "FLOOR", 0)
     with pytest.raises(ConfigError, match="does not keep its own loss"):
         Geometric(epsilon=3.0).channel(Domain(1, 12))
-    geometric._channel.cache_clear()
+    built.cache_clear()
 
 
 def test_one_count_too_many_is_not_certified() -> None:

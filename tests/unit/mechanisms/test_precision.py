@@ -17,6 +17,7 @@ from opboost_ops.mechanisms import (
     UnaryEncoding,
 )
 from opboost_ops.mechanisms.bits import BIT
+from opboost_ops.mechanisms.parameters import built
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_the_callers_decimal_context_changes_nothing(kind: tuple) -> None:
     domain = BIT if make in (UnaryEncoding, MissingBit) else Domain(1, 9)
     usual = make(epsilon=0.3, **parameters).channel(domain).counts
     # A different but equal-valued parameter set misses the cache of built channels.
-    make.channel.__globals__["_channel"].cache_clear()
+    built.cache_clear()
     with localcontext() as context:
         context.prec, context.rounding = 10, ROUND_DOWN
         assert make(epsilon=0.3, **parameters).channel(domain).counts == usual
