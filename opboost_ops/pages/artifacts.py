@@ -77,8 +77,8 @@ def artifacts(
             for plan in plans
             if plan.learning == "vertical"
         }
-        if found:
-            figures.append(_picture(run, found))
+        if found and (picture := _picture(run, found)):
+            figures.append(picture)
     columns = (
         "run",
         "noted (UTC)",
@@ -157,8 +157,10 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
     )
 
 
-def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
+def _picture(run: Place, found: Sequence[Inspected]) -> Figure | None:
     names = sorted({n for one in found for n in (one.sender, one.receiver) if n})
+    if len(names) >= MANY:
+        return None
     holder = next((one.sender for one in found if one.kind == "plan"), None)
     plan = next((one.declared for one in found if one.declared is not None), None)
     parties = plan.parties if plan is not None else names.copy()
@@ -179,6 +181,4 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure:
     ]
     title = f"Who sent what to whom in run {run.run}"
     caption = f"Run {run.run} of {run.federation}"
-    if len(names) >= MANY:
-        caption += f": arrows to the right lead to {holder}, those to the left come from it"
-    return Figure(exchanged(names, messages, title=title, centre=holder), caption)
+    return Figure(exchanged(names, messages, title=title), caption)
