@@ -144,7 +144,9 @@ def workspace(dataset: str, work: Path) -> Path:
     else:
         write_workspace(load(dataset), aside)
     if folder.exists():
-        raise ConfigError(f"{folder} is no workspace.", "Remove it, or choose another by --work.")
+        raise ConfigError(
+            f"{folder} is not a workspace.", "Remove it, or choose another by --work."
+        )
     aside.rename(folder)
     return file
 

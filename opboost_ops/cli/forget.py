@@ -49,7 +49,7 @@ def command(
     whole = int(given) if re.fullmatch(r"-?\d{1,19}", given) else None
     number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
     if not given or (integer and number is None):
-        raise ConfigError("This is no ID.", "Give the ID as it is in the table.")
+        raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
     # them.
     plain = number is not None and str(number) == given

@@ -99,7 +99,7 @@ def _party_faults(federation: Federation, where: str, party: Party) -> Iterator[
             yield Fault(
                 f"{where}.label.bounds",
                 "is only for dpboost and for horizontal learning",
-                "take it out",
+                "remove it",
             )
     else:
         if party.label is not None:

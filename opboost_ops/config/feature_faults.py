@@ -30,31 +30,33 @@ def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
     fill = feature.missing.fill if isinstance(feature.missing, PlainFill) else None
     if feature.type == "numeric":
         if isinstance(fill, str):
-            yield Fault(f"{where}.missing.fill", "is no number", "the feature is numeric")
+            yield Fault(f"{where}.missing.fill", "is not a number", "the feature is numeric")
         for key in ("mapping", "rest"):
             if getattr(feature, key):
                 yield Fault(
                     f"{where}.{key}",
                     "is only for a feature with categories",
-                    "take it out, or declare type: nominal",
+                    "remove it, or declare type: nominal",
                 )
         return
     if fill is not None and categories and fill not in categories:
-        yield Fault(f"{where}.missing.fill", "is none of the declared categories")
+        yield Fault(f"{where}.missing.fill", "is not one of the declared categories")
     if feature.unit is not None:
         yield Fault(
             f"{where}.unit",
             f"is only for numbers, and the feature is {feature.type}",
-            "take it out",
+            "remove it",
         )
     if feature.rest is not None and feature.rest not in categories:
-        yield Fault(f"{where}.rest", "is none of the declared categories", "add it to categories")
+        yield Fault(
+            f"{where}.rest", "is not one of the declared categories", "add it to categories"
+        )
     for raw, category in mapping.items():
         place = f"{where}.mapping.{raw}"
         if categories and category not in categories:
             yield Fault(place, "maps to no declared category", "add it to categories")
         if raw in categories:
-            yield Fault(place, "is itself a declared category", "take one of the two out")
+            yield Fault(place, "is itself a declared category", "remove one of the two")
         elif category in mapping:
             yield Fault(
                 place,

@@ -50,7 +50,7 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
     if federation.training.trainer == "federboost":
         if federation.training.active not in federation.parties:
             known = ", ".join(federation.parties)
-            yield Fault("training.active", "names no party", f"known are {known}")
+            yield Fault("training.active", "names no party", f"choose one of {known}")
         yield from sum_faults(federation)
     scoring = federation.scoring
     if ("mode" in scoring.model_fields_set and scoring.mode != "local") or scoring.evaluate:
@@ -74,7 +74,7 @@ def _label_faults(federation: Federation) -> Iterator[Fault]:
                         "for example [0, 100]")  # fmt: skip
         return
     if label.bounds is not None:
-        yield Fault("label.bounds", "is only for regression", "take it out")
+        yield Fault("label.bounds", "is only for regression", "remove it")
     known = len(set(label.classes or ()))
     if known < 2 or known < len(label.classes or ()) or (label.task == "binary" and known != 2):
         needs = "two" if label.task == "binary" else "two or more"

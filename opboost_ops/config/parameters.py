@@ -48,7 +48,7 @@ class Span:
         number = isinstance(value, kind) and not isinstance(value, bool)
         if number and math.isfinite(value) and self._holds(value):
             return ""
-        return f"is no {'whole ' if self.whole else ''}number {self.words()}"
+        return f"is not a {'whole ' if self.whole else ''}number {self.words()}"
 
     def words(self) -> str:
         """The range in words."""
@@ -82,7 +82,7 @@ class Choice:
         known = any(type(value) is type(word) and value == word for word in self.of)
         if known:
             return ""
-        return f"is none of {', '.join(str(word).lower() for word in self.of)}"
+        return f"is not one of {', '.join(str(word).lower() for word in self.of)}"
 
 
 _SHARE = Span(0, 1, above=True)
@@ -210,7 +210,7 @@ _REFUSED: Mapping[str, Mapping[str, str]] = {
 
 #: Why a private model, or one of sums, has no such entry, and what to do.
 _READ_OFF: Mapping[str, tuple[str, str]] = {
-    "parameters": ("no other booster's parameters apply", "take it out"),
+    "parameters": ("no other booster's parameters apply", "remove it"),
     "objective": ("it learns by the label's task", "leave it out"),
     "weight_column": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
     "class_weight": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
@@ -237,12 +237,12 @@ def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, s
     alias = _ALIASES.get(trainer, {}).get(name, name)
     others = [of for of, model in TRAINERS.items() if name in model.model_fields]
     if others:
-        problem, remedy = f"is not for {trainer}, but for {', '.join(others)}", "take it out"
+        problem, remedy = f"is not for {trainer}, but for {', '.join(others)}", "remove it"
         if name in _READ_OFF and trainer in ("dpboost", "federboost"):
             why, remedy = _READ_OFF[name]
             problem = f"is not for {trainer}: {why}"
     else:
-        problem, remedy = "is not a known key", f"known are {', '.join(keys)}"
+        problem, remedy = "is not a known key", f"choose one of {', '.join(keys)}"
     if alias in ALLOWED.get(trainer, {}) or alias == MONOTONE:
         remedy = f"declare it under training.parameters: {alias}"
     elif name in ELSEWHERE and ELSEWHERE[name].split(".")[1:2] != [name]:
@@ -271,12 +271,12 @@ def instead(trainer: str, name: str) -> tuple[str, str]:
     if (alias := _ALIASES[trainer].get(name)) is not None:
         return f"is not {_TITLES[trainer]}'s own name", f"write {alias}"
     if (why := _REFUSED[trainer].get(name)) is not None:
-        return f"is not offered: {why}", "take it out"
+        return f"is not offered: {why}", "remove it"
     known = (*ALLOWED[trainer], MONOTONE)
     if near := _nearest(name, known):
-        return f"is no parameter of {_TITLES[trainer]} that is offered", f"did you mean {near}?"
+        return f"is not a parameter of {_TITLES[trainer]} that is offered", f"did you mean {near}?"
     return (
-        f"is no parameter of {_TITLES[trainer]} that is offered",
+        f"is not a parameter of {_TITLES[trainer]} that is offered",
         f"there are {', '.join(known)}",
     )
 

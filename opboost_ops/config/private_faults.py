@@ -47,11 +47,11 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
     assert isinstance(training, FederBoostTraining)
     if training.least_node is not None:
         yield Fault("training.least_node", "is for exact sums: with noise, leaves follow from it",
-                    "take it out")  # fmt: skip
+                    "remove it")  # fmt: skip
     if training.learning_rate > _STEEPEST:
         yield Fault("training.learning_rate",
                     f"is {training.learning_rate:g}, but private trees take ten steps at once",
-                    f"declare at most {_STEEPEST:g}, or take it out")  # fmt: skip
+                    f"declare at most {_STEEPEST:g}, or remove it")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
                     "leave training.private out, or declare another label")  # fmt: skip

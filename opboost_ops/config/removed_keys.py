@@ -32,40 +32,40 @@ _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
 REMOVED: Mapping[str, Mapping[str, str]] = {
     "Federation": {
         "training.redraw": "declare denoise: joint, which replaces it",
-        "training.gate": "take it out: the interval rule, or of a private model the noisy metrics, "
+        "training.gate": "remove it: the interval rule, or of a private model the noisy metrics, "
         "decide",
-        "training.method": "take it out: XGBoost has a bin for each rank, as hist had",
-        "training.early_stopping.share": "take it out: it is a tenth of the training rows",
-        "training.engine": "take it out: set `dask` in the label holder's site.yaml",
-        "training.lambda_l2": "take it out: it is 1 in horizontal learning; LightGBM's own is "
+        "training.method": "remove it: XGBoost has a bin for each rank, as hist had",
+        "training.early_stopping.share": "remove it: it is a tenth of the training rows",
+        "training.engine": "remove it: set `dask` in the label holder's site.yaml",
+        "training.lambda_l2": "remove it: it is 1 in horizontal learning; LightGBM's own is "
         "training.parameters.lambda_l2",
-        "training.seed": "take it out: the booster's random draws are the same in each run",
-        "schedule.catch_up": "take it out: a missed run is not made up for; trigger it by hand",
-        "training.private.columns": "take it out: splits are drawn at random among all columns",
-        "training.tuning.folds": "take it out: there are three",
+        "training.seed": "remove it: the booster's random draws are the same in each run",
+        "schedule.catch_up": "remove it: a missed run is not made up for; trigger it by hand",
+        "training.private.columns": "remove it: splits are drawn at random among all columns",
+        "training.tuning.folds": "remove it: there are three",
         "training.tuning.minutes": "declare trials alone",
-        "training.tuning.metric": "take it out: auc, r2 or the objective's own loss decides",
-        "training.private.trees_per_ensemble": "take it out: it is 50",
-        "training.private.regularisation": "take it out: it is 0.1",
-        "training.private.remain": "take it out: all parties stay, and a session goes on when the "
+        "training.tuning.metric": "remove it: auc, r2 or the objective's own loss decides",
+        "training.private.trees_per_ensemble": "remove it: it is 50",
+        "training.private.regularisation": "remove it: it is 0.1",
+        "training.private.remain": "remove it: all parties stay, and a session goes on when the "
         "`boost` tasks of all are cleared together",
         "training.private.patience_minutes": "declare training.wait_minutes",
-        "parties.*.pool": "take it out: Airflow's task_policy can set pools by owner or queue",
-        "parties.*.pilot": "take it out: `opboost plan --sample` chooses columns by public rows",
-        "parties.*.shards": "take it out: one task reads the files of a table",
-        "parties.*.features.*.epsilons": "take it out: all runs release at the mechanism's; "
+        "parties.*.pool": "remove it: Airflow's task_policy can set pools by owner or queue",
+        "parties.*.pilot": "remove it: `opboost plan --sample` chooses columns by public rows",
+        "parties.*.shards": "remove it: one task reads the files of a table",
+        "parties.*.features.*.epsilons": "remove it: all runs release at the mechanism's; "
         "`opboost simulate` compares several",
-        "parties.*.features.*.mechanism.sampler": "take it out: both samplers were one law",
-        "parties.*.features.*.mechanism.source": "take it out: edges in a file are public",
-        "parties.*.features.*.mechanism.variant": "take it out: the optimised variant has less "
+        "parties.*.features.*.mechanism.sampler": "remove it: both samplers were one law",
+        "parties.*.features.*.mechanism.source": "remove it: edges in a file are public",
+        "parties.*.features.*.mechanism.variant": "remove it: the optimised variant has less "
         "variance at the same epsilon",
-        "parties.*.features.*.scale.source": "take it out: edges in a file are public; private "
+        "parties.*.features.*.scale.source": "remove it: edges in a file are public; private "
         "ones are drawn by `opboost edges SITE --private EPSILON`",
     },
     "Policy": {
-        "approve.above": "take it out: caps and budgets refuse what costs more",
-        "approve.hours": "take it out: a release can be approved as long as its run lasts",
-        "checks.max_attack_gain": "take it out: `opboost leakage --gate` attacks a release at "
+        "approve.above": "remove it: caps and budgets refuse what costs more",
+        "approve.hours": "remove it: a release can be approved as long as its run lasts",
+        "checks.max_attack_gain": "remove it: `opboost leakage --gate` attacks a release at "
         "home, before it is made",
     },
 }

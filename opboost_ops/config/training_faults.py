@@ -113,7 +113,7 @@ def _weight_faults(
         if unknown:
             yield Fault(
                 "training.class_weight",
-                f"names {', '.join(unknown)}, which is no class of the label",
+                f"names {', '.join(unknown)}, which is not a class of the label",
                 f"there are {', '.join(sorted(known))}",
             )
 
@@ -141,7 +141,7 @@ def _parameter_faults(
                     "leave it out",
                 )
             elif name == "alpha" and objective == "quantile" and not value < 1:
-                yield Fault(where, "is no quantile", "it is above 0 and below 1")
+                yield Fault(where, "is not a quantile", "it is above 0 and below 1")
     share = {"lightgbm": "alpha", "xgboost": "quantile_alpha"}[training.trainer]
     if training.objective == "quantile" and share not in given:
         yield Fault(
@@ -189,7 +189,7 @@ def _monotone_faults(
     where = f"training.parameters.{MONOTONE}"
     if not isinstance(given, Mapping) or not given:
         yield Fault(
-            where, "is no mapping of features to directions", "for example {bank.income: 1}"
+            where, "is not a mapping of features to directions", "for example {bank.income: 1}"
         )
         return
     if label is not None and label.task == "multiclass":
@@ -213,7 +213,7 @@ def _monotone_faults(
         elif feature.type == "nominal":
             yield Fault(place, "is nominal, and has no order", "declare an order (ordinal)")
         if type(direction) is not int or direction not in (-1, 0, 1):
-            yield Fault(place, "is no direction", "1 rises, -1 falls, 0 is free")
+            yield Fault(place, "is not a direction", "1 rises, -1 falls, 0 is free")
 
 
 def _search_faults(

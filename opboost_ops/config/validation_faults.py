@@ -62,9 +62,9 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
             return Fault(".".join(where), *not_of_trainer(trainer, where[1], known))
         if error["loc"][0] == "features" and where[-1] in ("mechanism", "bit"):
             return Fault(".".join(where), "is not for horizontal learning, where no cell leaves",
-                         "take it out")  # fmt: skip
+                         "remove it")  # fmt: skip
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        suggestion = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        suggestion = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
     elif error["type"] == "missing":
         problem = "is required"
     elif error["type"] == "string_pattern_mismatch":
@@ -134,4 +134,4 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
 def _closest(given: str, expected: str) -> str:
     known = expected.replace("'", "").replace(" or ", ", ").split(", ")
     near = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"

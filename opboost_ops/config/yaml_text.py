@@ -215,14 +215,14 @@ class _Reader:
 
     def _begin(self, mapping: bool, anchor: str | None, line: int) -> None:
         if self._open and self._open[-1].wants_key:
-            raise _Refused("has a key that is no plain word", line)
+            raise _Refused("has a key that is not a plain word", line)
         if len(self._open) == MOST_DEPTH:
             raise _Refused(f"goes deeper than {MOST_DEPTH} levels", line)
         self._open.append(_Node(mapping, anchor))
 
     def _alias(self, anchor: str | None, line: int) -> None:
         if self._open and self._open[-1].wants_key:
-            raise _Refused("has a key that is no plain word", line)
+            raise _Refused("has a key that is not a plain word", line)
         known = self._anchors.get(anchor or "")
         if known is None:
             raise _Refused("has an alias of something that does not stand whole before it", line)

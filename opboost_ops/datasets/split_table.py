@@ -91,7 +91,7 @@ def split_table(
             usable[name] = _column(column, domain)
     if lost := sorted(given & set(left_out)):
         told = "; ".join(f"{name} {left_out[name]}" for name in lost)
-        raise ConfigError(f"--split names columns that no model can use: {told}.", "Take them out.")
+        raise ConfigError(f"--split names columns that no model can use: {told}.", "Remove them.")
     return SplitTable(
         task=task,
         label=codes,

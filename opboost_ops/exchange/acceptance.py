@@ -336,5 +336,5 @@ class Acceptance:
                 "malformed", f"{what}: it names another key than the one that signed it."
             )
         if self._party not in federation.parties:
-            raise Rejected("unknown_party", f"{what}: {self._party} is no party of it.")
+            raise Rejected("unknown_party", f"{what}: {self._party} is not a party of it.")
         return plan

@@ -110,4 +110,4 @@ def _forms(manifest: Manifest) -> list[frozenset[str]]:
 def _require_document(artifact: Artifact, what: str) -> None:
     document = artifact.document
     if not isinstance(document, dict):
-        raise Rejected("malformed", f"{what}: its document is no mapping.")
+        raise Rejected("malformed", f"{what}: its document is not a mapping.")

@@ -140,11 +140,11 @@ def read_file(folder: int, what: str, name: str, most: int) -> bytes:
             raise
         handle = None
     if handle is None:
-        raise Rejected("malformed", f"{what}: {name} is no regular file.")
+        raise Rejected("malformed", f"{what}: {name} is not a regular file.")
     try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
-            raise Rejected("malformed", f"{what}: {name} is no regular file.")
+            raise Rejected("malformed", f"{what}: {name} is not a regular file.")
         if found.st_size > most:
             raise too_large(what, name)
         # No more room than it takes: the most that it may have is a thousand times as much.

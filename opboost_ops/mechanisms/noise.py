@@ -248,7 +248,7 @@ def person_keys(
 
 def _no_ids(id_type: str) -> ContractError:
     return ContractError(
-        f"The ID column has missing values, or values that are no {id_type}.",
+        f"The ID column has missing values, or values that are not of type {id_type}.",
         "Give every row an ID of the declared type.",
     )
 

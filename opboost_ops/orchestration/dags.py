@@ -274,7 +274,7 @@ def _check_crons(federation: Federation, path: Path) -> None:
         "scoring.cron": federation.scoring.cron,
     }
     faults = [
-        Fault(name, "is no cron expression", "for example 0 3 * * 1")
+        Fault(name, "is not a cron expression", "for example 0 3 * * 1")
         for name, cron in crons.items()
         if cron is not None and not _is_cron(cron)
     ]

@@ -68,12 +68,12 @@ def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
     if problem:
         raise ConfigError(f"{VARIABLE}: {value} cannot be imported ({problem}).", _REMEDY)
     if not isinstance(found, Mapping):
-        raise ConfigError(f"{VARIABLE}: {value} is no mapping of events to notifiers.", _REMEDY)
+        raise ConfigError(f"{VARIABLE}: {value} is not a mapping of events to notifiers.", _REMEDY)
     unknown = sorted(str(event) for event in found if event not in EVENTS)
     if unknown:
         raise ConfigError(
             f"{VARIABLE}: {value} has unknown events: {', '.join(unknown)}. "
-            f"Known are {', '.join(EVENTS)}.",
+            f"Choose one of {', '.join(EVENTS)}.",
             _REMEDY,
         )
     for event, listed in found.items():
@@ -81,7 +81,7 @@ def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
             isinstance(notifier, BaseNotifier) for notifier in listed
         ):
             raise ConfigError(
-                f"{VARIABLE}: {event} in {value} is no list of Airflow notifiers.", _REMEDY
+                f"{VARIABLE}: {event} in {value} is not a list of Airflow notifiers.", _REMEDY
             )
     return found
 

@@ -82,7 +82,7 @@ def _pod(name: str, text: str) -> Any:
 
 def _faults(declared: Any) -> list[Fault]:
     if not isinstance(declared, dict):
-        return [Fault("", "is no mapping", "write a Pod as for kubectl")]
+        return [Fault("", "is not a mapping", "write a Pod as for kubectl")]
     said = (declared.get("apiVersion"), declared.get("kind"))
     found = [] if said == ("v1", "Pod") else [Fault("kind", "is not a v1 Pod", "write a Pod")]
     spec = declared.get("spec")

@@ -90,7 +90,7 @@ def measure(
     """
     if mechanism not in {*_KNOWN, "designed"}:
         names = ", ".join([*_KNOWN, "designed"])
-        raise ConfigError(f"There is no mechanism {mechanism}.", f"Known are {names}.")
+        raise ConfigError(f"There is no mechanism {mechanism}.", f"Choose one of {names}.")
     domain = Domain(lower, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
@@ -122,7 +122,7 @@ def _designed(
     if not all(LEAST_EPSILON <= loss <= 1000 for loss in (epsilon, most)):
         raise ConfigError(f"--epsilon and --most must be of {LEAST_EPSILON:g} to 1000.")
     if cost not in ("absolute", "squared"):
-        raise ConfigError(f"There is no cost {cost}.", "Known are absolute, squared.")
+        raise ConfigError(f"There is no cost {cost}.", "Choose one of absolute, squared.")
     if out is not None and out.exists():
         raise ConfigError(
             f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
@@ -156,4 +156,4 @@ def _weights(prior: str | None) -> list[float] | None:
     try:
         return [float(weight) for weight in prior.split(",")]
     except ValueError:
-        raise ConfigError("--prior is no list of numbers.", "For example 1,2,4,2,1.") from None
+        raise ConfigError("--prior is not a list of numbers.", "For example 1,2,4,2,1.") from None

@@ -79,8 +79,8 @@ def require_weights(given: Mapping[str, float], what: str, known: Sequence[str])
     for name, number in given.items():
         if name not in known:
             raise ConfigError(
-                f"{what} takes NAME=NUMBER, and {name} is none of the features that it may name.",
+                f"{what} takes NAME=NUMBER, and {name} is not one of its features.",
                 f"They are {', '.join(known)}.",
             )
         if not (math.isfinite(number) and number > 0):
-            raise ConfigError(f"{what} {name} is no number above 0.")
+            raise ConfigError(f"{what} {name} is not a number above 0.")

@@ -134,7 +134,7 @@ def positions(values: np.ndarray, among: np.ndarray) -> np.ndarray:
     """
     found = np.minimum(np.searchsorted(among, values), len(among) - 1)
     if not np.array_equal(among[found], values):
-        raise ContractError("A value is none of the channel's.")
+        raise ContractError("A value is not one of the channel's.")
     return found
 
 

@@ -52,7 +52,7 @@ def tightened(
         return suite
     declared = _read(path)
     faults = [
-        Fault(str(name), "is no boundary", f"known are {', '.join(BOUNDARIES)}")
+        Fault(str(name), "is not a boundary", f"choose one of {', '.join(BOUNDARIES)}")
         for name in declared
         if name not in BOUNDARIES
     ]
@@ -61,7 +61,7 @@ def tightened(
         key = _NEW_ROWS
     added = declared.get(key) or []
     if not isinstance(added, list):
-        faults.append(Fault(key, "is no list of entries with type and kwargs"))
+        faults.append(Fault(key, "is not a list of entries with type and kwargs"))
         added = []
     added = [entry for entry in added if not _about(entry, absent)]
     loosened = [entry for entry in added if isinstance(entry, Mapping) and "loosen" in entry]
@@ -101,7 +101,7 @@ def _read(path: Path) -> Mapping[Any, Any]:
     declared = read_yaml(path) or {}
     if not isinstance(declared, dict):
         raise ConfigError(
-            "is no readable mapping of boundaries to lists of expectations.",
+            "is not a readable mapping of boundaries to lists of expectations.",
             "Correct the file beside site.yaml.",
             file=TIGHTENING,
         )
@@ -119,7 +119,7 @@ def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
         or set(entry) != {"type", "kwargs"}
         or not isinstance(entry["kwargs"], dict)
     ):
-        return [Fault(where, "is no entry with type and kwargs")]
+        return [Fault(where, "is not an entry with type and kwargs")]
     kind, kwargs = str(entry["type"]), entry["kwargs"]
     import great_expectations.expectations as known
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
@@ -129,7 +129,7 @@ def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
         return [
             Fault(
                 f"{where}.type",
-                f"{kind} is no expectation",
+                f"{kind} is not an expectation",
                 "for example expect_column_max_to_be_between",
             )
         ]
@@ -140,7 +140,7 @@ def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
     named = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
     named += list(kwargs.get("column_list") or [])
     faults += [
-        Fault(where, f"names the unknown column {column}", f"known are {', '.join(columns)}")
+        Fault(where, f"names the unknown column {column}", f"choose one of {', '.join(columns)}")
         for column in named
         if column not in columns
     ]

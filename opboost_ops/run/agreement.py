@@ -217,7 +217,7 @@ def require_member(site: Site, federation: Federation) -> None:
     """
     if site.party not in federation.parties:
         raise ConfigError(
-            f"{site.party} is no party of {federation.name}.",
+            f"{site.party} is not a party of {federation.name}.",
             f"Its parties are {', '.join(federation.parties)}.",
         )
 

@@ -38,7 +38,7 @@ def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
     if unknown:
         raise ConfigError(
             f"The form has unknown fields: {', '.join(unknown)}.",
-            f"Known are {', '.join(FORM[purpose])}.",
+            f"Choose one of {', '.join(FORM[purpose])}.",
         )
     found = {name: value for name, value in form.items() if value not in (None, "")}
     # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
@@ -64,7 +64,7 @@ def _numbers(given: Mapping[str, Any]) -> dict[str, int | float]:
         except ValueError:
             what = "whole number" if kind is int else "number"
             comma = ", with a point before decimals and nothing between thousands"
-            told = f"is no {what}{comma if ',' in text else ''}"
+            told = f"is not a {what}{comma if ',' in text else ''}"
             example = "100" if kind is int else "0.05"
             faults.append(Fault(name, told, f"for example {example}, or nothing for as declared"))
     if faults:
@@ -97,7 +97,7 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
         own = given.pop("parameters")
         if not isinstance(own, Mapping):
             raise ConfigError(
-                "The form's parameters are no mapping of names to values.",
+                "The form's parameters are not a mapping of names to values.",
                 'For example {"num_leaves": 15}.',
             )
         data["training"]["parameters"] |= own

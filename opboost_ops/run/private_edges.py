@@ -194,7 +194,7 @@ def _numeric(context: Context, name: str) -> Feature:
         )
     if feature.type != "numeric" or feature.bounds is None:
         raise ConfigError(
-            f"{name} is no number with declared bounds, so it takes no edges.",
+            f"{name} is not a number with declared bounds, so it takes no edges.",
             "Declare bounds first: public facts, not read from the data.",
         )
     return feature

@@ -211,7 +211,7 @@ def _table_faults(federation: Federation, parties: Parties, people: MadePeople) 
                 Fault(
                     f"{party}/site.yaml:tables.{federation.name}.score",
                     f"names no table of new rows, and {why}",
-                    "name the file of rows to score, or take it out everywhere",
+                    "name the file of rows to score, or remove it everywhere",
                 )
             )
     return faults + _looked_at(federation, parties, "score", scored, people)

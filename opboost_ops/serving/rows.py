@@ -198,7 +198,7 @@ def _alike(values: Sequence[Any], name: str) -> pl.Series:
         issubclass(k, str | Integral | float | date | time | timedelta) for k in kinds
     ):
         raise ContractError(
-            f"{name} holds values of several types, or of one that is no category.",
+            f"{name} holds values of several types, or of one that is not a category.",
             "Send all of them as texts.",
         )
     try:

@@ -83,7 +83,7 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
         feature = (data.get("features") or {}).get(line.get("feature"))
         place = f"line {number}, {line.get('feature')}"
         if not isinstance(feature, dict):
-            faults.append(Fault(place, f"is no feature of {offer.name}"))
+            faults.append(Fault(place, f"is not a feature of {offer.name}"))
             continue
         change, problems = _change(feature, line)
         faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
@@ -197,7 +197,7 @@ def _change(
     if fill:
         value = fill if feature.get("type") in ("nominal", "ordinal") else _number(fill, dated)
         if value is None:
-            problems.append(("fill is no number", "for example 0"))
+            problems.append(("fill is not a number", "for example 0"))
         else:
             change["missing"] = {"fill": value}
     return change, problems

@@ -78,7 +78,7 @@ def _left_out(values: pl.Series) -> str:
     """Why a column is no feature; empty if it is one."""
     kind = values.dtype
     if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Int128, pl.UInt128):
-        return f"a column of type {kind.base_type().__name__} is no feature"
+        return f"a column of type {kind.base_type().__name__} is not a feature"
     present = values.drop_nulls()
     if kind.is_float():
         present = present.drop_nans()

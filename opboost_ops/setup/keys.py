@@ -167,7 +167,7 @@ def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, s
         raise ConfigError(
             "A new noise secret changes the noise of every cell in all federations of this site: "
             f"each later release costs its loss once more. {renewal(declared)}",
-            "Say --yes if that is meant. Nothing was changed.",
+            "Pass --yes to do so. Nothing was changed.",
         )
     kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
     content = noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))

@@ -62,7 +62,7 @@ def _require_task(values: pl.Series, task: LearningTask) -> None:
     number = values.dtype.is_numeric() or values.dtype == pl.Boolean
     if task == "regression" and not number:
         text = values.dtype == pl.String and is_number(values)
-        why = "is text, although its values are numbers" if text else "is no number"
+        why = "is text, although its values are numbers" if text else "is not a number"
         raise ConfigError(
             f"The label {name} {why}: regression needs a column of numbers.",
             "Store it as a number column, or name another column by --label.",
@@ -70,7 +70,7 @@ def _require_task(values: pl.Series, task: LearningTask) -> None:
     if task == "binary" and classes != 2:
         raise ConfigError(
             f"The label {name} has {classes:,} values, and binary needs two.",
-            "Say --task multiclass or --task regression.",
+            "Pass --task multiclass or --task regression.",
         )
     if task == "multiclass" and (why := implausible(values)):
         raise ConfigError(
@@ -93,11 +93,11 @@ def _ordered(
         raise ConfigError(
             f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
             "positive one?",
-            f"Say --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
+            f"Pass --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
         )
     if positive is not None:
         if positive not in [str(one) for one in known]:
             listed = " and ".join(map(str, known))
-            raise ConfigError(f"--positive {positive} is none of the classes {listed}.")
+            raise ConfigError(f"--positive {positive} is not one of the classes {listed}.")
         known.sort(key=lambda one: str(one) == positive)
     return known

@@ -214,7 +214,7 @@ def _require_name(what: str, given: str) -> None:
         usable = re.sub(r"[^a-z0-9]+", "_", given.lower()).strip("_0123456789")
         such = f", such as {usable}" if usable else ""
         raise ConfigError(
-            f"{given!r} is no name of a {what}.",
+            f"{given!r} is not a valid name of a {what}.",
             f"Use small letters, digits and _, beginning with a letter{such}.",
         ) from None
 

@@ -29,7 +29,7 @@ def require_public_key(key: str) -> str:
     if _fits(PublicKey, key) and base64.b64encode(base64.b64decode(key)).decode() == key:
         return key
     raise ConfigError(
-        "That is no public key: it must be the base64 of 32 bytes, 44 characters.",
+        "That is not a public key: it must be the base64 of 32 bytes, 44 characters.",
         "Copy it whole, as its party's `opboost keys show` prints it.",
     )
 
@@ -51,7 +51,7 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     """
     require_public_key(key)
     if not _fits(Name, party):
-        raise ConfigError("That is no name of a party.", "Names are as in the federation file.")
+        raise ConfigError("That is not a party's name.", "Names are as in the federation file.")
     policy = load_policy(path)
     if party == policy.party:
         raise ConfigError(f"{path.name} is {party}'s own; a party is not its own receiver.")
@@ -61,7 +61,7 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     if known is not None and not replace:
         raise ConfigError(
             f"{path.name} pins another signing key for {party}; nothing was changed.",
-            f"If {party} told you the new key over a channel that you trust, say --replace.",
+            f"If {party} told you the new key over a channel that you trust, pass --replace.",
         )
     text = path.read_bytes().decode()
     data = yaml.safe_load(text)

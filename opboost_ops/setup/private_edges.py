@@ -68,7 +68,7 @@ def write_private_edges(
     store, home = open_store(site.store), Home(site.home)
     context = Context(declared, "", site.party, site, policy, home, store, "", 0.0)
     if site.party not in declared.parties:
-        raise ConfigError(f"{site.party} is no party of {declared.name}.")
+        raise ConfigError(f"{site.party} is not a party of {declared.name}.")
     if columns is None:
         columns = dict.fromkeys(numeric_features(context), declared.domain.to_domain().size)
     drawn = draw_edges(context, columns, epsilon)

@@ -224,7 +224,7 @@ def schema(
         raise ContractError(
             f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
             "Add it to the table, or to its aggregate where site.yaml has one; let policy.yaml say "
-            "what it is called there; or take it out of the federation file.",
+            "what it is called there; or remove it from the federation file.",
         )
     kinds = [
         {c: schema[names[c]] for c in wanted} for schema, names in zip(schemas, found, strict=True)

@@ -147,7 +147,7 @@ def _by_class(
     named = {str(name): weight for name, weight in given.items()}
     if unknown := sorted(set(named) - {str(c) for c in classes}):
         raise ContractError(
-            f"training.class_weight names {', '.join(unknown)}, which is no class of the label "
+            f"training.class_weight names {', '.join(unknown)}, which is not a class of the label "
             f"{label.column}.",
             "Write classes as the table has them.",
         )

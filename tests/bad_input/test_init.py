@@ -111,7 +111,7 @@ def test_people_whom_several_columns_name(tmp_path: Path) -> None:
     assert "2 of 4 rows have an ID that another row has, too" in str(caught.value.faults[0])
 
 
-@pytest.mark.parametrize("content", ["", "PAR1 is no table"])
+@pytest.mark.parametrize("content", ["", "PAR1 is not a table"])
 def test_a_file_that_is_no_table(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bank.parquet"
     path.write_text(content)
@@ -217,6 +217,6 @@ def test_a_label_of_words_needs_its_positive_class(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="which one is the positive one") as caught:
         init.command(*about, label="late")
     assert "--positive yes" in str(caught.value)
-    with pytest.raises(ConfigError, match="none of the classes no and yes"):
+    with pytest.raises(ConfigError, match="not one of the classes no and yes"):
         init.command(*about, label="late", positive="maybe")
     assert not (tmp_path / "f").exists()

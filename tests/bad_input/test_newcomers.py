@@ -156,7 +156,7 @@ MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
     (number_as_text_label, "init", "60 classes in 60 rows", "store it as a number column"),
     (one_class, "init", "it has one value only", "name another label by --label"),
     (duplicate_ids, "init", "have an ID that another row has, too", "keep one row a person"),
-    (another_party, "agree", "banc is no party of federation", "Its parties are bank, shop."),
+    (another_party, "agree", "banc is not a party of federation", "Its parties are bank, shop."),
     (nobody_in_common, "check", "is in the tables of all parties", "how each party writes it"),
     (
         text_and_whole_ids,

@@ -230,7 +230,7 @@ def test_a_broken_expectations_file(workspace: Workspace) -> None:
         "expectations.yaml",
         "2 faults",
         "balanse",
-        "raw: is no boundary",
+        "raw: is not a boundary",
         published=ASKED,
     )
 

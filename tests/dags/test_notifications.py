@@ -151,10 +151,10 @@ def test_what_no_summary_says_is_told_by_the_partys_own_worker(told: list[Any]) 
         ("notifiers", "not of the form package.module:name"),
         ("../x:y", "not of the form package.module:name"),
         ("absent_module:x", r"cannot be imported \(ModuleNotFoundError\)"),
-        (f"{__name__}:NO_MAPPING", "no mapping"),
-        (f"{__name__}:UNKNOWN", "unknown events: failures. Known are failure, refused_budget"),
-        (f"{__name__}:NO_LIST", "failure in .* is no list of Airflow notifiers"),
-        (f"{__name__}:NO_NOTIFIER", "drift in .* is no list of Airflow notifiers"),
+        (f"{__name__}:NO_MAPPING", "not a mapping"),
+        (f"{__name__}:UNKNOWN", "unknown events: failures. Choose one of failure, refused_budget"),
+        (f"{__name__}:NO_LIST", "failure in .* is not a list of Airflow notifiers"),
+        (f"{__name__}:NO_NOTIFIER", "drift in .* is not a list of Airflow notifiers"),
     ],
 )
 def test_a_wrong_value_fails_each_task_before_it_begins_and_no_dag(

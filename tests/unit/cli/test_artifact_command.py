@@ -190,7 +190,7 @@ def test_the_key_must_be_named_once_and_be_one(toy: Toy, opboost: Opboost) -> No
     path = toy.publish(True)
     both = ("--key", toy.keys["bank"], "--federation", toy.federation(True))
     assert "either --key or --federation" in opboost("artifact", path, *both).error
-    assert "no public key" in opboost("artifact", path, "--key", "bank").error
+    assert "not a public key" in opboost("artifact", path, "--key", "bank").error
 
 
 def test_no_artifact_is_one_error(tmp_path: Path, opboost: Opboost) -> None:

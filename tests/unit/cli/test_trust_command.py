@@ -123,7 +123,7 @@ def test_trusting_again_changes_nothing(tmp_path: Path, opboost: Opboost) -> Non
 )
 def test_malformed_keys_are_refused(tmp_path: Path, opboost: Opboost, key: str) -> None:
     folder = site(tmp_path, BLOCK)
-    assert "no public key" in opboost("keys", "trust", folder, "telco", key).error
+    assert "not a public key" in opboost("keys", "trust", folder, "telco", key).error
     assert (folder / "policy.yaml").read_text() == BLOCK
 
 

@@ -89,7 +89,7 @@ def test_did_you_mean(data: dict[str, Any], wrong: str, right: str) -> None:
 def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
     data["parties"]["bank"]["features"]["balance"]["mechanism"]["zzz"] = 1
     place = "parties.bank.features.balance.mechanism.zzz"
-    assert faults_of(data)[place][1] == "known are epsilon, name"
+    assert faults_of(data)[place][1] == "choose one of epsilon, name"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
         (
             {"type": "ordinal", "categories": ["a", "b"], "missing": {"fill": "c"}},
             "missing.fill",
-            "none of the declared",
+            "not one of the declared",
         ),
         (
             {"bounds": [0, 1], "mechanism": {"name": "unary", "epsilon": 1}},
@@ -121,7 +121,7 @@ def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
             "only for nominal",
         ),
         ({"bounds": [0, 1], "scale": {"edges": [2, 1]}}, "scale", "strictly increasing"),
-        ({"bounds": [0, 1], "missing": {"fill": "none"}}, "missing.fill", "no number"),
+        ({"bounds": [0, 1], "missing": {"fill": "none"}}, "missing.fill", "not a number"),
     ],
 )
 def test_features_of_a_feature_holder(

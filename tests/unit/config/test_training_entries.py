@@ -39,12 +39,12 @@ def test_all_faults_of_parameters_come_at_once() -> None:
         }
     )
     for line in (
-        "num_leavs: is no parameter of LightGBM that is offered (did you mean num_leaves?)",
+        "num_leavs: is not a parameter of LightGBM that is offered (did you mean num_leaves?)",
         "num_leaves: is 9, and a tree of depth 3 has at most 8 (declare training.depth of 4",
-        "min_data_in_leaf: is no whole number of 1 or more",
-        "feature_fraction: is no number above 0, and at most 1",
-        "lambda_l1: is no number of 0 or more",
-        "extra_trees: is none of true, false",
+        "min_data_in_leaf: is not a whole number of 1 or more",
+        "feature_fraction: is not a number above 0, and at most 1",
+        "lambda_l1: is not a number of 0 or more",
+        "extra_trees: is not one of true, false",
         "bagging_fraction: does nothing without bagging_freq",
         "max_depth: has an entry of its own (declare training.depth)",
         "min_child_samples: is not LightGBM's own name (write min_data_in_leaf)",
@@ -52,14 +52,14 @@ def test_all_faults_of_parameters_come_at_once() -> None:
         "alpha: is for objective huber or quantile",
         "bank.kind: is nominal",
         "bank.wealth: names no feature",
-        "bank.income: is no direction",
+        "bank.income: is not a direction",
     ):
         assert line in text, line
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), True, None, [1], {"a": 1}, "0.5"])
 def test_no_such_value_is_a_penalty(value: Any) -> None:
-    assert "lambda_l2: is no number" in faults({"parameters": {"lambda_l2": value}})
+    assert "lambda_l2: is not a number" in faults({"parameters": {"lambda_l2": value}})
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_no_key_is_offered_that_does_not_apply(trainer: str) -> None:
     made["training"] = {**made.get("training", {}), "trainer": trainer, "zzz": 1}
     with pytest.raises(ConfigError) as raised:
         parse_federation(made, "f")
-    offered = str(raised.value).split("known are ")[1].split(")")[0].split(", ")
+    offered = str(raised.value).split("choose one of ")[1].split(")")[0].split(", ")
     values = {"parameters": {"max_delta_step": 1}, "weight_column": "w", "class_weight": "balanced",
               "early_stopping": 20, "tuning": 30, "buckets": 8, "active": "bank_1"}  # fmt: skip
     for key in set(offered) & set(values):
@@ -125,7 +125,7 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
         (
             {"objective": "quantile", "parameters": {"alpha": 1.5}},
             "regression",
-            "is no quantile",
+            "is not a quantile",
         ),
         (
             {"objective": "l1", "parameters": {"monotone_constraints": {"bank.income": 1}}},

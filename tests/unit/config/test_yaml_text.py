@@ -53,7 +53,7 @@ HOSTILE = {
         "the key name twice: at line 1, and again at line 3",
     ),
     "a_key_twice_quoted": ('a: {b: 1, "b": 2}', "has the key b twice: at line 1"),
-    "a_list_as_key": ("? [a]\n: 1", "has a key that is no plain word at line 1"),
+    "a_list_as_key": ("? [a]\n: 1", "has a key that is not a plain word at line 1"),
     "a_tag": ("a: !!python/object/apply:os.system [x]", "no tag (!...) is known"),
     "a_binary": ("a: 1\nb: !!binary aGk=", "no tag (!...) is known, and one stands at line 2"),
     "a_long_number": ("a: " + "9" * 50_000, "is not valid YAML"),

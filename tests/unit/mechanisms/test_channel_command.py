@@ -27,7 +27,7 @@ def test_every_mechanism_takes_every_parameter(
 
 
 def test_an_unknown_one_and_a_domain_that_is_too_large_are_refused() -> None:
-    with pytest.raises(ConfigError, match="Known are global"):
+    with pytest.raises(ConfigError, match="Choose one of global"):
         command("laplace")
     with pytest.raises(ConfigError, match="1000000000 values, more than the 1024"):
         command("global", upper=1_000_000_000)
@@ -54,8 +54,8 @@ def test_a_designed_channel_is_kept_in_a_file(
         ({"most": None}, "Give it with --most"),
         ({"most": -1.0}, "must be of 0.001 to 1000"),
         ({"epsilon": 0.0}, "must be of 0.001 to 1000"),
-        ({"cost": "cubic"}, "Known are absolute, squared"),
-        ({"prior": "1,x"}, "no list of numbers"),
+        ({"cost": "cubic"}, "Choose one of absolute, squared"),
+        ({"prior": "1,x"}, "not a list of numbers"),
         ({"prior": "1,2"}, "has 10 weights here"),
         ({"prior": ",".join(["nan"] * 10)}, "has 10 weights here"),
         ({"upper": 65}, "at most 64 values"),

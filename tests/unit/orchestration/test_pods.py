@@ -124,7 +124,7 @@ def test_a_queue_without_a_pod_makes_no_dag(pods: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ("[]", ["is no mapping"]),
+        ("[]", ["is not a mapping"]),
         ("a: [", ["is not YAML"]),
         ("kind: Deployment", ["kind: is not a v1 Pod", "the first is not base"]),
         (

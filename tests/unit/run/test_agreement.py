@@ -113,7 +113,7 @@ def test_the_first_agreement_records_what_columns_declare(bank: Site) -> None:
 def test_a_party_of_another_federation_agrees_to_nothing(bank: Site) -> None:
     made = data()
     made["parties"]["shop"] = made["parties"].pop("bank")
-    with pytest.raises(ConfigError, match="bank is no party of toy"):
+    with pytest.raises(ConfigError, match="bank is not a party of toy"):
         agree(bank, parse_federation(made, "federation.yaml"))
 
 

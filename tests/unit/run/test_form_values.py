@@ -48,12 +48,16 @@ def test_parameters_of_the_command_line_are_what_yaml_says() -> None:
     ("field", "typed", "told"),
     [
         # A browser's field of numbers made nothing of it, so "as declared".
-        ("learning_rate", "0,5", "is no number, with a point before decimals"),
-        ("trees", "1,000", "is no whole number, with a point before decimals and nothing between"),
-        ("trees", "1.5", "is no whole number"),
-        ("depth", "deep", "is no whole number"),
-        ("depth", "1_6", "is no whole number"),
-        ("learning_rate", "nan", "is no number"),
+        ("learning_rate", "0,5", "is not a number, with a point before decimals"),
+        (
+            "trees",
+            "1,000",
+            "is not a whole number, with a point before decimals and nothing between",
+        ),
+        ("trees", "1.5", "is not a whole number"),
+        ("depth", "deep", "is not a whole number"),
+        ("depth", "1_6", "is not a whole number"),
+        ("learning_rate", "nan", "is not a number"),
         ("learning_rate", "1.5", "learning_rate"),
         ("depth", "17", "depth"),
     ],

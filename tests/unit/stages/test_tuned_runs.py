@@ -157,7 +157,7 @@ def test_a_bad_parameter_of_a_form_publishes_nothing(
     with pytest.raises(ConfigError) as raised:
         workspace.open({"parameters": {"num_leavs": 4, "lambda_l2": -1, "alpha": ""}})
     assert str(raised.value).count("training.parameters.") == 3
-    with pytest.raises(ConfigError, match="no mapping"):
+    with pytest.raises(ConfigError, match="not a mapping"):
         workspace.open({"parameters": "num_leaves=4"})
     assert workspace.published() == []
 
