@@ -56,21 +56,6 @@ def test_text_where_regression_needs_numbers(workspace: Workspace) -> None:
     )
 
 
-@pytest.mark.parametrize("value", [float("inf"), -float("inf")])
-def test_an_infinite_number_to_learn(workspace: Workspace, value: float) -> None:
-    workspace.edit_yaml(
-        "federation.yaml",
-        lambda d: d["parties"]["credit"].update(label={"column": "target", "task": "regression"}),
-    )
-    workspace.edit_table(
-        "credit",
-        lambda t: t.with_columns(target=pl.Series([value, *map(float, range(1, t.height))])),
-    )
-    refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
-    (result,) = failing(workspace, "credit", "raw_table")
-    assert (result["column"], result["unexpected"]) == ("target", 1)
-
-
 @pytest.mark.parametrize("kind", [pl.Float64, pl.Boolean])
 def test_label_zero_is_a_class_and_not_missing(workspace: Workspace, kind: pl.DataType) -> None:
     """A truth test instead of a null test would drop all of them."""

@@ -104,11 +104,6 @@ def test_a_table_that_is_not_as_declared(run: Workspace, party: str) -> None:
         check.refuses(content, party, "missing, truncated or no Parquet")
 
 
-def test_an_undeclared_category_of_a_feature_holder(run: Workspace) -> None:
-    check = TableCheck(run, "shop", left_behind)
-    check.fails(first_rows("payment", CANARY_TEXT), "payment")
-
-
 def test_people_whom_nobody_else_knows(run: Workspace) -> None:
     run.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
     files = ("credit", "models"), ("exchange", "credit_scoring", FIRST_RUN)
@@ -253,13 +248,6 @@ def test_a_form_that_asks_for_what_there_is_not(
     assert left_behind(run) == before
 
 
-def test_a_damaged_champion_file(run: Workspace) -> None:
-    for content in ("", "{", "[]", json.dumps({"version": UNKNOWN})):
-        (run.folder / MODELS / "champion.json").write_text(content)
-        words = ("champion.json is damaged", "opboost models promote")
-        refused(run, "open_run", ContractError, *words)
-
-
 def test_no_champion_yet(run: Workspace) -> None:
     for path in (run.folder / MODELS).glob("*.json*"):
         path.unlink()
@@ -274,13 +262,3 @@ def test_a_damaged_model(run: Workspace, file: str) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-20])
     refused(run, "open_run", ContractError, FIRST_RUN, "is damaged", "backup")
-
-
-def test_a_model_that_is_damaged_once_the_run_is_open(run: Workspace) -> None:
-    run.until("score")
-    path = run.folder / MODELS / FIRST_RUN / "model.txt"
-    path.chmod(0o644)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ContractError, match="is damaged"):
-        run.step("credit", "score")
-    assert not (run.folder / "credit" / "scores").exists()

@@ -71,40 +71,6 @@ def test_an_unknown_column(workspace: Workspace, what: str) -> None:
     refused(workspace, "credit.check_table", ContractError, "credit", "nobody", published=PLAN)
 
 
-def test_preprocess_alone_also_refuses_a_missing_value(workspace: Workspace) -> None:
-    """The stage does not rely on the check before it."""
-    workspace.edit_table("bank", first_rows("balance", None, rows=40))
-    home = workspace.home("bank")
-    workspace.open()
-    for party in ("credit", "shop", "bank"):
-        if party == "bank":
-            with pytest.raises(ContractError):
-                workspace.step(party, "check_table")
-            _pretend_checked(workspace, home)
-        else:
-            workspace.step(party, "check_table")
-        workspace.step(party, "digest_ids")
-    with pytest.raises(ContractError, match=r"bank\.balance has missing or infinite values"):
-        workspace.step("bank", "preprocess")
-    assert not (home / "preprocessed.arrow").exists()
-
-
-def _pretend_checked(workspace: Workspace, home) -> None:
-    import hashlib
-    import json
-
-    path = workspace.table_path("bank")
-    digest, rows = hashlib.sha256(path.read_bytes()).hexdigest(), pl.read_parquet(path).height
-    (home / "table.json").write_text(json.dumps({"sha256": digest, "rows": rows}))
-
-
-def test_an_all_missing_column_that_may_have_missing_values(workspace: Workspace) -> None:
-    check = TableCheck(workspace, "bank")
-    for kind in (pl.Float64, pl.Null):
-        none = pl.lit(None, kind).alias("income")
-        check.refuses(lambda table, none=none: table.with_columns(none), "bank")
-
-
 @pytest.mark.parametrize(("party", "feature"), [("shop", "returns_share"), ("credit", "age")])
 def test_a_constant_column(workspace: Workspace, party: str, feature: str) -> None:
     constant = pl.when(pl.col(feature).is_null()).then(None).otherwise(0.25).alias(feature)
@@ -126,14 +92,6 @@ def test_many_values_outside_bounds_fail_the_check(workspace: Workspace) -> None
     refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=ASKED)
     (result,) = failing(workspace, "bank", "raw_table")
     assert (result["column"], result["unexpected"]) == ("balance", 40)
-
-
-def test_the_share_is_the_policys(workspace: Workspace) -> None:
-    workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=40))
-    workspace.edit_yaml("bank/policy.yaml", lambda p: p.update(checks={"max_clipped_share": 0.2}))
-    workspace.until("preprocess")
-    workspace.step("bank", "preprocess")
-    assert outside_bounds(workspace) == 40
 
 
 def outside_bounds(workspace: Workspace) -> int:
@@ -166,11 +124,6 @@ def test_id_types_that_differ(workspace: Workspace) -> None:
     numbers = pl.col("id").str.slice(1).cast(pl.Int64)
     words = ("column id", "integer", "string", "convert")
     TableCheck(workspace, "bank").refuses(lambda table: table.with_columns(numbers), *words)
-
-
-def test_ids_of_another_type_than_declared_everywhere(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
-    refused(workspace, "credit.check_table", ContractError, "credit", "integer", published=PLAN)
 
 
 @pytest.mark.parametrize("party", ["credit", "shop"])

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -10,10 +9,8 @@ import pytest
 from opboost_ops.boosting import lightgbm_blocks
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.exchange.store import open_store
-from opboost_ops.mechanisms import noise
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch import blocks as sizes
-from opboost_ops.stages.rank import dense_ranks, present_values
 from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace, small_credit
@@ -113,19 +110,3 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
     found = list(blocks(context, features))
     assert pl.concat(found).equals(whole_table(context, features))
     assert sum(block.height for block in found) == table.height - 4
-
-
-def test_dense_ranks_are_those_of_sorting() -> None:
-    rng = np.random.default_rng(0)
-    for values in (rng.integers(-40, 300, 5000), rng.integers(1, 11, 300_000, dtype=np.uint8)):
-        distinct, inverse = np.unique(values, return_inverse=True)
-        present = present_values(values)
-        assert present.tolist() == distinct.tolist()
-        assert np.array_equal(dense_ranks(values, present), inverse + 1)
-
-
-def test_hashes_of_many_people_are_those_of_each() -> None:
-    keys = np.random.default_rng(0).integers(0, 256, (300_000, 16), dtype=np.uint8)
-    together = noise.person_hashes(bytes(32), keys)
-    for row in (0, 131_071, 131_072, 299_999):
-        assert noise.person_hashes(bytes(32), keys[row : row + 1])[0] == together[row]

@@ -214,19 +214,6 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         federation.declared  # noqa: B018
 
 
-def test_random_splits_have_their_own_defaults(
-    federation: Workspace,
-) -> None:
-    def random(data: dict[str, Any]) -> None:
-        data["training"]["private"] = {"epsilon": 3.0, "splits": "random"}
-        for name in ("trees", "depth"):
-            del data["training"][name]
-
-    federation.edit_yaml("federation.yaml", random)
-    training = federation.declared.training
-    assert (training.trees, training.depth, training.learning_rate) == (20, 4, 0.5)
-
-
 @pytest.mark.slow
 def test_a_federation_with_random_splits(federation: Workspace) -> None:
     federation.edit_yaml(

@@ -44,13 +44,6 @@ def decision(workspace: Workspace) -> dict[str, Any]:
     return dict(workspace.home_json("credit", "gate"))
 
 
-def test_the_first_model_is_champion(trained_once: Workspace) -> None:
-    (entry,) = registry(trained_once).history()
-    assert (entry.version, entry.event) == (FIRST_RUN, "promoted")
-    assert entry.why.startswith("the first model")
-    assert "of the label holder's columns alone" in entry.why
-
-
 def charges(workspace: Workspace) -> list[Release]:
     """What feature holders have charged people for."""
     found: list[Release] = []
@@ -107,18 +100,6 @@ def test_tolerance_is_what_was_declared(good: Workspace) -> None:
     assert decision(workspace)["promote"] is True
     assert decision(workspace)["new"] < decision(workspace)["value"]
     assert registry(workspace).champion() == SECOND_RUN
-
-
-def test_a_champion_of_other_columns_stands_by_its_own_evaluation(workspace: Workspace) -> None:
-    def widen(data: dict[str, Any]) -> None:
-        data["parties"]["bank"]["features"]["debt_ratio"]["bounds"] = [0, 2]
-
-    workspace.edit_yaml("federation.yaml", widen)
-    workspace.all()
-    gate = decision(workspace)
-    recorded = json.loads(registry(workspace).files(FIRST_RUN)["evaluation.json"])
-    assert gate["value"] == recorded["metrics"]["federated_desensitised"]["auc"]
-    assert "its own held-out rows" in gate["why"]
 
 
 def command(workspace: Workspace, *words: str, fails: bool = False) -> str:

@@ -1,7 +1,6 @@
 """Whole runs of horizontal learning with noise in all sums: state, retries, what is told."""
 
 import json
-import threading
 
 import numpy as np
 import pyarrow.feather as feather
@@ -18,7 +17,6 @@ from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.model_account import account_of
-from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.stages.assemble import LABEL
@@ -39,20 +37,6 @@ def models(lenders, party):
     """The party's ledger lines of models."""
     with open_state(site_of(party)[0]) as state:
         return [line for line in state.ledger.releases() if line.account == "model"]
-
-
-def together(lenders, names, run=TRAIN):
-    """The stage with rounds, of some parties at the same time."""
-    said, errors = {}, {}
-    asked = Run(NAME, run, lenders.names[0])
-    threads = [
-        threading.Thread(target=lenders._one, args=(name, asked, said, errors)) for name in names
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return said, errors
 
 
 def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
@@ -108,18 +92,18 @@ def test_a_retry_sends_the_noisy_vector_that_was_kept_and_draws_nothing(lenders,
         patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
         # First the keys of all are out, then the active party is away.
         patch.setattr("opboost_ops.aggregation.mailbox.Mailbox.step", _stops)
-        _, errors = together(lenders, lenders.names)
+        _, errors = lenders.together(lenders.names)
         assert set(errors) == set(lenders.names)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
-        _, errors = together(lenders, passive)
+        _, errors = lenders.together(passive)
         assert all("waits for" in str(error) for error in errors.values())
     assert len(drawn) == 2
     kept = {name: (lenders.home(name) / "rounds" / "facts-00000-00.bin") for name in passive}
     before = {name: path.read_bytes() for name, path in kept.items()}
     assert all(len(models(lenders, name)) == 1 for name in passive)
     drawn.clear()
-    _, errors = together(lenders, lenders.names)
+    _, errors = lenders.together(lenders.names)
     assert not errors
     # The two vectors of the first round were not drawn again; all later ones were, once a party.
     assert drawn.count(2) == 1
@@ -137,7 +121,7 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     name = lenders.names[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.1)
-        _, errors = together(lenders, [name])
+        _, errors = lenders.together([name])
     assert "waits for" in str(errors[name])
     (broken,) = models(lenders, name)
     _, errors = lenders.run(SECOND)
@@ -157,7 +141,7 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     # It allows the run when it begins, and no longer when the rounds do.
     lenders.run(until=ROUNDS)
     path.write_text(yaml.safe_dump(policy, sort_keys=False))
-    _, errors = together(lenders, [name])
+    _, errors = lenders.together([name])
     assert "model_budget.epsilon at delta 0.0001 is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
     assert models(lenders, name) == []

@@ -20,7 +20,6 @@ from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.store import open_store
 from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.inbox import Run
@@ -63,30 +62,32 @@ class Lenders:
         asked = Run(NAME, run, self.federation.label_holder)
         said, errors = {}, {}
         for phase in phases(self.federation, purpose):
-            for stage in self._stages(phase):
+            for stage in phase.stages:
                 if stage == until:
                     return said, errors
-                names = [n for n in phase.parties(self.federation) if stage in self._of(phase, n)]
+                names = phase.parties(self.federation)
                 if stage != ROUNDS:
                     said |= {(name, stage): self._stage(name, stage, asked) for name in names}
                     continue
-                threads = [
-                    threading.Thread(target=self._one, args=(name, asked, said, errors))
-                    for name in names
-                ]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
+                done, errors = self.together(names, run)
+                said |= done
                 if errors:
                     return said, errors
         return said, errors
 
-    def _of(self, phase, name):
-        return phase.stages
-
-    def _stages(self, phase):
-        return phase.stages
+    def together(self, names=None, run=TRAIN):
+        """The stage with rounds, of some parties at the same time. Summaries and errors."""
+        said, errors = {}, {}
+        asked = Run(NAME, run, self.federation.label_holder)
+        threads = [
+            threading.Thread(target=self._one, args=(name, asked, said, errors))
+            for name in names or self.names
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return said, errors
 
     def _one(self, name, asked, said, errors):
         try:
@@ -223,29 +224,18 @@ def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatc
     lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.02})
     lenders.run(until=ROUNDS)
     victim = lenders.names[1]
-    asked = Run(NAME, TRAIN, lenders.names[0])
     # Two of three: keys cannot be complete, and the waiting party says for whom.
-    said, errors = {}, {}
-    threads = [
-        threading.Thread(target=lenders._one, args=(name, asked, said, errors))
-        for name in lenders.names[:2]
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    _, errors = lenders.together(lenders.names[:2])
     assert all(f"waits for {lenders.names[2]}" in str(error) for error in errors.values())
-    errors.clear()
-    lenders._one(lenders.names[2], asked, said, errors)
-    lenders._one(victim, asked, said, errors)
+    lenders.together(lenders.names[2:])
+    lenders.together([victim])
     sent = {path: path.read_bytes() for path in (lenders.home(victim) / "rounds").iterdir()}
     assert len(sent) == 1, "its first vector is out"
     table = feather.read_table(lenders.home(victim) / "rows.arrow")
     feather.write_feather(
         table.slice(1), lenders.home(victim) / "rows.arrow", compression="uncompressed"
     )
-    errors.clear()
-    lenders._one(victim, asked, said, errors)
+    _, errors = lenders.together([victim])
     assert "one mask is never used for two" in str(errors[victim])
     assert {path: path.read_bytes() for path in sent} == sent
 
@@ -292,8 +282,7 @@ def test_a_party_that_no_policy_names_learns_no_sum(tmp_path, monkeypatch):
     policy = yaml.safe_load(path.read_text())
     del policy["receivers"][stranger]
     path.write_text(yaml.safe_dump(policy))
-    said, errors = {}, {}
-    lenders._one(name, Run(NAME, TRAIN, lenders.names[0]), said, errors)
+    _, errors = lenders.together([name])
     assert f"does not name {stranger}" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
     shutil.rmtree(Path(lenders.folder))
@@ -313,48 +302,3 @@ def test_many_classes_by_a_whole_run(tmp_path, monkeypatch):
     assert said[lenders.names[2], "evaluate_own"]["metrics"]["federated_local"]["auc"] > 0.75
     text = (lenders.home(lenders.names[2]) / "model.txt").read_text()
     assert text.count("Tree=") == 3 * 3
-
-
-def test_without_a_party_whose_dag_is_never_triggered_the_others_end_and_go_on_later(
-    tmp_path, monkeypatch
-):
-    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.01})
-    open_run(lenders.file, TRAIN, {}, "train")
-    asked = Run(NAME, TRAIN, lenders.names[0])
-
-    def takes_part(names):
-        said, errors = {}, {}
-        for phase in phases(lenders.federation, "train"):
-            for stage in lenders._stages(phase):
-                if stage == ROUNDS:
-                    return together(names, said, errors)
-                for name in names:
-                    if name in phase.parties(lenders.federation):
-                        run_stage(name, stage, asked)
-        raise AssertionError("no stage has rounds")
-
-    def together(names, said, errors):
-        threads = [
-            threading.Thread(target=lenders._one, args=(name, asked, said, errors))
-            for name in names
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return said, errors
-
-    *there, absent = lenders.names
-    said, errors = takes_part(there)
-    assert not said and set(errors) == set(there)
-    for name, error in errors.items():
-        assert f"keys: {name} waits for {absent}" in str(error)
-        assert "No sum has left. See that each of them takes part in this run" in str(error)
-    store = open_store(load_site(lenders.folder / there[0] / "site.yaml").store)
-    kinds = {place.split("/")[2] for place in store.list(f"{NAME}/{TRAIN}")}
-    assert kinds == {"plan", "round_key"}
-    # Its DAG is triggered after all, and the others' tasks are cleared.
-    takes_part([absent])
-    said, errors = together(lenders.names, {}, {})
-    assert not errors
-    assert len({said[name, ROUNDS]["conversation"] for name in lenders.names}) == 1

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -37,21 +36,6 @@ def lenders(tmp_path, monkeypatch):
     found.federation = load_federation(found.file)
     agree_for_all(found.file)
     return found
-
-
-def rounds(lenders, names=None):
-    """The stage with rounds, of some parties at the same time; what they said, and errors."""
-    said, errors = {}, {}
-    asked = Run(NAME, TRAIN, lenders.names[0])
-    threads = [
-        threading.Thread(target=lenders._one, args=(name, asked, said, errors))
-        for name in names or lenders.names
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return said, errors
 
 
 def masked(lenders):
@@ -120,12 +104,12 @@ def test_a_retry_repeats_its_session_to_the_byte(lenders):
     key = lenders.home(passive) / "session.json"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.2)
-        _, errors = rounds(lenders, names)
+        _, errors = lenders.together(names)
     assert set(errors) == set(names)
     kept = json.loads(key.read_text())
     place = lenders.folder / "exchange" / NAME / TRAIN / "round_key" / passive / "keys"
     sent = (place / "document.json").read_bytes()
-    said, errors = rounds(lenders)
+    said, errors = lenders.together()
     assert not errors
     assert (place / "document.json").read_bytes() == sent
     # At the end the key is destroyed; its name stays in the ledger for ever.
@@ -155,7 +139,7 @@ def test_after_the_end_no_vector_can_be_made_again(lenders):
     decisions = lenders.folder / "exchange" / NAME / TRAIN / "decision" / lenders.names[0]
     shutil.rmtree(decisions / "trees-00000-00")
     before = masked(lenders)
-    _, errors = rounds(lenders)
+    _, errors = lenders.together()
     assert set(errors) == set(lenders.names)
     assert all("have ended" in str(error) for error in errors.values())
     assert masked(lenders) == before

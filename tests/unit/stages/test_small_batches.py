@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -17,7 +16,7 @@ from opboost_ops.quality import suites
 from opboost_ops.quality.tightening import tightened
 from tests.federation import SCORING_RUN, Workspace
 from tests.unit.quality.suites_under_test import party
-from tests.unit.stages.scoring_data import HOLDERS, NAME, score_files, scoring
+from tests.unit.stages.scoring_data import HOLDERS, score_files, scoring
 
 IDS = IdColumn(column="person", type="string")
 
@@ -77,21 +76,6 @@ def test_the_command_scores_one_person(toys_once: Workspace, tmp_path: Path) -> 
     told = json.loads(done.stdout)
     assert told["rows"] == 1
     assert pl.read_parquet(told["scores"])["id"].to_list() == [person]
-
-
-def test_a_hundred_thousand_rows_are_scored(toys_once: Workspace, tmp_path: Path) -> None:
-    """At the label holder alone: how many rows there are is no matter of alignment."""
-    workspace = toys_once.copy(tmp_path / "many", SCORING_RUN)
-    path = workspace.folder / "a" / "tables" / "score.parquet"
-    table = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet").drop("y")
-    rows = np.arange(100_000) % table.height
-    ids = pl.Series("id", [f"q{k:06d}" for k in range(100_000)])
-    table[rows].with_columns(ids).write_parquet(path)
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
-        summaries = scoring(workspace, "local", SCORING_RUN).all()
-    assert summaries["a.write_scores"]["rows"] == 100_000
-    assert NAME in str(score_files(workspace)[0])
 
 
 def test_what_each_row_must_be_is_asked_of_one_row_too(

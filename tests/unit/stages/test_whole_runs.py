@@ -140,20 +140,6 @@ def test_a_label_holder_without_features(tmp_path: Path, monkeypatch: pytest.Mon
     assert metrics["federated_desensitised"]["auc"] > 0.7
 
 
-def test_integer_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = dataset("binary")
-    workspace = Workspace.write(tmp_path / "federation", made)
-    for party, kind in (("a", pl.Int64), ("b0", pl.Int16)):
-        workspace.edit_table(
-            party,
-            lambda t, kind=kind: t.with_columns(id=pl.col("id").str.slice(1).cast(kind)),
-        )
-    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(type="integer"))
-    workspace.known_to(monkeypatch)
-    summaries = workspace.all()
-    assert summaries["a.open_rows"]["train"] + summaries["a.open_rows"]["holdout"] == 500
-
-
 def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A category in held-out rows alone is missing there, and no error."""
     made = dataset("regression")

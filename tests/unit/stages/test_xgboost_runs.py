@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow.feather as feather
 import pytest
 import xgboost
 
@@ -18,7 +17,6 @@ from opboost_ops.models.registry import Registry, model_in
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import SECOND_RUN, Workspace
-from tests.unit.stages.test_whole_runs import dataset, frames
 
 
 def trainer(workspace: Workspace, **entries: object) -> None:
@@ -92,35 +90,6 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
         scores = Home(scoring.home("credit")).table("scores").column("score").to_numpy()
         assert len(scores) == told["rows"] > 20
         assert len(np.unique(scores)) > 5
-
-
-def test_training_rows_on_ranks_and_on_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    training = {"trees": 5, "depth": 3, "trainer": "xgboost"}
-    made = dataset("multiclass")
-    del made.features["a"]["kind"]  # type: ignore[attr-defined]
-    workspace = Workspace.write(tmp_path / "federation", made, training=training)
-    workspace.known_to(monkeypatch)
-    summaries = workspace.all()
-    metrics = summaries["a.evaluate"]["metrics"]
-    assert metrics["federated_desensitised"]["auc"] > metrics["label_holder_alone"]["auc"]
-    names, on_ranks, _ = frames(workspace, "frame")
-    on_values = on_ranks.copy()
-    train = summaries["a.open_rows"]["train"]
-    table = feather.read_table(workspace.home("b0") / "randomised.arrow")
-    for feature in ("w", "size"):
-        values = table.column(feature).to_numpy()[workspace.common_rows("b0")]
-        on_values[:, names.index(f"b0.{feature}")] = values[:train]
-    assert not np.array_equal(on_ranks, on_values)
-    partial = (workspace.home("a") / "partial_model.json").read_text()
-    registered = workspace.folder / "a/models/credit_scoring" / workspace.run / "model.json"
-    before, after = predict(partial, on_ranks), predict(registered.read_text(), on_values)
-    assert before.tobytes() == after.tobytes()
-    stock = xgboost.Booster(model_file=registered)
-    assert tuple(stock.feature_names) == tuple(names)
-    found = stock.inplace_predict(on_values, validate_features=False)
-    assert found.astype(float).tobytes() == after.tobytes()
 
 
 def test_a_missing_extra_is_told_before_anything_is_published(
