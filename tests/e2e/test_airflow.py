@@ -147,22 +147,3 @@ def test_changed_tables_start_a_training_without_a_hand(client: Client, workspac
     assert sorted(looked().values()) == ["skipped", "skipped", "success"]
     assert end(client, DAG, next_run(1)) == "success"
     assert len(by_assets()) == 2
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        f"/ui/structure/structure_data?dag_id={DAG}",
-        f"/ui/grid/structure/{DAG}",
-        f"/ui/grid/runs/{DAG}",
-        "/ui/structure/structure_data?dag_id=broken_train",
-        f"/api/v2/dags/{DAG}/details",
-        f"/api/v2/dags/{DAG}/tasks",
-    ],
-)
-def test_the_uis_endpoints_answer(client: Client, path: str) -> None:
-    reply = client.http.get(path)
-    assert reply.status_code == 200, reply.text[:500]
-    if "structure_data" in path and DAG in path:
-        labels = [node["label"] for node in reply.json()["nodes"]]
-        assert "bank: protected release" in labels

@@ -14,7 +14,6 @@ from opboost_ops.boosting.objectives import BOUND, ONE, Objective, require_room
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError, ContractError
-from tests.together import Table
 
 MAP = DomainMap(Domain(1, 4096), (-5.0, 5.0))
 BINARY = Objective("binary", 2)
@@ -124,27 +123,6 @@ def test_one_party_grows_the_plain_boosters_trees():
                 assert_same(shape_of(trees[at]), expected)
                 scores[at] += predicted(expected, bins)
         assert len(ensemble.trees) == how.trees
-
-
-def test_parties_together_are_one_party_to_the_bit():
-    _, columns, labels = table()
-    for objective, parties in ((BINARY, 3), (SQUARE, 4), (SOFTMAX, 3)):
-        label, how = labels[objective.task], declared(objective, trees=3)
-        alone = learn(columns, label, how, Alone())
-        # Uneven shares, one of a single row, and rows in another order than in the whole table.
-        order = np.random.default_rng(parties).permutation(label.size)
-        cuts = [order[:1], *np.array_split(order[1:], parties - 1)]
-        meeting = Table(parties)
-        found = meeting.run(
-            lambda rounds, i, cuts=cuts, how=how, label=label: learn(
-                [column[cuts[i]] for column in columns], label[cuts[i]], how, rounds
-            )
-        )
-        texts = {text(each, objective) for each in (alone, *found)}
-        assert len(texts) == 1
-        lookups = [name for name in meeting.names if name.startswith("quantile")]
-        assert 0 < len(lookups) <= 12, "|D| = 2^12"
-        assert len(meeting.names) <= 1 + len(lookups) + 3 * 3
 
 
 def test_stock_lightgbm_loads_the_text_and_scores_raw_rows_alike():

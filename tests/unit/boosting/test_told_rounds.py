@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import lightgbm_blocks, trainer
-from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.frame import Frame, Parameters, Private, Stop
-from tests.unit.boosting.dp.tables import mixed
+from opboost_ops.boosting import trainer
+from opboost_ops.boosting.frame import Frame, Parameters, Stop
 
 PLAIN = Parameters("binary", 2, trees=12, learning_rate=0.3, depth=3, seed=0)
 
@@ -43,21 +41,3 @@ def test_the_model_is_the_same_to_the_byte(name: str, stop: Stop | None) -> None
         # It ended early, and nobody was told that it would go on to the last.
         assert heard.told == [("trees or fewer", n, 60) for n in range(1, len(heard.told) + 1)]
         assert 2 < len(heard.told) < 60
-
-
-def test_so_do_models_of_blocks_of_values_drawn_back_and_private_ones() -> None:
-    frame, label = rows()
-    heard = Heard()
-    text = lightgbm_blocks.train(
-        lambda begin, end: frame.rows(np.arange(begin, end)), label, None, PLAIN, heard
-    )
-    assert text == trainer.train(frame, label, PLAIN)
-    assert heard.told == [("trees", tree, 12) for tree in range(1, 13)]
-    heard = Heard()
-    drawn = joint.train(frame, label, PLAIN, {}, bytes(32), heard)
-    assert drawn == joint.train(frame, label, PLAIN, {}, bytes(32))
-    assert heard.told[0] == ("trees", 1, 12) and heard.told[-1] == ("trees", 12, 12)
-    heard = Heard()
-    private = replace(PLAIN, trainer="dpboost", trees=5, private=Private(8.0, 2))
-    trainer.train(*mixed(200, 0), private, tell=heard)
-    assert heard.told == [("trees", tree, 5) for tree in range(1, 6)]

@@ -1,12 +1,13 @@
 """The committed JSON Schemas are those of the models."""
 
 import json
+from pathlib import Path
 from typing import get_args
 
 import jsonschema
 import pytest
 
-from opboost_ops.config.schemas import schemas
+from opboost_ops.config.schemas import schemas, write_schemas
 from opboost_ops.exchange.manifest import File, Kind, Manifest
 from opboost_ops.resources import schemas_folder
 
@@ -43,3 +44,8 @@ def test_one_schema_covers_manifests_of_all_kinds(kind: Kind) -> None:
     for wrong in ({"rows": -1}, {"run": "../../x"}, {"kind": "secret"}, {"values": [1]}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**found, **wrong}, schema)
+
+
+def test_they_are_written(tmp_path: Path) -> None:
+    written = write_schemas(tmp_path, MANIFEST)
+    assert {path.name: path.read_text() for path in written} == ALL

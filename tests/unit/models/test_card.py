@@ -9,7 +9,7 @@ import lightgbm
 import pytest
 
 from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.models.card import Card, FeatureLine, PartyLine, make_card
+from opboost_ops.models.card import Card, FeatureLine, PartyLine
 from opboost_ops.models.importance import ImportanceLine
 from opboost_ops.models.modes import ModeLine
 from opboost_ops.models.version_page import card_page
@@ -158,10 +158,6 @@ def test_an_experiment_is_marked(experiment: bool) -> None:
     assert (b"without any guarantee" in page) is experiment
 
 
-def test_json_comes_back() -> None:
-    assert Card.model_validate_json(card().json_bytes()) == card()
-
-
 def test_importance_is_drawn_most_important_first_in_the_parties_colours() -> None:
     names = [f"f{i}" for i in range(33)] + ["x" * 100]
     lines = tuple(
@@ -180,25 +176,3 @@ def test_importance_is_drawn_most_important_first_in_the_parties_colours() -> No
     assert "the first 20 of 34" in page
     share = sum(line.share for line in lines if line.party == "b")
     assert f"{100 * share:.1f} %" in by_party
-
-
-def test_modes_are_explained_where_they_were_evaluated(trained_once: Workspace) -> None:
-    names = ("label_holder_alone", "federated_routed", "federated_local", "federated_desensitised")
-    for kept in (names, names[:1], names[-1:]):
-        made = make_card(
-            federation=trained_once.declared,
-            run="r",
-            evaluation={"rows": 10, "metrics": {name: {"auc": 0.5} for name in kept}},
-            training_rows=40,
-            losses={},
-            splits={},
-            experiment=False,
-        )
-        assert [line.name for line in made.modes] == list(kept)
-        assert {line.name for line in made.modes if line.scoring} == {names[-1]} & set(kept)
-        told = {line.name: line.discloses for line in made.modes}
-        assert ("without any epsilon" in told.get("federated_routed", "")) is (names[1] in kept)
-        page = card_page(made).encode().decode()
-        assert page.count("new rows are scored so") == (names[-1] in kept)
-        assert "opboost run --dataset" in made.centralised
-        assert made.centralised in parsed(page.encode()).text

@@ -108,24 +108,6 @@ def nodes(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node, *nodes(node["left_child"]), *nodes(node["right_child"])]
 
 
-def test_32_bits_would_not_be_exact() -> None:
-    """Why ONNX files have 64-bit numbers: seconds since 1970 fall on the wrong side of splits."""
-    model, matrix = model_of("regression")
-    dumped = json.loads(export_model({"model.txt": model.encode()}, "json"))
-    narrow = matrix.copy()
-    narrow[:, 2] = matrix[:, 2].astype(np.float32)
-    for tree in dumped["tree_info"]:
-        for node in nodes(tree["tree_structure"]):
-            if node["split_feature"] == 2:
-                node["threshold"] = float(np.float32(node["threshold"]))
-    wrong = np.abs(evaluate(dumped, narrow) - predict(model, matrix)) > 1e-5
-    assert wrong.sum() > 20
-    others = [n for t in dumped["tree_info"] for n in nodes(t["tree_structure"])
-              if n["split_feature"] > 2]  # fmt: skip
-    assert others
-    assert all(node["threshold"] * 2 == int(node["threshold"] * 2) for node in others)
-
-
 @pytest.mark.parametrize("form", ["pickle", ""])
 def test_other_forms_are_refused(form: str) -> None:
     with pytest.raises(ConfigError, match="exported as text, json, onnx, not as"):

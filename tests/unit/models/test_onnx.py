@@ -224,24 +224,6 @@ def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) ->
     np.testing.assert_allclose(np.column_stack(given), expected, rtol=0, atol=1e-6)
 
 
-def test_a_run_of_the_federation_is_exported(trained_once: Workspace) -> None:
-    import onnx
-
-    models = api.models(trained_once.folder)
-    model, frame = models.model(), joined(trained_once)
-    content = export_model(models.files(), "onnx")
-    onnx.checker.check_model(content, full_check=True)
-    found = run(content, frame)
-    expected = model.predict_proba(frame)
-    assert len(np.unique(expected[:, 1])) > 10
-    np.testing.assert_allclose(found["score"], expected[:, 1], rtol=0, atol=1e-12)
-    assert found["class"].tolist() == model.predict(frame).tolist()
-    document = onnx.load_from_string(content)
-    assert [put.name for put in document.graph.input] == list(model.features)
-    props = {prop.key: prop.value for prop in document.metadata_props}
-    assert props == {"federation": "credit_scoring", "version": trained_once.run}
-
-
 @pytest.mark.parametrize("calibration", [None, "platt", "isotonic"])
 @pytest.mark.parametrize("rule", [{"share": 0.2}, {"cost_ratio": 4.0}])
 def test_the_class_is_that_of_a_file_of_scores_in_mode_local(

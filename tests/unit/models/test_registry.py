@@ -1,6 +1,5 @@
 """Model versions: immutable, whole or absent, one champion."""
 
-import json
 import threading
 from pathlib import Path
 
@@ -123,20 +122,6 @@ def test_a_damaged_version_says_so_before_anything_reads_it(tmp_path: Path, name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(ContractError, match="v1 is damaged"):
         registry.files("v1")
-
-
-def test_federations_do_not_meet(tmp_path: Path) -> None:
-    Registry(tmp_path, "one").register("v1", FILES)
-    assert Registry(tmp_path, "two").versions() == []
-
-
-def test_a_runs_version_is_complete(trained_once) -> None:  # type: ignore[no-untyped-def]
-    registry = Registry(trained_once.folder / "credit" / "models", "credit_scoring")
-    assert registry.champion() == trained_once.run
-    files = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
-    named = "model.txt agreement.json card.json card.html evaluation.json columns.json"
-    assert set(files) == {*named.split(), "federation.json", "scoring.json", "sha256.json"}
-    assert json.loads(files["federation.json"])["name"] == "credit_scoring"
 
 
 def test_each_step_back_leads_further_back(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from opboost_ops.cli import check, forget
+from opboost_ops.config.loading import load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.run.table_watch import changed
@@ -218,6 +219,20 @@ def test_a_disk_that_becomes_full_is_told_as_one_and_nothing_is_left(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert "has become full while its table was copied" in done.stdout, done
     assert list((tmp_path / "home").iterdir()) == []
+
+
+def test_urls_are_not_mangled(workspace: Workspace) -> None:
+    def tables(site: dict) -> None:
+        site["tables"]["credit_scoring"] = {
+            "train": "s3://bucket/people.parquet",
+            "score": {"at": "sqlite:///new.db", "query": "SELECT 1"},
+        }
+
+    workspace.edit_yaml("bank/site.yaml", tables)
+    found = load_site(workspace.folder / "bank" / "site.yaml").tables["credit_scoring"]
+    assert isinstance(found.train, Source) and isinstance(found.score, Source)
+    assert found.train.at == "s3://bucket/people.parquet"
+    assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"
 
 
 def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
