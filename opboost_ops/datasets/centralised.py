@@ -5,7 +5,7 @@ the tables; `demo`, `run --dataset` and benchmarks call it, never a production D
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Frame, Parameters, format_of, predict
+from opboost_ops.boosting.trainer import Frame, format_of, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_policy, load_site, parse_federation
@@ -44,40 +44,6 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         and ``federated_MODE`` for each mode that the run evaluated,
         each with accuracy and auc, or mse and r2.
     """
-    joined = _together(sites, federation, label_holder, run)
-    home, train = joined.home, joined.train
-    centralised = trainer.train(*joined.training())
-    truth = joined.labels[train:]
-    task = joined.parameters.task
-    found = home.json("evaluation")["metrics"]
-    held_out = joined.everything[train:]
-    model = home.read(format_of(joined.parameters.trainer).file).decode()
-    return {
-        "centralised": scores.evaluate(task, truth, predict(centralised, held_out)),
-        "federated": scores.evaluate(task, truth, predict(model, joined.clear[train:])),
-        **found,
-    }
-
-
-@dataclass(frozen=True)
-class _Joined:
-    home: Home
-    names: tuple[str, ...]
-    categorical: tuple[str, ...]
-    everything: np.ndarray
-    clear: np.ndarray
-    labels: np.ndarray
-    weight: np.ndarray | None
-    train: int
-    parameters: Parameters
-
-    def training(self) -> tuple[Frame, np.ndarray, Parameters]:
-        matrix = np.asfortranarray(self.everything[: self.train])
-        frame = Frame(self.names, matrix, self.categorical, (), weight=self.weight)
-        return frame, self.labels[: self.train], self.parameters
-
-
-def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> _Joined:
     own = load_site(sites[label_holder])
     home = Home(own.home / federation / run)
     plan = read_artifact(open_store(own.store), reference(federation, run, "plan", label_holder))
@@ -88,22 +54,27 @@ def _together(sites: Mapping[str, Path], federation: str, label_holder: str, run
     label_spec = declared.parties[label_holder].label
     assert label_spec is not None
     labels, classes = encode_label(raw.pop("label"), label_spec, train)
-    names = tuple(facts["names"])
     parameters = with_tuned(home, parameters_of(declared.training, facts["task"], classes))
+    model = home.read(format_of(parameters.trainer).file).decode()
     if parameters.trainer == "dpboost":
         # What privacy of the model costs is part of the comparison.
         parameters = replace(parameters, trainer="lightgbm", private=None)
-    return _Joined(
-        home=home,
-        names=names,
-        categorical=tuple(facts["categories"]),
-        everything=np.column_stack([raw[name] for name in names]),
-        clear=np.column_stack([clear[name] for name in names]),
-        labels=labels,
-        weight=frame_of(home.table("frame"), facts).weight,
-        train=train,
-        parameters=parameters,
-    )
+    names = tuple(facts["names"])
+    everything = np.column_stack([raw[name] for name in names])
+    weight = frame_of(home.table("frame"), facts).weight
+    matrix = np.asfortranarray(everything[:train])
+    frame = Frame(names, matrix, tuple(facts["categories"]), (), weight=weight)
+    centralised = trainer.train(frame, labels[:train], parameters)
+    protected = np.column_stack([clear[name] for name in names])
+    scored = {
+        "centralised": predict(centralised, everything[train:]),
+        "federated": predict(model, protected[train:]),
+    }
+    judged = {
+        name: scores.evaluate(parameters.task, labels[train:], given)
+        for name, given in scored.items()
+    }
+    return judged | home.json("evaluation")["metrics"]
 
 
 def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataFrame:
