@@ -1,6 +1,5 @@
 """A generated federation of horizontal learning: lenders that know the same of other people."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,13 @@ import polars as pl
 
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.datasets.workspace import (
-    agree_for_all,
     column_uuid,
-    dump,
-    site_data,
+    seeded,
+    write_federation,
     write_keys,
+    write_site,
 )
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.store import THROWAWAY
 
 NAME = "lenders"
 
@@ -67,6 +65,7 @@ def write_lenders(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
+    public = {n: write_keys(folder / n / "keys", seeded(seed, NAME, n)) for n in names}
     features = _declared(numeric)
     data = {
         "version": 1,
@@ -80,35 +79,20 @@ def write_lenders(
             for name, feature in features.items()
         },
         "parties": {
-            name: {"role": "label_holder", **write_keys(folder / name / "keys", _key(seed, name))}
-            for name in names
+            name: {"role": "label_holder", **keys} for name, keys in public.items()
         },
         "training": {
             "trainer": "federboost", "active": names[0], "trees": 40, "depth": 3,
             **(training or {}),
         },
     }  # fmt: skip
-    public = {name: spec["signing_key"] for name, spec in data["parties"].items()}  # type: ignore[attr-defined]
     tables = _tables(names, rows, list(features), seed or 0, "C")
     applicants = _tables(names, max(rows // 10, 10 * parties), list(features), (seed or 0) + 1, "N")
     for name in names:
-        site = folder / name
-        (site / "tables").mkdir()
-        tables[name].write_parquet(site / "tables" / "train.parquet")
-        applicants[name].drop("default").write_parquet(site / "tables" / "score.parquet")
-        described = site_data(name, NAME, Path("tables/train.parquet"))
-        described["tables"][NAME]["score"] = "tables/score.parquet"
-        dump(site / "site.yaml", described)
-        others = {other: {"signing_key": key} for other, key in public.items() if other != name}
+        others = {n: {"signing_key": public[n]["signing_key"]} for n in names if n != name}
         policy = {"version": 1, "party": name, "require_encryption": True, "receivers": others}
-        dump(site / "policy.yaml", policy)
-    (folder / "exchange").mkdir()
-    if seed is not None:
-        (folder / "exchange" / THROWAWAY).touch()
-    path = folder / "federation.yaml"
-    dump(path, data)
-    agree_for_all(path)
-    return path
+        write_site(folder / name, NAME, policy, tables[name], applicants[name].drop("default"))
+    return write_federation(folder, data, throwaway=seed is not None)
 
 
 def private_training(epsilon: float) -> dict[str, Any]:
@@ -159,9 +143,3 @@ def _tables(
         )
     shares = np.array_split(np.arange(rows), len(parties))
     return {name: frame[share] for name, share in zip(parties, shares, strict=True)}
-
-
-def _key(seed: int | None, party: str) -> bytes | None:
-    if seed is None:
-        return None
-    return hashlib.sha256(f"{seed}/{NAME}/{party}".encode()).digest()

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import yaml
 
 from opboost_ops.config.admin_actions import ADMIN_ACTIONS
@@ -60,36 +61,71 @@ def write_workspace(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     public = {
-        party: write_keys(folder / party / "keys", _seeded(seed, dataset.name, party))
+        party: write_keys(folder / party / "keys", seeded(seed, dataset.name, party))
         for party in dataset.tables
     }
-    key = _seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
+    key = seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
     if scoring:
         data["scoring"] = dict(scoring)
     data["training"] = {"holdout": dataset.holdout, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
-        site = folder / party
-        # With one seed the same people are held out.
-        keyed = party == dataset.label_holder
-        if keyed:
-            write_private(site / "keys" / "alignment.key", key)
-        (site / "tables").mkdir()
-        table.write_parquet(site / "tables" / "train.parquet")
-        data_of = site_data(party, dataset.name, Path("tables/train.parquet"))
-        if keyed:
-            data_of["alignment_key"] = "keys/alignment.key"
-        if party in dataset.new_rows:
-            dataset.new_rows[party].write_parquet(site / "tables" / "score.parquet")
-            data_of["tables"][dataset.name]["score"] = "tables/score.parquet"
-        dump(site / "site.yaml", data_of)
         # The person who tries it is all parties at once.
         policy = policy_data(party, data, capped, _queries(dataset))
-        dump(site / "policy.yaml", {**policy, "acts": list(ADMIN_ACTIONS)})
-        make_private(site)
+        policy["acts"] = list(ADMIN_ACTIONS)
+        # With one seed the same people are held out.
+        keyed = key if party == dataset.label_holder else None
+        new = dataset.new_rows.get(party)
+        write_site(folder / party, dataset.name, policy, table, new, keyed)
+    return write_federation(folder, data, throwaway=seed is not None)
+
+
+def write_site(
+    folder: Path,
+    federation: str,
+    policy: Mapping[str, Any],
+    table: pl.DataFrame,
+    new_rows: pl.DataFrame | None,
+    alignment_key: bytes | None = None,
+) -> None:
+    """Write a party's tables, policy and site beside its keys; its own user alone may read them.
+
+    Args:
+        folder: The party's.
+        federation: Name of the federation.
+        policy: Content of ``policy.yaml``.
+        table: What it trains on.
+        new_rows: What it scores, if anything.
+        alignment_key: Of the IDs, if not a fresh one a run.
+    """
+    site = site_data(folder.name, federation, Path("tables/train.parquet"))
+    (folder / "tables").mkdir()
+    table.write_parquet(folder / "tables" / "train.parquet")
+    if new_rows is not None:
+        new_rows.write_parquet(folder / "tables" / "score.parquet")
+        site["tables"][federation]["score"] = "tables/score.parquet"
+    if alignment_key is not None:
+        write_private(folder / "keys" / "alignment.key", alignment_key)
+        site["alignment_key"] = "keys/alignment.key"
+    dump(folder / "site.yaml", site)
+    dump(folder / "policy.yaml", policy)
+    make_private(folder)
+
+
+def write_federation(folder: Path, data: Any, *, throwaway: bool) -> Path:
+    """Write the federation file beside its parties' folders, and the store; all agree to it.
+
+    Args:
+        folder: Where.
+        data: Content of the file.
+        throwaway: Whether the store may be written by secrets that a seed determines.
+
+    Returns:
+        The path of ``federation.yaml``.
+    """
     (folder / "exchange").mkdir()
-    if seed is not None:
+    if throwaway:
         (folder / "exchange" / THROWAWAY).touch(0o600)
     path = folder / "federation.yaml"
     dump(path, data)
@@ -273,7 +309,8 @@ def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict
     return dict(mechanism)
 
 
-def _seeded(seed: int | None, federation: str, what: str) -> bytes | None:
+def seeded(seed: int | None, federation: str, what: str) -> bytes | None:
+    """32 bytes that a seed determines, for a party or a use of its own; None without one."""
     if seed is None:
         return None
     return hashlib.sha256(f"{seed}/{federation}/{what}".encode()).digest()
