@@ -1,5 +1,6 @@
 """What is generated when the site is built: reference pages, lists, notebook cells, llms.txt."""
 
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -11,8 +12,10 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from pydantic import BaseModel
 
 from opboost_ops.cli import app
+from opboost_ops.config.federation import Federation
 
 _ROOT = Path(__file__).parents[1]
 _NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
@@ -148,15 +151,31 @@ def _prose(part: Mapping[str, Any]) -> str:
 
 def _object(name: str, part: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {name}\n\n{_prose(part)}\n"
-    told = {k: " ".join(v.split()) for k, v in _ENTRY.findall(part.get("description", ""))}
+    told = _meanings(name)
     yield "| key | type | default | meaning |\n| --- | --- | --- | --- |"
     for key, value in part["properties"].items():
         default = "required" if key in part.get("required", ()) else ""
-        if "default" in value and value["default"] is not None:
-            default = f"`{json.dumps(value['default'], ensure_ascii=False)}`"
+        if value.get("default"):
+            nested = isinstance(value["default"], dict)
+            shown = json.dumps(value["default"], ensure_ascii=False)
+            default = "its defaults" if nested else f"`{shown}`"
         meaning = value.get("description", told.get(key, "")).replace("\n", " ").replace("|", "\\|")
         yield f"| `{key}` | {_type(value)} | {default} | {_text(meaning)} |"
     yield ""
+
+
+def _meanings(name: str) -> dict[str, str]:
+    """What the docstrings of a model and of its bases say of each key."""
+    bases = {**_models(BaseModel), "federation.yaml": Federation}[name].__mro__
+    entries = (_ENTRY.findall(inspect.cleandoc(base.__doc__ or "")) for base in reversed(bases))
+    return {key: " ".join(text.split()) for found in entries for key, text in found}
+
+
+def _models(root: type[BaseModel]) -> dict[str, type[BaseModel]]:
+    found = {root.__name__: root} if root.__module__.startswith("opboost_ops.") else {}
+    for model in root.__subclasses__():
+        found |= _models(model)
+    return found
 
 
 def _type(value: Mapping[str, Any]) -> str:
