@@ -170,8 +170,6 @@ class SharedFeature(Record):
 class CommonFeature(SharedFeature):
     """One column that all parties of horizontal learning have: its values stay at home."""
 
-    scale: Literal["linear", "log1p"] = "linear"
-
     def at_a_party(self) -> "Feature":
         """The same column as one party holds it."""
         return Feature.model_validate(self.model_dump())

@@ -9,6 +9,7 @@ from opboost_ops.errors import Fault
 #: none changes what another party does.
 _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "alignment.members": ("all",),
+    "features.*.scale.source": ("declared",),
     "parties.*.features.*.epsilons": ([],),
     "parties.*.features.*.mechanism.source": ("declared",),
     "parties.*.features.*.mechanism.variant": ("optimised",),
@@ -59,6 +60,7 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "parties.*.features.*.mechanism.source": "remove it: edges in a file are public",
         "parties.*.features.*.mechanism.variant": "remove it: the optimised variant has less "
         "variance at the same epsilon",
+        "features.*.scale.source": "remove it: edges in a file are public",
         "parties.*.features.*.scale.source": "remove it: edges in a file are public; private "
         "ones are drawn by `opboost edges SITE --private EPSILON`",
     },

@@ -29,7 +29,7 @@ def put(data: Any, path: str, value: Any) -> str:
     place = []
     *above, last = path.split(".")
     for step in above:
-        place.append(list(data)[-1] if step == "*" else step)
+        place.append((list(data) or ["added"])[-1] if step == "*" else step)
         data = data.setdefault(place[-1], {})
     data[last] = value
     return ".".join([*place, last])
