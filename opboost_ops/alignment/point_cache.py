@@ -6,11 +6,9 @@ table's IDs, and goes with the month's key.
 
 import hashlib
 import mmap
-import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
 from opboost_ops.scratch.arrays import Scratch, release_memory, watch
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 from opboost_ops.scratch.parts import scatter
 
 _ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
@@ -100,23 +98,17 @@ class PointCache:
                 made["key"], made["point"] = self._keys(messages), points
                 yield made
 
-        private_folder(self._file.parent)
-        fresh = self._file.with_name(f".{self._file.name}.{uuid4().hex}")
-        try:
-            flags, last = os.O_WRONLY | os.O_CREAT | os.O_EXCL, b""
-            with open(os.open(fresh, flags, 0o600), "wb") as file:
-                for some in rising_records(self._scratch, records(), len(entries) + count):
-                    # Another run may have kept some of them meanwhile.
-                    keys = some["key"]
-                    new = np.ones(len(some), dtype=bool)
-                    new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-                    new[0] = keys[0].tobytes() != last
-                    last = keys[-1].tobytes()
-                    file.write(np.ascontiguousarray(some[new]).tobytes())
-                    release_memory()
-            fresh.replace(self._file)
-        finally:
-            fresh.unlink(missing_ok=True)
+        last = b""
+        with whole_file(self._file, durable=False) as file:
+            for some in rising_records(self._scratch, records(), len(entries) + count):
+                # Another run may have kept some of them meanwhile.
+                keys = some["key"]
+                new = np.ones(len(some), dtype=bool)
+                new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+                new[0] = keys[0].tobytes() != last
+                last = keys[-1].tobytes()
+                file.write(np.ascontiguousarray(some[new]).tobytes())
+                release_memory()
 
     def drop(self) -> None:
         """Forget everybody: the exponent is another one now."""

@@ -7,11 +7,9 @@ its cell state in one transaction (`privacy.draws`), so that no copied state is 
 copied ledger, and no line without its state.
 """
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -38,6 +36,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.database import VERSION, now
 from opboost_ops.privacy.rows import lines_of, table_names
 from opboost_ops.quality.tightening import TIGHTENING
+from opboost_ops.scratch.files import whole_file
 
 _BLOCK = 1 << 20
 
@@ -65,25 +64,14 @@ def back_up(
         raise ConfigError(
             f"{target.name} is there already; nothing was written.", "Name another file."
         )
-    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
-    problem: OSError | None = None
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            with closing(Writer(file, lock)) as writer:
-                contents = _write(folder, site, writer, progress)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
+        with whole_file(target) as file, closing(Writer(file, lock)) as writer:
+            return _write(folder, site, writer, progress)
     except OSError as error:
-        problem = error
-    finally:
-        part.unlink(missing_ok=True)
-    if problem is not None:
         raise ContractError(
-            f"The backup {target.name} cannot be written ({problem.strerror}).",
+            f"The backup {target.name} cannot be written ({error.strerror}).",
             "Make room, or name another folder; nothing was changed.",
-        )
-    return contents
+        ) from None
 
 
 def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Contents:

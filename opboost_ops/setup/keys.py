@@ -13,10 +13,11 @@ from opboost_ops.config.site import Site
 from opboost_ops.datasets.workspace import make_private, write_encryption_key, write_keys
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption_key
-from opboost_ops.exchange.key_files import each, write_private
+from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.mechanisms import noise
 from opboost_ops.run.disclosures import record_rotation, renewal
+from opboost_ops.scratch.files import whole_file
 
 
 def make_keys(folder: Path) -> dict[str, str]:
@@ -115,13 +116,7 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
     old = Signer.from_file(path).public if signs else PrivateKey.from_file(path).public
     private, public = new_signing_key() if signs else new_encryption_key()
     kept = path.with_name(f"{path.name}.until-{key_name(old)}")
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.unlink(missing_ok=True)
-    write_private(fresh, private.encode() + b"\n")
-    # First the old key's second name: whatever is killed here has lost no key.
-    if not kept.exists():
-        kept.hardlink_to(path)
-    fresh.replace(path)
+    _replace(path, private.encode() + b"\n", kept)
     yield f"{use}_key: {public}"
     if signs:
         yield f"signing_key_from: {today}"
@@ -139,6 +134,15 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         yield (
             f"Others then pin the new key: opboost keys trust SITE {site.party} {public} --replace"
         )
+
+
+def _replace(path: Path, content: bytes, kept: Path) -> None:
+    """Put a new key in the place of one that is kept under another name."""
+    # First the second name: whatever is killed here has lost no key.
+    if not kept.exists():
+        kept.hardlink_to(path)
+    with whole_file(path) as file:
+        file.write(content)
 
 
 def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, str]:
@@ -175,10 +179,5 @@ def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, s
     assert new is not None
     # First the ledger: a crash after it leaves the old secret in place, and an entry too many.
     record_rotation(declared, old, noise.fingerprint(new))
-    fresh = declared.secret.with_name(f".{declared.secret.name}.new")
-    fresh.unlink(missing_ok=True)
-    write_private(fresh, content)
-    if not kept.exists():
-        kept.hardlink_to(declared.secret)
-    fresh.replace(declared.secret)
+    _replace(declared.secret, content, kept)
     return declared.party, old, noise.fingerprint(new)

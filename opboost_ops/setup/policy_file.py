@@ -2,7 +2,6 @@
 
 import base64
 import os
-import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.pins import unpinned_columns
+from opboost_ops.scratch.files import whole_file
 
 
 def require_public_key(key: str) -> str:
@@ -208,19 +208,12 @@ def _replace_text(path: Path, text: str) -> None:
     Raises:
         ConfigError: It cannot be written.
     """
-    temporary: str | None = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with whole_file(path) as file:
             os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        return
+            file.write(text.encode())
     except OSError:
-        problem = f"{path.name} cannot be written; it is as it was."
-    finally:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-    raise ConfigError(problem, "See that this user may write into its folder.")
+        raise ConfigError(
+            f"{path.name} cannot be written; it is as it was.",
+            "See that this user may write into its folder.",
+        ) from None
