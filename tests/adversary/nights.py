@@ -84,7 +84,7 @@ class Federation:
         label = {"column": "y", "task": "binary", "classes": [0, 1]}
         new = {party: table.drop("y", strict=False) for party, table in tables.items()}
         dataset = Dataset(
-            "credit_scoring", "binary", tables, LABEL, label, features, 0.2, 1.28, (1, SIZE), "",
+            "credit_scoring", "binary", tables, LABEL, label, features, 0.2, 1.28, (1, SIZE),
             new,
         )  # type: ignore[arg-type]  # fmt: skip
         training = {"trees": 8, "depth": 3}

@@ -92,7 +92,7 @@ def test_columns_are_judged_by_what_own_columns_leave(tmp_path: Path) -> None:
     features: dict[str, Any] = {"a": {"own": {}}}
     features["b"] = {name: {"bounds": [0, 1]} for name in ("same", "fresh")}
     label = {"column": "y", "task": "regression"}
-    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10), "")
+    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10))
     workspace = Workspace.write(tmp_path / "fed", made)
     best = {}
     for name, columns in (("whole", table.columns), ("theirs", ["id", "y", "same", "fresh"])):
@@ -115,7 +115,7 @@ def test_a_number_between_0_and_1_may_lie_on_other_cells(tmp_path: Path) -> None
     features: dict[str, Any] = {"a": {}, "b": {"share": {"bounds": [0, 1]}}}
     features["b"]["flag"] = {"type": "boolean"}
     label = {"column": "y", "task": "regression"}
-    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10), "")
+    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10))
     workspace = Workspace.write(tmp_path / "fed", made)
     sample = tmp_path / "sample.parquet"
     table.write_parquet(sample)

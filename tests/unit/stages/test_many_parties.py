@@ -28,7 +28,7 @@ def made() -> Dataset:
         features[name] = {"w": {"bounds": [0, 1]}}
     label = {"column": "y", "task": "binary"}
     return Dataset(
-        "credit_scoring", "binary", tables, "label_holder", label, features, 0.2, 8.0, (1, 10), ""
+        "credit_scoring", "binary", tables, "label_holder", label, features, 0.2, 8.0, (1, 10)
     )
 
 

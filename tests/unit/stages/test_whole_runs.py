@@ -48,7 +48,7 @@ def dataset(task: str, *, own: bool = True, parties: int = 1, classes: Any = Non
             "w": {"bounds": [0, 1]},
             "size": {"type": "ordinal", "categories": ["small", "medium", "large"]},
         }
-    return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10), "")  # type: ignore[arg-type]
+    return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10))  # type: ignore[arg-type]
 
 
 def run(
