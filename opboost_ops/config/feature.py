@@ -84,13 +84,13 @@ class SharedFeature(Record):
         uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
             is a word for a numeric feature with bounds [0, 1].
-        unit: Of a numeric feature whose raw column holds dates or times: they are counted in this
-            unit since 1970-01-01 (UTC), durations from zero. Bounds and fill may then be dates.
+        unit: Unit in which the dates or times of a numeric feature are counted, since 1970-01-01
+            (UTC), and durations from zero. Bounds and fill may then be dates.
         bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
             the label holder's, too, where DPBoost trains.
         scale: How bounds map to the domain.
-        categories: Of an ordinal feature in their order, lowest first; of a feature holder's
-            nominal feature in any order, and of the label holder's where DPBoost trains.
+        categories: All categories: of an ordinal feature lowest first, of a nominal one in any
+            order. A feature holder declares them, a label holder where DPBoost trains.
         mapping: Raw categories that count as a declared one.
         rest: The declared category for all raw ones that are neither declared nor mapped.
         missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered

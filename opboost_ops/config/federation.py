@@ -53,7 +53,7 @@ class IdColumn(Record):
         columns: Two or more columns that form the ID, in order.
         normalise: Rules for the texts of each column, applied in this order: ``strip``, ``nfc``,
             ``casefold``, ``digits``.
-        type: Of its values.
+        type: Type of the ID's values.
     """
 
     model_config = ConfigDict(json_schema_extra=lambda schema: schema["required"].remove("column"))
@@ -110,8 +110,8 @@ class Label(Record):
     """The target: the label holder's column, or in horizontal learning everybody's.
 
     Attributes:
-        column: Its column.
-        task: Binary, multiclass or regression.
+        column: The label's column.
+        task: What the model predicts: one of two classes, one of several, or a number.
         classes: Class values in order (for ``binary`` the second is positive). Default: read from
             the label column, except in horizontal learning.
         bounds: Public bounds of a number, in horizontal learning and for DPBoost; values outside
@@ -132,7 +132,7 @@ class Party(PublicKeys):
     """One organisation, as the others see it; its keys are those of `PublicKeys`.
 
     Attributes:
-        role: Label holder or feature holder.
+        role: Whether the party holds the label.
         queue: Airflow queue of its workers.
         label: The label holder's target.
         features: Its columns.
@@ -148,7 +148,7 @@ class Schedule(Record):
     """When the training DAG runs, and its time limit.
 
     Attributes:
-        cron: Times of runs.
+        cron: When runs start, as a cron expression.
         on_tables: How often each party checks its tables, as a cron expression. When all tables
             have changed since the last run, a run starts; when all tables of new rows have, they
             are scored.
@@ -164,16 +164,16 @@ class Federation(Record):
     """The whole of ``federation.yaml``.
 
     Attributes:
-        version: Of this format.
-        name: The federation's.
-        learning: ``vertical``: other columns of the same people. ``horizontal``: the same columns
-            of other people, each party with its own label.
+        version: Version of this format.
+        name: Name of the federation.
+        learning: ``vertical``: columns of the same people. ``horizontal``: the same columns
+            of different people, each party with its own label.
         id: The ID of a person.
         alignment: Which rows of the label holder are used; vertical.
         domain: Bounds of the integers that features are mapped to.
         label: Every party's target; horizontal.
         features: Every party's columns; horizontal.
-        parties: By name.
+        parties: The parties, by name.
         training: How the booster is trained.
         scoring: How new rows are scored.
         schedule: When runs begin.

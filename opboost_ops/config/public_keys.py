@@ -16,7 +16,7 @@ class FormerKey(Record):
     """A key that a party has replaced.
 
     Attributes:
-        use: What it was for.
+        use: What the key was for.
         key: The public key.
         until: The last day on which a run under it may begin.
     """

@@ -43,7 +43,7 @@ class Scoring(Record):
             ``local``: the label holder has all columns that the model uses, as in horizontal
             learning, where it is the only mode.
         evaluate: Further modes in which held-out rows are evaluated; all parties must allow each.
-        cron: When new rows are scored, in addition to after every new champion.
+        cron: When new rows are scored, in addition to after each new champion.
         threshold: The score from which a row is positive; default: 0.5.
         calibration: Calibrate scores on the held-out rows; two classes.
         interval: Coverage of the interval beside each score, from the held-out rows (split

@@ -103,7 +103,7 @@ class LightGBMTraining(BoosterTraining):
     """LightGBM, the default trainer.
 
     Attributes:
-        denoise: What the label holder does about others' noise before it trains. ``joint`` trains
+        denoise: ``none`` trains on the released values. ``joint`` trains
             on several samples of each row's original values, for models of clear rows. ``auto`` is
             ``joint`` if the label holder has no own columns. Default: ``none``.
     """

@@ -45,7 +45,7 @@ class BucketResponse(Parameters):
 
     Attributes:
         epsilon: Loss between any two values.
-        buckets: Their number q, as equal parts of the domain; default: 16.
+        buckets: Number q of buckets, equal parts of the domain; default: 16.
         edges: Uneven buckets instead: the first domain value of each bucket but the first.
     """
 
