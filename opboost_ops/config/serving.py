@@ -19,8 +19,11 @@ class Serve(Record):
         old: A person with old values is scored and flagged, scored as if they were missing, or
             refused.
         unknown: The same for a person without values in any accepted scoring run.
+        withdrawn: If a party has left the federation, its last values are used, count as missing,
+            or the version scores nobody.
     """
 
     max_age_days: float | None = Field(default=None, gt=0)
     old: Literal["flag", "missing", "refuse"] = "flag"
     unknown: Literal["missing", "refuse"] = "missing"
+    withdrawn: Literal["last", "missing", "refuse"] = "refuse"

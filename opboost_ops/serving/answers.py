@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 #: What became of a party's values of a person: as released; released and older than declared; in
-#: no accepted run; the party lacks the person.
-State = Literal["current", "old", "unknown", "absent"]
+#: no accepted run; the party lacks the person; the party has left.
+State = Literal["current", "old", "unknown", "absent", "withdrawn"]
 
 #: All of them, so that an array of numbers names them.
-STATES: tuple[State, ...] = ("current", "old", "unknown", "absent")
+STATES: tuple[State, ...] = ("current", "old", "unknown", "absent", "withdrawn")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class Score:
         interval: Of a number, where one is declared.
         partners: By other party; empty in mode ``local``.
         unseen: Own features whose category no training row had: it counts as missing.
-        refused: Why there is no score: ``forgotten``, ``old`` or ``unknown``; empty if there is.
+        refused: Why there is no score: ``forgotten``, ``old``, ``unknown`` or ``withdrawn``; empty
+            if there is.
         reasons: Where they were asked for.
     """
 

@@ -32,7 +32,7 @@ from opboost_ops.stages.other_columns import local_columns, needed_elsewhere
 from opboost_ops.stages.raw_values import declared_values
 from opboost_ops.stages.score_columns import reason_columns, score_columns
 
-_CURRENT, _OLD, _UNKNOWN, _ABSENT = range(len(STATES))
+_CURRENT, _OLD, _UNKNOWN, _ABSENT, _WITHDRAWN = range(len(STATES))
 
 
 class Scored:
@@ -67,6 +67,7 @@ class LoadedVersion:
         version: Its name.
         files: Its files.
         rules: The label holder's, of old and missing values.
+        left: Parties that have left the federation since.
         forgotten: Whom the label holder has forgotten.
         received: The audit log's entries of what was received.
         runs: The label holder's accepted scoring runs.
@@ -79,6 +80,7 @@ class LoadedVersion:
         version: str,
         files: Mapping[str, bytes],
         rules: Serve,
+        left: frozenset[str],
         forgotten: ForgottenPeople,
         received: Iterable[Entry],
         runs: Iterable[Run],
@@ -89,7 +91,7 @@ class LoadedVersion:
         self._fitted: dict[str, Any] = json.loads(files.get("scoring.json", b"{}")).get(mode, {})
         self._text = model_in(files)
         self._used = set(model_of(self._text).numeric_splits())
-        self._rules, self._forgotten = rules, forgotten
+        self._rules, self._left, self._forgotten = rules, left, forgotten
         self.own_features = own = federation.parties[federation.label_holder].features
         columns = {party: columns_of(federation, party) for party in federation.feature_holders}
         self._columns = {p: [f"{p}.{c.name}" for c in some] for p, some in columns.items()}
@@ -220,13 +222,19 @@ class LoadedVersion:
             absent = (state == _CURRENT) & ~there
             absent |= (state == _OLD) & ~there & (rules.old == "flag")
             state[absent] = _ABSENT
+            if party in self._left and rules.withdrawn == "missing":
+                state[:] = _WITHDRAWN
             used = state == _CURRENT
             used |= (state == _OLD) & (rules.old == "flag")
-            for number, rule in ((_OLD, rules.old), (_UNKNOWN, rules.unknown)):
+            for number, rule in (
+                (_OLD, rules.old),
+                (_UNKNOWN, rules.unknown),
+                (_WITHDRAWN, rules.withdrawn),
+            ):
                 if rule == "refuse" or (rule == "missing" and party in self._unfilled):
                     scored.refused[(state == number) & (scored.refused == "")] = STATES[number]
             scored.states[party], scored.used[party] = state, used
-            scored.age_days[party] = age
+            scored.age_days[party] = np.where(state == _WITHDRAWN, np.nan, age)
             for full in self._columns[party]:
                 released = values.columns.get(full)
                 otherwise = np.where(state == _ABSENT, np.nan, self._fallback[full])

@@ -16,6 +16,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.models.export import federation_in
 from opboost_ops.models.live import Live, live_of
 from opboost_ops.models.outcomes import Outcomes, outcomes_of
 from opboost_ops.models.registry import Registry
@@ -235,10 +236,10 @@ class Scorer:
             if seen == self._seen and self._served is not None:
                 return
             files = registry.files(champion)
-            federation = allowed(declared, champion, files, agreements, policy)
+            federation, left = allowed(declared, champion, files, agreements, policy)
             received = state.audit.of("received")
         self._served = LoadedVersion(
-            site, federation, champion, files, policy.serve, forgotten, received, runs
+            site, federation, champion, files, policy.serve, left, forgotten, received, runs
         )
         self._seen = seen
 
@@ -269,8 +270,8 @@ def allowed(
     files: Mapping[str, bytes],
     agreements: Agreements,
     policy: Policy,
-) -> Federation:
-    """The federation as a version's rows are scored, if the label holder may.
+) -> tuple[Federation, frozenset[str]]:
+    """The federation as a version's rows are scored, if the label holder may, and who has left it.
 
     Args:
         declared: The federation file as it is now.
@@ -288,6 +289,10 @@ def allowed(
             f"{policy.party} has no agreement with {declared.name}: nothing is scored.",
             "Its own people agree again with `opboost agree`.",
         )
+    trained = federation_in(files)
+    left = frozenset(trained.parties) - frozenset(declared.parties)
+    if left and policy.serve.withdrawn != "refuse":
+        return for_model(trained, version, files, lambda _: True), left
 
     def stands(digest: str) -> bool:
         return scored_under(agreements, declared.name, digest, version) is not None
@@ -298,7 +303,7 @@ def allowed(
             f"{policy.party} has no agreement under which version {version} is scored.",
             "Agree to the present federation file, or keep the version: `opboost agree --keep`.",
         )
-    return found
+    return found, left
 
 
 def answers(served: LoadedVersion, scored: Scored) -> list[Score]:

@@ -109,6 +109,14 @@ def test_a_declared_fill_stands_for_what_is_not_known(
     with pytest.raises(ContractError, match="kind has a category that is not declared") as refused:
         scorer_of(workspace).score(row | {"kind": "ninth"})
     assert "ninth" not in str(refused.value)
+    # The fill stands for a party that has left, too, where the policy says so.
+    workspace.edit_yaml("federation.yaml", lambda data: data["parties"].pop("b1"), agree=False)
+    printed("agree", workspace.folder / "a", workspace.file, "--yes")
+    rules(workspace, withdrawn="missing")
+    found = scorer_of(workspace).score(row)
+    partner = found.partners["b1"]
+    assert (partner.state, partner.used, found.refused) == ("withdrawn", False, "")
+    assert found.score == frame["score"][0]
 
 
 def test_values_of_a_party_that_answers_no_more_grow_old(served: Workspace) -> None:
@@ -165,12 +173,19 @@ def test_who_has_stopped_or_agreed_to_nothing_scores_nobody(served: Workspace) -
         scorer.score(row)
 
 
-def test_nobody_is_scored_by_a_version_of_a_party_that_has_left(served: Workspace) -> None:
+def test_a_party_that_has_left_is_treated_as_the_policy_says(served: Workspace) -> None:
     row, scorer = known_row(served), scorer_of(served)
+    fresh = scorer.score_frame(new_rows(served))["score"]
     served.edit_yaml("federation.yaml", lambda data: data["parties"].pop("b1"), agree=False)
     printed("agree", served.folder / "a", served.file, "--yes")
     with pytest.raises(ContractError, match="b1 has left"):
         scorer.score(row)
+    rules(served, withdrawn="last")
+    assert scorer.score_frame(new_rows(served))["score"].equals(fresh)
+    rules(served, withdrawn="missing")
+    found = scorer.score(row)
+    assert found.partners["b1"].state == "withdrawn" and found.partners["b0"].used
+    assert (found.score, found.refused) == (None, "withdrawn")
 
 
 @pytest.mark.parametrize(
