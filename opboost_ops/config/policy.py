@@ -163,15 +163,34 @@ class Checks(Record):
     tell_drift: bool = False
 
 
+class Above(Record):
+    """The cost above which a release needs approval.
+
+    Attributes:
+        loss_1: Sum of loss(1) over the features of one release.
+        loss_whole: Sum of loss(R - L) over the features of one release.
+        account: Sum of loss(R - L) over all features and all releases ever, this one included.
+    """
+
+    loss_1: float | None = Field(default=None, ge=0)
+    loss_whole: float | None = Field(default=None, ge=0)
+    account: float | None = Field(default=None, ge=0)
+
+
 class Approve(Record):
     """When a person of the party must approve a release before it is drawn.
 
     Attributes:
         first_release: Before the first release of a federation to its label holder, the first
             routed answers, and the first training of horizontal learning.
+        above: Before each release that costs more; routed answers and sums, which are exact, always
+            do.
+        hours: Hours after which an unanswered release is declined.
     """
 
     first_release: bool = False
+    above: Above = Above()
+    hours: float = Field(default=48, gt=0, le=24 * 90)
 
 
 class Policy(Record):

@@ -65,8 +65,6 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "ones are drawn by `opboost edges SITE --private EPSILON`",
     },
     "Policy": {
-        "approve.above": "remove it: caps and budgets refuse what costs more",
-        "approve.hours": "remove it: a release can be approved as long as its run lasts",
         "checks.max_attack_gain": "remove it: `opboost leakage --gate` attacks a release at "
         "home, before it is made",
     },

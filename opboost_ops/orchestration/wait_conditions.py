@@ -111,7 +111,7 @@ def _named(places: Sequence[str], label_holder: str) -> str:
 
 
 def answered(_: Any, party: str, federation: str, run: str) -> bool:
-    """Whether a run waits no longer for a person of the party.
+    """Whether a run waits no longer for a person of the party, or nobody has answered in time.
 
     Args:
         party: Whose person.
@@ -120,11 +120,12 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
     """
     from opboost_ops.config.loading import site_of
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.run.approval import waits_since
+    from opboost_ops.run.approval import is_over, waits_since
 
-    site, _ = site_of(party)
+    site, policy = site_of(party)
     with open_state(site) as state:
-        return waits_since(state, federation, run) is None
+        since = waits_since(state, federation, run)
+    return since is None or is_over(since, policy.approve.hours)
 
 
 #: By name what is looked for.

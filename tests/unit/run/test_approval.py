@@ -81,6 +81,16 @@ def test_a_release_that_is_declined_stops_the_run(fresh: Workspace) -> None:
     assert "local_dp" not in dict(events(fresh))
 
 
+def test_without_an_answer_in_time_it_is_declined(fresh: Workspace) -> None:
+    approving(fresh, {**FIRST, "hours": 1e-9})
+    fresh.until("check_table", "bank")
+    with pytest.raises(ApprovalError):
+        fresh.step("bank", "check_table")
+    with pytest.raises(PolicyError, match="was declined"):
+        fresh.step("bank", "check_table")
+    assert approve(fresh, "--yes", "--because", "late")[0] != 0
+
+
 def test_an_approval_is_of_one_plan(fresh: Workspace) -> None:
     approving(fresh, FIRST)
     fresh.until("check_table", "bank")
@@ -91,15 +101,33 @@ def test_an_approval_is_of_one_plan(fresh: Workspace) -> None:
         fresh.step("bank", "check_table")
 
 
-def test_a_release_after_the_first_asks_nobody(workspace: Workspace) -> None:
-    approving(workspace, FIRST)
+@pytest.mark.parametrize(
+    ("rules", "asks"),
+    [
+        ({}, False),
+        (FIRST, False),
+        ({"above": {"loss_1": 0}}, True),
+        ({"above": {"loss_1": 1e6, "loss_whole": 1e6, "account": 1e6}}, False),
+        ({"above": {"loss_whole": 0.001}}, True),
+    ],
+)
+def test_what_needs_a_person_is_decided_by_public_facts(
+    workspace: Workspace, rules: dict[str, Any], asks: bool
+) -> None:
+    approving(workspace, rules)
     policy = load_policy(workspace.folder / "bank" / "policy.yaml")
     with state_of(workspace, "bank") as state:
         releases = state.ledger.releases()
-    known = (policy, workspace.declared, "0" * 15 + "9")
-    assert not reasons_for(*known, releases, ["desensitize"])
-    assert reasons_for(*known, [], ["desensitize"])
-    assert not reasons_for(*known, [], ["check_table"]), "only releases are asked about"
+    known = (policy, workspace.declared, "bank", workspace.run, releases)
+    reasons = reasons_for(*known, ["desensitize"])
+    assert bool(reasons) is asks
+    # The account counts what was released before; one release alone would pass.
+    whole = {"above": {"account": 1.0}}
+    approving(workspace, whole)
+    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    known = (policy, workspace.declared, "bank", workspace.run, releases)
+    assert reasons_for(*known, ["desensitize"])
+    assert not reasons_for(*known, ["check_table"]), "only what releases something is asked about"
 
 
 def routed(tmp_path: Path, patch: pytest.MonkeyPatch) -> Workspace:
@@ -121,8 +149,19 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
     assert "the first routed answer of credit_scoring to credit" in told
     assert approve(workspace, "--yes", "--because", "looked at both")[0] == 0
     workspace.all()
+    # Exact answers have no loss: where there is a number, they are above it.
     scoring = workspace.scoring()
+    approving(scoring, {**FIRST, "above": {"loss_1": 1e6}})
     scoring.until("check_table", "bank")
+    published = scoring.published()
+    with pytest.raises(ApprovalError):
+        scoring.step("bank", "check_table")
+    assert scoring.published() == published
+    assert "routed answers are exact" in approve(scoring)[1]
+    assert approve(scoring, "--no", "--because", "not these people")[0] == 0
+    with pytest.raises(PolicyError, match="was declined at bank"):
+        scoring.step("bank", "check_table")
+    approving(scoring, FIRST)
     scoring.step("bank", "check_table")
 
 
@@ -149,7 +188,7 @@ def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
     with open_state(site) as state:
         releases = state.ledger.releases()
     stages = ["check_table", "check_drift", "boost"]
-    known = (load_policy(policy), federation)
+    known = (load_policy(policy), federation, other)
     assert reasons_for(*known, "1" * 16, releases, stages)
     sums = releases[-1].model_copy(update={"kind": "boost_number"})
     assert not reasons_for(*known, "1" * 16, [*releases, sums], stages)
