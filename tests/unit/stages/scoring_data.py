@@ -78,7 +78,7 @@ def dataset(task: str, buckets: bool = False) -> Dataset:
         declared = features["b0" if name in features["b0"] else "b1"][name]
         declared["mechanism"] = {"name": "bucket_response", "epsilon": 8.0, "edges": edges}
     new_rows = {**tables, "a": tables["a"].drop("y")}
-    return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10), "", new_rows)  # type: ignore[arg-type]
+    return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10), new_rows)  # type: ignore[arg-type]
 
 
 def clear(people: pl.DataFrame) -> dict[str, np.ndarray]:
