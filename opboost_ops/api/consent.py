@@ -30,7 +30,7 @@ class Checked:
     Attributes:
         federation: As declared.
         faults: All that is wrong at the parties' sites and tables; empty if nothing.
-        leaves: What is randomised before it leaves: a row a column, with
+        leaves: What is randomised before it leaves: a row a column and agreed epsilon, with
             ``party``, ``column``, ``mechanism``, ``epsilon``, ``loss_1`` and ``loss_whole``.
         exact: What is sent in a run without an epsilon: ``sender``, ``receiver``, ``discloses``.
         lacking: By party, what it has not agreed to; empty if all have agreed.

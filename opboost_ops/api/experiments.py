@@ -23,6 +23,8 @@ def write_named(
     *,
     seed: int | None = None,
     epsilon: float | None = None,
+    lower: int | None = None,
+    upper: int | None = None,
     model_epsilon: float | None = None,
 ) -> tuple[Path, dict[str, Any]]:
     """Write all parties of a federation that is made from a named table.
@@ -33,6 +35,8 @@ def write_named(
         form: As in the trigger form.
         seed: Makes split and noise predictable.
         epsilon: Of all protected features.
+        lower: L of the domain.
+        upper: R of the domain.
         model_epsilon: Of noise in all sums of horizontal learning.
 
     Returns:
@@ -43,9 +47,10 @@ def write_named(
         ConfigError: An option is not for this table, or the folder is in use.
     """
     if dataset == lenders.NAME:
-        if epsilon:
+        given = {"epsilon": epsilon, "lower": lower, "upper": upper}
+        if named := [f"--{name}" for name, value in given.items() if value is not None]:
             raise ConfigError(
-                f"--epsilon is not for {dataset}, whose learning is horizontal.",
+                f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
                 "Nothing is randomised there: leave it out.",
             )
         usual = lenders.SMALL if model_epsilon is None else lenders.private_training(model_epsilon)
@@ -63,6 +68,8 @@ def write_named(
         folder,
         seed=seed,
         epsilon=epsilon,
+        lower=lower,
+        upper=upper,
         scoring={"mode": "routed"} if imputed else None,
     )
     return file, dict(form)

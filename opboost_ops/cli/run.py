@@ -20,8 +20,11 @@ def command(
         str | None, typer.Option(help="A named table instead of a federation file.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Epsilon of all protected features (dataset only).")
+        float | None,
+        typer.Option(help="Epsilon of all protected features, one that all of them list."),
     ] = None,
+    lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
+    upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
     model_epsilon: Annotated[
         float | None, typer.Option(help="Noise in all sums of horizontal learning (dataset only).")
     ] = None,
@@ -69,17 +72,20 @@ def command(
             form,
             seed=seed,
             epsilon=epsilon,
+            lower=lower,
+            upper=upper,
             model_epsilon=model_epsilon,
         )
     else:
-        only_dataset = {"--seed": seed, "--out": out, "--epsilon": epsilon}
-        only_dataset["--model-epsilon"] = model_epsilon
+        only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
+                        "--model-epsilon": model_epsilon}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         if given:
             raise ConfigError(
                 f"{', '.join(given)} goes with --dataset only.",
-                "A federation declares it for all parties; a seed would make noise predictable.",
+                "The domain is part of a federation file, and a seed would make noise predictable.",
             )
+        form["epsilon"] = epsilon
         assert federation is not None
         file = federation_file(federation)
     with Progress() as progress:

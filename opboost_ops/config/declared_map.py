@@ -21,7 +21,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import MissingBit
 
 #: Of a feature: not part of the way from a raw cell to an integer.
-_BESIDE = frozenset({"uuid", "mechanism", "missing"})
+_BESIDE = frozenset({"uuid", "mechanism", "epsilons", "missing"})
 
 #: Of a feature: in version 1's digest already.
 _IN_VERSION_1 = frozenset({"bounds", "scale"})

@@ -181,10 +181,31 @@ class Feature(SharedFeature):
     Attributes:
         missing: A fill may have a randomised bit that says what was missing.
         mechanism: How the feature is randomised; required of feature holders.
+        epsilons: Further epsilons that a run may request. Each is a separate draw of every cell, so
+            the parties agree on the list, and the trigger form offers nothing else.
     """
 
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
+    epsilons: tuple[Epsilon, ...] = ()
+
+    @property
+    def agreed_epsilons(self) -> tuple[float, ...]:
+        """Every epsilon at which the feature may be released, rising; none if it is not."""
+        if self.mechanism is None:
+            return ()
+        return tuple(sorted({self.mechanism.epsilon, *self.epsilons}))
+
+    def at(self, epsilon: float) -> "Feature":
+        """The feature as a run releases it at another of its agreed epsilons.
+
+        Args:
+            epsilon: One of `agreed_epsilons`.
+        """
+        assert self.mechanism is not None
+        others = tuple(e for e in self.agreed_epsilons if e != epsilon)
+        mechanism = self.mechanism.model_copy(update={"epsilon": epsilon})
+        return self.model_copy(update={"mechanism": mechanism, "epsilons": others})
 
     @property
     def guarantee(self) -> str:

@@ -125,6 +125,8 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
         where: Its place.
         feature: As parsed.
     """
+    if feature.epsilons and feature.mechanism is None:
+        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     yield from no_private_edges(where, feature)
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
         yield Fault(
@@ -169,6 +171,8 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
             "is required of a feature holder",
             f"for example {{name: {kind}, epsilon: 1.0}}",
         )
+    if feature.epsilons and mechanism is None:
+        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     if feature.type == "nominal":
         yield from _nominal_faults(where, feature)
     elif isinstance(mechanism, UnaryEncoding):
@@ -182,17 +186,26 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
         yield from unmapped
         if mechanism is not None and not unmapped:
             yield from _domain_faults(where, feature, domain)
-    if isinstance(mechanism, Designed) and isinstance(mechanism.table, str):
-        yield Fault(
-            f"{where}.mechanism.table",
-            "names a file, which only federation.yaml can do: give the table itself",
-        )
+    if isinstance(mechanism, Designed):
+        if isinstance(mechanism.table, str):
+            yield Fault(
+                f"{where}.mechanism.table",
+                "names a file, which only federation.yaml can do: give the table itself",
+            )
+        if feature.epsilons:
+            yield Fault(
+                f"{where}.epsilons",
+                "is not for a designed channel, whose table is for one epsilon",
+                "leave it out",
+            )
 
 
 def _domain_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
     assert feature.mechanism is not None
+    single = isinstance(feature.mechanism, Designed)
     try:
-        feature.mechanism.require(domain)
+        for epsilon in (feature.mechanism.epsilon,) if single else feature.agreed_epsilons:
+            feature.mechanism.model_copy(update={"epsilon": epsilon}).require(domain)
     except ConfigError as error:
         yield Fault(where, error.problem, error.remedy)
 

@@ -54,8 +54,6 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "parties.*.pool": "remove it: Airflow's task_policy can set pools by owner or queue",
         "parties.*.pilot": "remove it: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "remove it: one task reads the files of a table",
-        "parties.*.features.*.epsilons": "remove it: all runs release at the mechanism's; "
-        "`opboost simulate` compares several",
         "parties.*.features.*.mechanism.sampler": "remove it: both samplers were one law",
         "parties.*.features.*.mechanism.source": "remove it: edges in a file are public",
         "parties.*.features.*.mechanism.variant": "remove it: the optimised variant has less "

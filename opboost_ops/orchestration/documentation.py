@@ -7,7 +7,11 @@ from opboost_ops.orchestration.phases import TITLES
 from opboost_ops.run.phases import phases
 
 _FORMS: dict[Purpose, str] = {
-    "train": "An empty field of the trigger form keeps the declared value.",
+    "train": (
+        "An empty field of the trigger form keeps the declared value. A value for epsilon "
+        "applies to "
+        "every protected feature; a party's own policy may refuse it."
+    ),
     "score": (
         "An empty version in the trigger form means the champion. Only the label holder gets "
         "the scores."

@@ -35,7 +35,7 @@ class FederationTaskGroup(TaskGroup):
             find it.
         purpose: ``train`` or ``score``.
         form: What the trigger form would have given, by name. Values are templates: for example
-            ``{"trees": "{{ params.trees }}"}``. An empty one means as declared. Nothing else of
+            ``{"epsilon": "{{ params.epsilon }}"}``. An empty one means as declared. Nothing else of
             the DAG's parameters or its run's configuration is read.
         group_id: This group's id; ``<federation>_<purpose>`` when absent.
         default_args: Win over ours: retries, callbacks, times. Owners and queues stay the parties'.

@@ -87,6 +87,8 @@ def write_proposal(
         for name, entry in entries.items():
             if name in features:
                 features[name][key] = entry
+    for name in mechanisms:
+        features[name].pop("epsilons", None)
     read = copy.deepcopy(data)
     parse_federation(read, file.name, known=read_tables(read, file.parent))
     dump(file, data)

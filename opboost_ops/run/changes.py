@@ -28,8 +28,8 @@ _WHOM = {
     "left": "learns which of them are in each single feature holder's table",
 }
 
-#: Loss(R - L) of one more draw and its epsilon, by what is charged.
-Costs = Mapping[str, tuple[float, float]]
+#: Loss(R - L) of one more draw, by what is charged and by epsilon.
+Costs = Mapping[str, Mapping[float, float]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Leaving:
-    """A release of a party's.
+    """A release of a party's, at one of its agreed epsilons.
 
     Attributes:
         party: Who sends.
@@ -69,7 +69,7 @@ class Leaving:
 
 
 def leaving(federation: Federation, party: str) -> list[Leaving]:
-    """What leaves a party; nothing that is exact.
+    """What leaves a party, at every agreed epsilon; nothing that is exact.
 
     Args:
         federation: As declared.
@@ -77,12 +77,23 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
     """
     if party not in federation.feature_holders:
         return []
-    columns = columns_of(federation, party)
-    epsilons = {column.charge: column.mechanism.epsilon for column in columns}
-    return [
-        Leaving(party, federation.label_holder, charge, epsilons[charge], curve)
-        for charge, curve in column_losses(columns).items()
-    ]
+    spec = federation.parties[party]
+    every = sorted({e for f in spec.features.values() for e in f.agreed_epsilons})
+    found: dict[tuple[str, float], Leaving] = {}
+    for epsilon in every:
+        features = {
+            name: feature.at(epsilon)
+            for name, feature in spec.features.items()
+            if epsilon in feature.agreed_epsilons
+        }
+        only = {**federation.parties, party: spec.model_copy(update={"features": features})}
+        columns = columns_of(federation.model_copy(update={"parties": only}), party)
+        epsilons = {c.charge: c.mechanism.epsilon for c in columns}
+        for charge, curve in column_losses(columns).items():
+            key = (charge, epsilons[charge])
+            found[key] = Leaving(party, federation.label_holder, *key, curve)
+    order = {charge: at for at, (charge, _) in enumerate(found)}
+    return sorted(found.values(), key=lambda line: (order[line.charge], line.epsilon))
 
 
 def changes(agreements: Agreements, federation: Federation) -> list[Change]:
@@ -151,11 +162,11 @@ def _column_of(path: str) -> str:
 
 
 def _costs(federation: Federation, party: str) -> Costs:
-    """What one more draw costs."""
-    return {
-        line.charge: (float(line.curve.loss[-1]), line.epsilon)
-        for line in leaving(federation, party)
-    }
+    """Loss(R - L) of one more draw, by what is charged and by agreed epsilon."""
+    costs: dict[str, dict[float, float]] = {}
+    for line in leaving(federation, party):
+        costs.setdefault(line.charge, {})[line.epsilon] = float(line.curve.loss[-1])
+    return costs
 
 
 def _means(
@@ -246,32 +257,35 @@ def _of_a_feature(
             f"{feature} counts as a column that never released anything: its budget and what its "
             f"cells have released start over{_draw(whose, mine)}"
         )
-    own = {charge: cost for charge, cost in mine.items() if charge == feature}
     if rest[:1] == ["epsilons"]:
         new = set(after or ()) - set(before or ())
         if not new:
             return f"{feature} is released at fewer epsilons; what was drawn stays charged"
+        fresh = {c: {e: v for e, v in by.items() if e in new} for c, by in mine.items()}
         return (
-            "another epsilon, higher or lower, is a draw of its own of every cell"
-            f"{_draw(whose, own)}"
+            "each epsilon, higher or lower, is a draw of its own of every cell"
+            f"{_draw(whose, {feature: fresh[feature]} if feature in fresh else {})}"
         )
     if rest[:2] == ["missing", "bit"]:
-        bits = {charge: cost for charge, cost in mine.items() if charge != feature}
+        bits = {charge: by for charge, by in mine.items() if charge != feature}
         return f"whether a value of {feature} is missing{_draw(whose, bits)}"
+    own = {charge: by for charge, by in mine.items() if charge == feature}
     return f"cells of {feature} become other values, or other noise{_draw(whose, own)}"
 
 
 def _charges(costs: Costs, feature: str) -> Costs:
-    return {charge: cost for charge, cost in costs.items() if charge.split("=")[0] == feature}
+    return {charge: by for charge, by in costs.items() if charge.split("=")[0] == feature}
 
 
 def _draw(party: str, costs: Costs) -> str:
-    if not costs:
+    if not any(costs.values()):
         return ""
     return f"; a fresh draw of every cell of {party}: loss(R-L) once more, {_named(costs)}"
 
 
 def _named(costs: Costs) -> str:
     return ", ".join(
-        f"{charge} {loss:.3f} at epsilon {epsilon:g}" for charge, (loss, epsilon) in costs.items()
+        f"{charge} {loss:.3f} at epsilon {epsilon:g}"
+        for charge, by in costs.items()
+        for epsilon, loss in by.items()
     )

@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.agreement import form_epsilons
+from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, Fault
 
 #: What a run's trigger form may change; an empty field means as declared.
 FORM: Mapping[Purpose, tuple[str, ...]] = {
-    "train": ("trees", "learning_rate", "depth", "denoise", "parameters"),
+    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise", "parameters"),
     "score": ("version",),
 }
 
@@ -92,6 +93,9 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
             "decides which sums leave.",
             "Change federation.yaml, and let every party agree.",
         )
+    if "epsilon" in given:
+        parties = _at_epsilon(federation, given.pop("epsilon"))
+        data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
     if "parameters" in given:
         # One more, or another value of one: what is declared beside it stays.
         own = given.pop("parameters")
@@ -103,3 +107,25 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
         data["training"]["parameters"] |= own
     data["training"].update(given)
     return parse_federation(data, "the trigger form")
+
+
+def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
+    offered = form_epsilons(federation)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
+        known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
+        raise ConfigError(
+            f"The form asks for an epsilon that is not agreed; agreed: {known}.",
+            "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
+            "protected feature, and let every party agree.",
+        )
+    return {
+        name: spec.model_copy(
+            update={
+                "features": {
+                    feature: declared.at(float(epsilon)) if declared.mechanism else declared
+                    for feature, declared in spec.features.items()
+                }
+            }
+        )
+        for name, spec in federation.parties.items()
+    }

@@ -48,7 +48,7 @@ class Cap:
 
 @dataclass(frozen=True)
 class ReleasedColumn:
-    """A column as it is released.
+    """A column as it is released at one of its agreed epsilons.
 
     Attributes:
         column: What is charged: a feature, or its missing bit.
@@ -83,7 +83,7 @@ class ReleasedColumn:
 
 @dataclass(frozen=True)
 class Totals:
-    """What one person's record costs, over all columns.
+    """What one person's record costs, over all columns, each at its largest agreed epsilon.
 
     Attributes:
         loss_1, loss_whole: Of one release.
@@ -127,9 +127,14 @@ class ConsentSheet:
     edges: float = 0.0
 
     @property
+    def record(self) -> tuple[ReleasedColumn, ...]:
+        """Each charge once, at its largest agreed epsilon."""
+        return tuple({line.column: line for line in self.columns}.values())
+
+    @property
     def totals(self) -> Totals:
         """What one person's record costs."""
-        lines = self.columns
+        lines = self.record
         return Totals(
             sum(line.loss_1 for line in lines) + self.edges,
             sum(line.loss_whole for line in lines) + self.edges,
@@ -140,13 +145,13 @@ class ConsentSheet:
     @property
     def most_exposed(self) -> ReleasedColumn | None:
         """The column whose guesses gain most; None where nothing is released."""
-        gain = {line.column: line.guess.after - line.guess.before for line in self.columns}
-        return max(self.columns, key=lambda line: gain[line.column], default=None)
+        gain = {line.column: line.guess.after - line.guess.before for line in self.record}
+        return max(self.record, key=lambda line: gain[line.column], default=None)
 
     @cached_property
     def whole_record(self) -> RecordGuess | None:
         """What can be guessed of a whole record; None where nothing is released."""
-        lines = self.columns
+        lines = self.record
         if not lines:
             return None
         return guess_record([self.laws[line.column] for line in lines], [o.guess for o in lines])
@@ -216,7 +221,7 @@ def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
     if "=" in line.charge:
         assert isinstance(feature.missing, Fill) and feature.missing.bit is not None
         return Law(feature.missing.bit.channel(BIT))
-    mechanism = feature.mechanism
+    mechanism = feature.at(line.epsilon).mechanism
     assert mechanism is not None
     if isinstance(mechanism, UnaryEncoding):
         return Law(mechanism.channel(), len(feature.categories or ()))

@@ -38,13 +38,11 @@ def meaning(sheet: ConsentSheet) -> list[str]:
         return [f"No column of {sheet.party} is released, randomised or not."]
     lines = [guess_words(worst.column, worst.type, worst.guess, sheet.receiver)]
     lines += [
-        protects_little(line, sheet.receiver)
-        for line in sheet.columns
-        if line.guess.protects_little
+        protects_little(line, sheet.receiver) for line in sheet.record if line.guess.protects_little
     ]
     lines.append(
         f"Of one whole record, {sheet.receiver} guesses {record.right_after:.1f} of "
-        f"{len(sheet.columns)} columns right, instead of {record.right_before:.1f} without the "
+        f"{len(sheet.record)} columns right, instead of {record.right_before:.1f} without the "
         f"release, and all of them at once in {share_words(record.after)} of records, instead of "
         f"{share_words(record.before)}."
     )
@@ -84,12 +82,12 @@ def protects_little(line: ReleasedColumn, receiver: str) -> str:
 def blocks(sheet: ConsentSheet) -> list[Block]:
     """The whole sheet."""
     totals, words = sheet.totals, meaning(sheet)
-    little = any(line.guess.protects_little for line in sheet.columns)
+    little = any(line.guess.protects_little for line in sheet.record)
     found: list[Block] = [
         Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR))
     ]
     if sheet.columns:
-        found += [_picture(sheet), _totals(totals, len(sheet.columns)), _columns(sheet)]
+        found += [_picture(sheet), _totals(totals, len(sheet.record)), _columns(sheet)]
         found.append(_guesses(sheet))
     found += [_exact(sheet), _received(sheet)]
     if sheet.caps:
@@ -186,7 +184,7 @@ def _caps(sheet: ConsentSheet) -> Table:
 
 
 def _picture(sheet: ConsentSheet) -> Figures:
-    gains = sorted(sheet.columns, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
+    gains = sorted(sheet.record, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
     rows: list[tuple[str, float, int]] = []
     for line in gains:
         rows.append((f"{line.column}: without it", 100 * line.guess.before, 3))

@@ -23,7 +23,7 @@ from opboost_ops.views.ledger import LedgerView, RemainingRuns, left_of
 def first_forecast(
     agreements: Iterable[Agreement], party: str, policy: Policy
 ) -> dict[UUID, Forecast]:
-    """Forecasts of agreed columns, as if nothing was ever released.
+    """Forecasts of agreed columns, each at its largest epsilon, as if nothing was ever released.
 
     Args:
         agreements: Those that stand.

@@ -81,7 +81,7 @@ def test_unknown_form_fields_are_refused(
 ) -> None:
     """Finding 10: ``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
-    params = {"trees": conf.get("trees"), "learning_rate": None, "depth": None}
+    params = {"epsilon": None, "trees": conf.get("trees"), "learning_rate": None, "depth": None}
     run = SimpleNamespace(
         conf=conf, dag_id="credit_scoring_train", run_id="manual", run_type="manual"
     )

@@ -51,7 +51,7 @@ def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     assert model.read_text().count("Tree=") == 3
 
 
-@pytest.mark.parametrize("form", [{"trees": 0}, {"depth": 99}, {"learning_rate": "0,5"}])
+@pytest.mark.parametrize("form", [{"epsilon": 0}, {"depth": 99}, {"learning_rate": "0,5"}])
 def test_a_form_out_of_range_starts_nothing(client: Client, form: dict[str, object]) -> None:
     with pytest.raises(httpx.HTTPStatusError):
         client.trigger(DAG, form)

@@ -25,6 +25,7 @@ FORMS: tuple[dict[str, Any], ...] = (
     {"depth": "x" * 100_000},
     {"learning_rate": "nan"},
     {"denoise": TEMPLATE},
+    {"epsilon": "0.64; DROP TABLE releases"},
     {"epsilon": 0.123},
     {"parameters": {"output_model": "/tmp/escape"}},
     {"parameters": {"num_leaves": TEMPLATE}},

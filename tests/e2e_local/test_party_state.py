@@ -174,7 +174,7 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     assert line["least_cell_width"] == pytest.approx(2 / 9)
 
 
-def test_a_federation_with_a_larger_epsilon_is_refused_at_the_party(
+def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
     workspace: Workspace,
 ) -> None:
     costs = {c["feature"]: c["loss_whole"] for c in shown(workspace)["columns"]}
@@ -182,22 +182,21 @@ def test_a_federation_with_a_larger_epsilon_is_refused_at_the_party(
     def cap(policy: dict[str, Any]) -> None:
         policy["features"]["income"]["max_loss_whole"] = costs["income"]
 
-    def raise_to(data: dict[str, Any], epsilon: float) -> None:
+    def offer(data: dict[str, Any]) -> None:
         for party in ("bank", "shop"):
             for feature in data["parties"][party]["features"].values():
-                feature["mechanism"]["epsilon"] = epsilon
+                feature["epsilons"] = [0.65]
 
-    workspace.edit_yaml("federation.yaml", lambda data: raise_to(data, 0.65))
+    workspace.edit_yaml("federation.yaml", offer)
     workspace.edit_yaml("bank/policy.yaml", cap)
-    workspace.open()
+    workspace.open({"epsilon": 0.65})
     steps = [step for step in workspace.steps() if step.party in ("credit", "bank", "shop")]
     with pytest.raises(PolicyError, match="bank refused run"):
         for step in steps:
             workspace.step(step.party, step.stage)
     assert "features.income.max_loss_whole" in workspace.reason("bank")
     assert not {"psi_answer/bank", "ranks/bank", "shares/bank"} & set(workspace.published())
-    # As it was, it is allowed.
-    workspace.edit_yaml("federation.yaml", lambda data: raise_to(data, 0.64))
+    # As declared it is allowed.
     again = Workspace(workspace.folder, "0" * 15 + "9")
     again.until("open_rows")
     assert "ranks/bank" in again.published()

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
@@ -259,7 +260,16 @@ def test_the_plan_is_signed_by_the_label_holder(seeded: tuple[Path, dict[str, An
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     """Only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
-    done = opboost("run", str(workspace.file), "--trees", "3", "--json", cwd=tmp_path)
+
+    def offer(data: Any) -> None:
+        for party in ("shop", "bank"):
+            for feature in data["parties"][party]["features"].values():
+                feature["epsilons"] = [2.0]
+
+    workspace.edit_yaml("federation.yaml", offer)
+    done = opboost(
+        "run", str(workspace.file), "--epsilon", "2", "--trees", "3", "--json", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert not (workspace.folder / "exchange" / ".throwaway").exists()
@@ -268,3 +278,8 @@ def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     assert result["metrics"]["centralised"] is None
     assert result["metrics"]["federated"] is None
     assert set(result["metrics"]["federated_desensitised"]) == {"accuracy", "auc"}
+    registered = json.loads(Path(result["model"]).with_name("federation.json").read_text())
+    bank = registered["parties"]["bank"]["features"].values()
+    assert {feature["mechanism"]["epsilon"] for feature in bank} == {2.0}
+    declared = yaml.safe_load(workspace.file.read_text())["parties"]["bank"]["features"]
+    assert {feature["mechanism"]["epsilon"] for feature in declared.values()} == {0.64}

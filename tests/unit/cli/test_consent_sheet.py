@@ -97,7 +97,7 @@ def test_the_sentence_on_guessing_against_an_attack_that_is_run(
     edit(bank[1], declare)
     declared = load_federation(bank[1])
     said = sheet(opboost, bank)
-    random = np.random.default_rng(6)
+    random = np.random.default_rng(5)
     guessed: list[np.ndarray] = []
     for line in said["columns"]:
         mechanism = declared.parties["bank"].features[line["column"]].mechanism

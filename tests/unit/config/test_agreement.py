@@ -15,11 +15,13 @@ from opboost_ops.config.agreement import (
     differences,
     digest_of,
     document,
+    form_epsilons,
 )
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.resources import schemas_folder
 from opboost_ops.stages.gate import maps
@@ -77,7 +79,7 @@ KEY = new_signing_key(bytes(32))[1]
 #: Of every agreed key with its default. A key that stands at its default is in no document, so a
 #: default that changes, as `schemas/federation.schema.json` then shows, needs another `PROTOCOL`.
 #: What is not on the list of free ones in `config/agreement.py` is agreed.
-DEFAULTS = "3cf9110d46e7f10c"
+DEFAULTS = "360aaf11483e1f63"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
@@ -132,6 +134,7 @@ def test_what_is_free_changes_no_digest(changes: dict[str, Any]) -> None:
         ({f"{INCOME}__missing__fill": 26}, BANK + "income.missing.fill"),
         ({f"{SIZE}__categories": ["m", "s", "l"]}, BANK + "size.categories"),
         ({f"{INCOME}__mechanism__epsilon": 1 - 1e-9}, BANK + "income.epsilons"),
+        ({f"{INCOME}__epsilons": [0.5]}, BANK + "income.epsilons"),
         ({"parties__bank__encryption_key": KEY}, "federation.parties.bank.encryption_key"),
         ({"parties__credit__label__column": "z"}, "federation.parties.credit.label.column"),
         ({"training": {"holdout": 0.5}}, "federation.training"),
@@ -151,6 +154,33 @@ def test_in_horizontal_learning_no_training_is_free() -> None:
         changed = good()
         changed["training"] = {**changed["training"], key: value}
         assert digest_of(document(parse_federation(changed, "federation.yaml"))) != digest_of(first)
+
+
+def test_a_run_at_any_agreed_epsilon_bears_the_same_agreement() -> None:
+    declared = federation(**{f"{INCOME}__epsilons": [0.5, 0.25]})
+    feature = declared.parties["bank"].features["income"]
+    assert feature.agreed_epsilons == (0.25, 0.5, 1.0)
+    for epsilon in feature.agreed_epsilons:
+        features = {**declared.parties["bank"].features, "income": feature.at(epsilon)}
+        bank = declared.parties["bank"].model_copy(update={"features": features})
+        parties = {**declared.parties, "bank": bank}
+        asked = declared.model_copy(update={"parties": parties})
+        assert columns_of(asked, "bank")[0].mechanism.epsilon == epsilon
+        assert document(asked) == document(declared)
+
+
+def test_the_form_offers_what_every_feature_may_be_asked_at() -> None:
+    assert form_epsilons(federation()) == ()
+    many = {"epsilons": [0.5, 1.0, 2.0]}
+    made = data()
+    for feature in made["parties"]["bank"]["features"].values():
+        feature.update(many)
+    assert form_epsilons(parse_federation(made, "f")) == (0.5, 1.0, 2.0)
+
+
+def test_epsilons_go_with_a_mechanism() -> None:
+    with pytest.raises(ConfigError, match="epsilons"):
+        federation(parties__credit__features={"own": {"uuid": str(uuid.uuid4()), "epsilons": [1]}})
 
 
 def recorded(made: Federation) -> Mapping[str, Mapping[str, Any]]:

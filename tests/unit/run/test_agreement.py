@@ -125,10 +125,11 @@ def test_lacking_names_what_is_new(bank: Site) -> None:
     assert lacking(bank, asked).endswith("in domain.upper, parties.bank.features.income.bounds")
 
 
-def test_all_that_leaves_is_told() -> None:
-    asked = federation()
+def test_all_that_leaves_is_told_at_every_agreed_epsilon() -> None:
+    asked = federation(**{f"{INCOME}__epsilons": [0.5]})
     told = {(line.charge, line.epsilon): line for line in leaving(asked, "bank")}
-    assert set(told) == {("income", 1.0), ("size", 1.0), ("kind", 2.0)}
+    assert set(told) == {("income", 0.5), ("income", 1.0), ("size", 1.0), ("kind", 2.0)}
+    assert told["income", 0.5].curve.loss[-1] < told["income", 1.0].curve.loss[-1]
     assert {line.receiver for line in told.values()} == {"credit"}
     assert leaving(asked, "credit") == []
 
@@ -139,6 +140,7 @@ def test_all_that_leaves_is_told() -> None:
         ({f"{INCOME}__missing__fill": 26}, "missing.fill", "a fresh draw of every cell of bank"),
         ({f"{INCOME}__bounds": [0, 99]}, "bounds", "a fresh draw of every cell of bank"),
         ({f"{INCOME}__uuid": str(uuid.uuid4())}, "uuid", "never released anything"),
+        ({f"{INCOME}__epsilons": [0.5]}, "epsilons", "once more, income 2.25"),
         ({f"{INCOME}__mechanism__epsilon": 2.0}, "epsilons", "once more, income 9.0"),
     ],
 )
