@@ -27,7 +27,7 @@ from opboost_ops.datasets import load
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
-from opboost_ops.planning.scales import kept
+from opboost_ops.privacy.domain_sizes import kept
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 SAMPLE = 1000

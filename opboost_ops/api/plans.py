@@ -17,6 +17,7 @@ from opboost_ops.planning.division import Proposal
 from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
 from opboost_ops.planning.ranking import Ranking, rank
+from opboost_ops.planning.sizes import Sizes, compare_sizes
 from opboost_ops.privacy.design import Cost
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.run.party_sites import federation_file
@@ -122,6 +123,35 @@ def divide(
             file, details["party"], found.mechanisms, details["scales"], details["left_out"]
         )
     return found
+
+
+def sizes(
+    federation: str | Path,
+    values: Sequence[int],
+    party: str | None = None,
+    *,
+    near: Mapping[str, float] | None = None,
+    max_loss_1: float | None = None,
+    max_loss_whole: float | None = None,
+    sample: str | Path | None = None,
+) -> Sizes:
+    """Compare sizes of the domain at one loss between values that are near in raw units.
+
+    Args:
+        federation: ``federation.yaml``, or its folder.
+        values: The sizes.
+        party: The feature holder; the only one when absent.
+        near: By feature, a distance in raw units; a step of the declared domain when absent.
+        max_loss_1: Cap on the loss between near values.
+        max_loss_whole: Cap on the loss across the domain.
+        sample: Public rows; features are taken for even when absent.
+
+    Raises:
+        ConfigError: A size is out of range, or no feature can be compared.
+    """
+    caps = Caps(max_loss_1, max_loss_whole)
+    file = federation_file(Path(federation))
+    return compare_sizes(file, party, values, near or {}, caps, _path(sample))
 
 
 def channel(

@@ -13,6 +13,7 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.planning.division import Proposal
     from opboost_ops.planning.ranking import Ranking
+    from opboost_ops.planning.sizes import Sizes
 
 
 def command(
@@ -39,6 +40,13 @@ def command(
         float | None,
         typer.Option(help="Find the least total that keeps this share of the unprotected gain."),
     ] = None,
+    values: Annotated[
+        list[int] | None, typer.Option(help="Compare domains of these sizes at one loss.")
+    ] = None,
+    near: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=DISTANCE, in raw units: where --values have the same loss."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The picture's file; default: in the party's home.")
     ] = None,
@@ -55,7 +63,8 @@ def command(
     Also applies the caps of the party's policy.yaml if it is next to the federation file.
 
     With a total, proposes which columns to release and how to divide it among them, from a public
-    sample or declared importances, without reading the party's own table.
+    sample or declared importances. With --values, compares sizes of the domain. Neither reads the
+    party's own table.
     """
     import json
 
@@ -71,7 +80,11 @@ def command(
             "--importance and --reach are for dividing a total.",
             "Give --total-loss-1, --total-loss-whole, or both.",
         )
-    found: Proposal | Ranking
+    if near and (divided or not values):
+        raise ConfigError("--near is for comparing --values.", "Give the sizes to compare.")
+    if write and values and not divided:
+        raise ConfigError("--write is for mechanisms, cells and columns, not for --values.")
+    found: Proposal | Sizes | Ranking
     if divided:
         with counting("channels") as progress:
             found = api.divide(
@@ -79,6 +92,10 @@ def command(
                 out=out, progress=progress, write=write, **totals,
             )  # fmt: skip
         show: Any = _show_proposal
+    elif values:
+        apart = _pairs(near or [], "--near")
+        found = api.sizes(federation, values, party, near=apart, sample=sample, **caps)
+        show = _show_sizes
     else:
         with counting("mechanisms") as progress:
             found = api.plan(
@@ -172,3 +189,25 @@ def _show_proposal(proposal: "Proposal") -> None:
         folder = proposal.picture.parent
         print(f"Put {', '.join(tables)} of {folder} beside federation.yaml.")
     print(f"Picture: {proposal.picture}")
+
+
+def _show_sizes(compared: "Sizes") -> None:
+    from rich.table import Table
+
+    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.planning.sizes import BOTH
+
+    console = wide()
+    for name, found in compared.features.items():
+        near = f"{found[0]['near']:.4g}" if found else "near"
+        table = Table(title=f"{name}: values {near} apart cost the same")
+        heads = ("|D|", "a step is", "loss(1)", f"loss at {near}", "loss(R-L)", "typical error")
+        for head in heads:
+            table.add_column(head)
+        for line in found:
+            losses = (f"{line[key]:.3f}" for key in ("loss_1", "loss_near", "loss_whole"))
+            table.add_row(
+                str(line["values"]), f"{line['step']:.4g}", *losses, f"{line['error']:.4g}"
+            )
+        console.print(table)
+    print(BOTH)

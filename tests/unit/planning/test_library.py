@@ -35,6 +35,9 @@ def test_a_total_is_divided_by_importance(trained_once: Workspace, tmp_path: Pat
     assert set(proposal.mechanisms) <= {"income", "balance"}
     with pytest.raises(ConfigError, match="either a public sample"):
         api.divide(trained_once.file, "bank", total_loss_1=1.0)
+    compared = api.sizes(trained_once.folder, [8, 16], "bank", max_loss_1=1.0)
+    assert compared.features
+    assert all({r["values"] for r in rows} == {8, 16} for rows in compared.features.values())
 
 
 def test_a_channel_is_exact(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.domain_sizes import compare
+from opboost_ops.privacy.domain_sizes import compare
 from opboost_ops.privacy.planner import Caps
 
 BOUNDS = (0.0, 900.0)

@@ -2,12 +2,9 @@
 
 A nominal epsilon is a loss per step, and a step of a larger domain is a smaller part of the raw
 range: the same epsilon on ten times as many values is ten times as much loss across the range. So
-sizes are compared at one loss between raw values that lie a declared distance apart, here a ninth
-of the range.
+sizes are compared at one loss between raw values that lie a declared distance apart.
 """
 
-import argparse
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +13,6 @@ import numpy as np
 
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import Mechanism
-from opboost_ops.planning.scales import kept
 from opboost_ops.privacy.division import mechanism_under
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.planner import Caps
@@ -101,15 +97,29 @@ def compare(
     return found
 
 
-def main() -> None:
-    """Print what each size keeps."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--values", type=int, nargs="+", default=[10, 28, 91])
-    parser.add_argument("--loss", type=float, default=1.0, help="between values that are near")
-    options = parser.parse_args()
-    for line in compare((0.0, 9.0), 1.0, Caps(step=options.loss), options.values):
-        print(json.dumps({**vars(line), "mechanism": line.mechanism.label()}))
+def kept(
+    values: np.ndarray,
+    mapping: DomainMap,
+    mechanism: Mechanism,
+    domain: Domain,
+    told: np.ndarray | None = None,
+) -> tuple[float, float]:
+    """Share of raw values' variance that the best guess explains, and that guess's typical error.
 
-
-if __name__ == "__main__":
-    main()
+    Args:
+        values: Raw values inside the bounds, shape (n,).
+        mapping: How they lie on the domain.
+        mechanism: What releases them.
+        domain: Theirs.
+        told: What is guessed of each row, shape (n,); the raw values when absent.
+    """
+    told = values if told is None else told
+    codes = mapping.encode(values) - domain.lower
+    rows = np.bincount(codes, minlength=domain.size) / len(values)
+    sums = np.bincount(codes, told - told.mean(), minlength=domain.size) / len(values)
+    law = mechanism.channel(domain).probabilities()
+    likely = rows @ law
+    used = likely > 0
+    explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
+    whole = float(told.var())
+    return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
