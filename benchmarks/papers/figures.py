@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.papers import pictures
-from benchmarks.papers.averaging import fresh_and_keyed
 from opboost_ops.config.loading import POLICY, load_federation, load_policy
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
@@ -24,6 +23,7 @@ from opboost_ops.mechanisms import (
     Piecewise,
     noise,
 )
+from opboost_ops.privacy.averaging import fresh_and_keyed
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.views.consent_sheet import consent_sheet
 

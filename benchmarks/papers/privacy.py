@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers import accuracy, pictures
-from benchmarks.papers.averaging import averaging
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
@@ -21,6 +20,7 @@ from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy import attacks
+from opboost_ops.privacy.averaging import averaging
 from opboost_ops.privacy.correlated import correlated
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.leakage import most_correlated

@@ -50,6 +50,13 @@ def _show(attacked: "Attacked") -> None:
             cells = (f"{one.success:.3f}", interval, f"{one.baseline:.3f}", one.verdict)
             shown.add_row(name, one.name, *cells)
     console.print(shown)
+    for name, curves in found.averaging.items():
+        first, last = curves.keyed[0].success, curves.keyed[-1].success
+        console.print(
+            f"{name}: averaging {len(curves.keyed)} retrainings places {last:.3f} of the rows, "
+            f"after {first:.3f} with one; fresh noise would let it place "
+            f"{curves.fresh[-1].success:.3f}."
+        )
     linked = found.linked
     console.print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
     console.print(f"Report and picture stay at home: {attacked.picture}", soft_wrap=True)

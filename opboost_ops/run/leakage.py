@@ -12,11 +12,17 @@ from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack
+from opboost_ops.privacy.averaging import Retrainings, fresh_and_keyed, link
 from opboost_ops.privacy.correlated import correlated
-from opboost_ops.privacy.linking import link
 from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
+
+#: Retrainings over which averaging is tried.
+TIMES = 30
+
+#: Rows on which averaging is tried: its cost is rows x |D| x retrainings.
+SAMPLE = 4000
 
 
 @dataclass(frozen=True)
@@ -25,10 +31,12 @@ class Leakage:
 
     Attributes:
         columns: Attacks by released column.
+        averaging: Success by retraining, by released column.
         linked: Linking two receivers' artifacts by all columns together.
     """
 
     columns: Mapping[str, tuple[Attack, ...]]
+    averaging: Mapping[str, Retrainings]
     linked: Attack
 
     @property
@@ -42,6 +50,13 @@ class Leakage:
         name, attack = self.worst
         return {
             "columns": {n: [_entry(a) for a in found] for n, found in self.columns.items()},
+            "averaging": {
+                n: {
+                    "keyed": [a.success for a in found.keyed],
+                    "fresh": [a.success for a in found.fresh],
+                }
+                for n, found in self.averaging.items()
+            },
             "linked": _entry(self.linked),
             "worst": {"column": name, **_entry(attack)},
         }
@@ -86,6 +101,8 @@ def leakage(context: Context) -> Leakage:
     mine = {c.name: release(c, secret) for c in columns}
     theirs = {c.name: release(c, other) for c in numeric}
     found: dict[str, tuple[Attack, ...]] = {}
+    averaged: dict[str, Retrainings] = {}
+    some = np.unique(np.linspace(0, frame.height - 1, SAMPLE).astype(np.int64))
     for column in columns:
         channel = column.mechanism.channel(column.domain)
         own, out = values[column.name], mine[column.name]
@@ -97,6 +114,17 @@ def leakage(context: Context) -> Leakage:
             partner = most_correlated(column.name, {c.name: values[c.name] for c in numeric})
             if partner is not None:
                 tried.append(correlated(own, out, values[partner], channel, near))
+            averaged[column.name] = fresh_and_keyed(
+                own[some],
+                keys[secret][some],
+                column.mechanism,  # type: ignore[arg-type]
+                column.domain,
+                column.map_digest,
+                secret,
+                column.uuid,
+                TIMES,
+                marginal,
+            )
         found[column.name] = tuple(tried)
     channels = [c.mechanism.channel(c.domain) for c in numeric]
     linked = link(
@@ -109,7 +137,7 @@ def leakage(context: Context) -> Leakage:
             for c, channel in zip(numeric, channels, strict=True)
         ],
     )
-    return Leakage(found, linked)
+    return Leakage(found, averaged, linked)
 
 
 def _entry(attack: Attack) -> dict[str, Any]:

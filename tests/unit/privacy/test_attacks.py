@@ -17,9 +17,8 @@ from opboost_ops.mechanisms import (
 from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.release import randomise
-from opboost_ops.privacy import attacks
+from opboost_ops.privacy import attacks, averaging
 from opboost_ops.privacy.correlated import correlated
-from opboost_ops.privacy.linking import link
 
 SECRET = bytes(range(32))
 OTHER_SECRET = SECRET[::-1]
@@ -174,7 +173,8 @@ def test_refusals() -> None:
         lambda: correlated(none, none, none, channel, 0),
         lambda: attacks.marginal_of(none, channel),
         lambda: attacks.marginal_of(VALUES - 1, channel),
-        lambda: link([none], [none], [channel], [channel], [flat]),
+        lambda: averaging.averaging(VALUES, channel, VALUES[None, 1:], 0),
+        lambda: averaging.link([none], [none], [channel], [channel], [flat]),
     ):
         with pytest.raises(ContractError):
             refused()
