@@ -110,7 +110,7 @@ def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
         ({"near": ["income=1"]}, "is for comparing --values"),
         ({"values": [10]}, "needs a cap"),
         ({"values": [1], "max_loss_1": 1.0}, "must be of 2 to 1024"),
-        ({"values": [9], "max_loss_1": 1.0, "near": ["shoe=1"]}, "shoe is none of the features"),
+        ({"values": [9], "max_loss_1": 1.0, "near": ["shoe=1"]}, "shoe is not one of its features"),
     ],
 )
 def test_what_cannot_be_planned_is_one_message(
