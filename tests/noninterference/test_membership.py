@@ -76,4 +76,4 @@ def _dataset(holders: int) -> Dataset:
         tables[f"b{k}"] = pl.DataFrame({"id": ids, "w": ((i * (k + 7)) % 41) / 40})
         features[f"b{k}"] = {"w": {"bounds": [0, 1]}}
     label = {"column": "y", "task": "binary"}
-    return Dataset("credit_scoring", "binary", tables, "a", label, features, 0.2, 8.0, (1, 10), "")
+    return Dataset("credit_scoring", "binary", tables, "a", label, features, 0.2, 8.0, (1, 10))
