@@ -19,7 +19,7 @@ _COMMON = (
 )  # fmt: skip
 
 #: How further ones begin: threads of libraries, S3, and PostgreSQL's client.
-_PREFIXES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "AWS_", "PG")
+_PREFIXES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_", "AWS_", "PG")
 
 #: What a key by ``env:NAME`` is followed by while a former key is still accepted.
 _FORMER = "_FORMER"
