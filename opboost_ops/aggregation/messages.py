@@ -151,7 +151,7 @@ class Messages:
             if now - begin > self._timeout:
                 raise ArtifactError(
                     f"{waiting}; nothing came within {self._timeout:.0f} s.",
-                    "No party may drop out. Look at that party's task or log; then run this "
+                    "No party may drop out. Check that party's task or log; then run this "
                     "again: it resumes where it stopped.",
                 )
             if now - told > _PATIENCE:

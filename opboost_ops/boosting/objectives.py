@@ -108,7 +108,7 @@ class Objective:
         if not rows or (self.task != "regression" and sum(1 for c in facts[1:] if c) < 2):
             raise ContractError(
                 "All parties together have no rows, or rows of a single class.",
-                "Look at the label's declaration and at the tables.",
+                "Check the label's declaration and the tables.",
             )
         if self.task == "regression":
             return [facts[1] / ONE / rows]

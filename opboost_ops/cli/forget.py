@@ -80,7 +80,7 @@ def command(
     elif unread:
         print(
             f"{declared.party} has put the ID on its list, but no cell state has it, and of its "
-            f"tables {', '.join(unread)} could not be looked at: check how it is written."
+            f"tables {', '.join(unread)} could not be checked: check how it is written."
         )
     else:
         print(

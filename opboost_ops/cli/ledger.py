@@ -176,7 +176,7 @@ def recover(
                 "Mount the right one; or add --yes. Nothing was changed.",
             )
         raise ConfigError(
-            f"Recovery would charge {lost} gaps at the declared worst case, for good.",
+            f"Recovery would charge {lost} gaps at the declared worst case, permanently.",
             "Restore the newest backup, which costs less; or add --yes. Nothing was changed.",
         )
     done = charge(declared, policy)

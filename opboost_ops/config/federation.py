@@ -89,7 +89,7 @@ class IdColumn(Record):
     @model_validator(mode="after")
     def _fits(self) -> "IdColumn":
         if self.columns and len(set(self.columns)) < max(2, len(self.columns)):
-            raise ValueError("columns names two different columns or more; one alone is `column`")
+            raise ValueError("columns needs two different columns or more; for one use `column`")
         if self.is_made and self.type != "string":
             raise ValueError("an ID of several columns, or normalised, has type: string")
         return self

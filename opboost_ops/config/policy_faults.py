@@ -28,7 +28,7 @@ def policy_faults(policy: Policy) -> Iterator[Fault]:
             )
     for name, column in policy.columns.items():
         if name in policy.features:
-            yield Fault(f"columns.{name}", "is a feature", f"say features.{name}.column instead")
+            yield Fault(f"columns.{name}", "is a feature", f"write features.{name}.column instead")
         else:
             columns[column].append(f"columns.{name}")
     if policy.id_column is not None:

@@ -108,7 +108,7 @@ class Source(Place):
         if not self.at.startswith(ENVIRONMENT):
             database = "://" in self.at and not self.at.startswith(S3)
             if database and not self.query:
-                raise ValueError("query is required: what the database is asked")
+                raise ValueError("query is required: the SELECT that reads the table")
             if self.query and not database:
                 raise ValueError("query is only for a database's URL")
         return self
@@ -133,7 +133,7 @@ class Sink(Place):
         if not self.at.startswith(ENVIRONMENT):
             database = "://" in self.at and not self.at.startswith(S3)
             if database and not self.table:
-                raise ValueError("table is required: into which one of the database")
+                raise ValueError("table is required: the database table to write")
             if self.table and not database:
                 raise ValueError("table is only for a database's URL")
         return self

@@ -118,5 +118,5 @@ def _parsed(parse: Callable[[], pl.DataFrame], path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError):
         pass
     raise ConfigError(
-        f"{path.name} is missing, or no CSV table.", f"Look at the folder that {FOLDER} names."
+        f"{path.name} is missing, or not a CSV table.", f"Check the folder that {FOLDER} names."
     )

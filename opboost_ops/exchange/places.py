@@ -82,7 +82,7 @@ def wait_for(
         if left < 0:
             raise ArtifactError(
                 f"{reference}: nothing was published here within {timeout:.0f} s.",
-                "Look at that party's tasks or log; then run this again.",
+                "Check that party's tasks or log; then run this again.",
             )
         time.sleep(min(pause, left + 0.001))
         pause = min(pause * 1.2, 1.0)

@@ -26,11 +26,11 @@ Reason = Literal[
     "malformed",
 ]
 
-_ELSEWHERE = "It belongs elsewhere; nothing of it was used. Look at who writes to the store."
+_ELSEWHERE = "It belongs elsewhere; nothing of it was used. Check who writes to the store."
 _NEW_RUN = "Nothing of it was used. Trigger a new run."
 
 _REMEDIES: dict[Reason, str] = {
-    "unknown_party": "Only parties of the federation file may publish. Look at who writes to the "
+    "unknown_party": "Only parties of the federation file may publish. Check who writes to the "
     "store.",
     "wrong_party": "Nothing of it was used. Ask the party that signed it why it published there.",
     "wrong_federation": _ELSEWHERE,
@@ -53,7 +53,7 @@ _REMEDIES: dict[Reason, str] = {
     "opens a new run under the newest agreement; find out who still has the old one.",
     "wrong_day": "Nothing of it was used. Compare the clocks of both parties, and trigger a new "
     "run.",
-    "not_for_me": "Only the party that it is addressed to can use it. Look at the encryption keys "
+    "not_for_me": "Only the party that it is addressed to can use it. Check the encryption keys "
     "in the federation file, and at who writes to the store.",
     "malformed": "Ask its party to publish a new run with this software.",
 }

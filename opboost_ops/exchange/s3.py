@@ -12,8 +12,8 @@ from typing import IO, Any
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.object_store import Listed
 
-_LOGIN = "Look at AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
-_SETTINGS = "Look at the AWS_ variables of this process: endpoint, region, profile."
+_LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
+_SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
 _TRY_AGAIN = {408, 409, 429, 500, 502, 503, 504}
 
 
@@ -207,7 +207,7 @@ def _refusal(error: Any) -> Exception:
             f"The S3 store has no conditional writes ({shown}).",
             "Use a service that supports If-None-Match.",
         )
-    return ArtifactError(f"The S3 store answered {shown}.", "Look at the service's own log.")
+    return ArtifactError(f"The S3 store answered {shown}.", "Check the service's own log.")
 
 
 def _status(error: Any) -> int:

@@ -47,7 +47,7 @@ def public_rows(sample: Path) -> pl.DataFrame:
     with suppress(pl.exceptions.PolarsError, OSError):
         frame = read_all(sample)
     if frame is None:
-        raise ConfigError(f"{sample.name} is missing or no Parquet file.")
+        raise ConfigError(f"{sample.name} is missing or not a Parquet file.")
     return frame
 
 

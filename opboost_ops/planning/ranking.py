@@ -242,7 +242,7 @@ def _fillings(
         with suppress(pl.exceptions.PolarsError, OSError):
             frame = read_all(path)
     if frame is None or path is None:
-        raise ConfigError(f"{path.name if path else 'It'} is missing or no Parquet file.")
+        raise ConfigError(f"{path.name if path else 'It'} is missing or not a Parquet file.")
     domain = declared.domain.to_domain()
     found: dict[str, Filling] = {}
     numbers: dict[str, np.ndarray] = {}

@@ -57,7 +57,7 @@ def run_suites(
     if problem:
         raise ContractError(
             f"The data-quality suite {suite.name} cannot be run on this table ({problem}).",
-            "Look at the expectations that expectations.yaml adds, and at the table's columns.",
+            "Check the expectations that expectations.yaml adds, and the table's columns.",
         )
     reports = {}
     for boundary, (suite, _) in boundaries.items():

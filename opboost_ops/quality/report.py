@@ -39,7 +39,7 @@ class Result:
     def words(self) -> str:
         """The expectation in plain words."""
         text = words(self.indicator or self.expectation, self.arguments)
-        return text if self.evaluated else f"{text} (could not be looked at)"
+        return text if self.evaluated else f"{text} (could not be checked)"
 
     @property
     def percent(self) -> float | None:

@@ -221,7 +221,7 @@ def _put_into_use(site: Site, federation: str, asked: ActionRequest) -> str:
     if not (site.models / federation).is_dir():
         raise ContractError(
             f"{site.party} keeps no models of {federation}.",
-            "Ask it of the label holder, or of a party that has trained together with others.",
+            "Act at the label holder, or at a party of horizontal learning.",
         )
     registry = Registry(site.models, federation)
     if asked.version is not None:

@@ -79,7 +79,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     if fingerprint is None:
         raise ContractError(
             f"The table of {party} cannot be read.",
-            "Look at tables in its site.yaml, and at the job that writes what it names.",
+            "Check tables in its site.yaml, and the job that writes what it names.",
         )
     name = _SEEN[purpose]
     seen = home.json(name) if home.has(name) else {}

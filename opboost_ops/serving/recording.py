@@ -94,7 +94,7 @@ class Recorder:
             if failure and not self._failed:
                 _LOG.warning(
                     "Scored rows cannot be counted (%s): their version's page lacks them. "
-                    "Look at the label holder's home, folders distributions and profiles.",
+                    "Check the label holder's home, folders distributions and profiles.",
                     failure,
                 )
             if keys:

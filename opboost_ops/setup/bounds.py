@@ -147,7 +147,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
     lines = list(csv.DictReader(text.splitlines(), delimiter=separator))
     if not lines or "feature" not in lines[0]:
         raise ConfigError(
-            f"{path.name} is missing, or no CSV table with the columns {', '.join(_HEAD)}.",
+            f"{path.name} is missing, or not a CSV table with the columns {', '.join(_HEAD)}.",
             "`opboost init` writes one.",
         )
     wide = [f"line {at}" for at, line in enumerate(lines, start=2) if None in line]

@@ -107,7 +107,7 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
     path = site.signing_key if signs else site.encryption_key
     if not in_a_file(path):
         raise ConfigError(
-            f"The {use} key of {site.party} lies in no file, but is {path}.",
+            f"The {use} key of {site.party} is not in a file but in {path}.",
             f"Nothing was made. Make one elsewhere, and keep the old one as {path}_FORMER.",
         )
     if not signs and not path.exists():
@@ -164,7 +164,7 @@ def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, s
     old = noise.fingerprint(declared.noise_secret())
     if not in_a_file(declared.secret):
         raise ConfigError(
-            f"The noise secret of {declared.party} lies in no file, but is {declared.secret}.",
+            f"The noise secret of {declared.party} is not in a file but in {declared.secret}.",
             "Rotate it where it is kept, then record it with the next release.",
         )
     if not confirmed:

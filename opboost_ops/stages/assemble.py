@@ -314,5 +314,5 @@ def _require_classes(label: Label, classes: list[str | int], present: int) -> No
         raise ContractError(
             f"The label {label.column} has {present} of {len(classes)} classes in the training "
             f"rows; {label.task} needs {'two' if label.task == 'binary' else 'at least two'}.",
-            "Look at the table, or declare another task.",
+            "Check the table, or declare another task.",
         )

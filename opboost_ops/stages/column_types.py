@@ -35,7 +35,7 @@ def require_readable(party: str, kinds: dict[str, pl.DataType]) -> dict[str, pl.
     wide = [name for name, kind in kinds.items() if kind in (pl.Int128, pl.UInt128)]
     if wide:
         raise ContractError(
-            f"The table of {party} keeps {', '.join(wide)} as integers of 128 bits.",
-            "Write them with 64 bits at most, or as strings.",
+            f"The table of {party} keeps {', '.join(wide)} as 128-bit integers.",
+            "Write them as 64-bit integers, or as strings.",
         )
     return kinds

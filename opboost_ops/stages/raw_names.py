@@ -47,7 +47,7 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
         raw = context.policy.raw_column(name, identity)
         if (other := meant.setdefault(raw, name)) != name:
             raise ContractError(
-                f"{other} and {name} are one and the same column of the table of {context.party}.",
+                f"{other} and {name} name the same column of the table of {context.party}.",
                 "One column is one feature: look at column, columns and id_column in policy.yaml.",
             )
     return found

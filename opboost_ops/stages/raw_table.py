@@ -276,7 +276,7 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
 def empty(context: Context) -> ContractError:
     """The error for a table without rows."""
     return ContractError(
-        f"The table of {context.party} has no rows.", "Look at the job that writes it."
+        f"The table of {context.party} has no rows.", "Check the job that writes it."
     )
 
 
@@ -286,6 +286,6 @@ _TEXT = (pl.String, pl.Categorical)
 def unreadable(context: Context) -> ContractError:
     """The error for a table that is no table."""
     return ContractError(
-        f"The table of {context.party} is missing, truncated or no Parquet file.",
-        "Look at tables in its site.yaml, and at the job that writes what it names.",
+        f"The table of {context.party} is missing, truncated or not a Parquet file.",
+        "Check tables in its site.yaml, and the job that writes what it names.",
     )

@@ -58,7 +58,7 @@ def _numeric(values: pl.Series, feature: SharedFeature) -> pl.Series:
         found = _from_text(values.cast(pl.String))
         if found.null_count() > values.null_count():
             raise ContractError(
-                f"{values.name} is declared in {feature.unit}, and a text in it is not a date.",
+                f"{values.name} is declared in {feature.unit}, but has text that is not a date.",
                 "Write dates as 2020-01-31 or 2020-01-31T12:00:00, or as a date column.",
             )
         values, kind = found, found.dtype

@@ -34,7 +34,7 @@ def result_fault(context: Context, result: Result) -> Fault:
         declared = f"features.{result.column}"
     label = party.label.column if party.label else None
     if not result.evaluated:
-        return Fault(place, f"{result.words}: could not be looked at", "look at the column's type")
+        return Fault(place, f"{result.words}: could not be checked", "check the column's type")
     if result.column == context.federation.id.column:
         return _of_the_id(place, result)
     if result.column == label:
@@ -66,8 +66,8 @@ def _of_the_label(place: str, result: Result, context: Context) -> Fault:
     if result.expectation == _DIFFERENT:
         return Fault(
             place,
-            "the label has fewer classes than two, or more than its task allows",
-            "look at the column, or declare another task",
+            "the label has fewer than two classes, or more than its task allows",
+            "check the column, or declare another task",
         )
     if result.indicator == "class":
         return Fault(

@@ -40,7 +40,7 @@ def local_parts(
     if not files:
         raise ContractError(
             f"The table of {party} is missing: no file has the path or pattern in site.yaml.",
-            "Look at tables there, and at the job that writes the files.",
+            "Check tables there, and the job that writes the files.",
         )
     room(sum(_size(path.name, path.stat().st_size) for path in files))
     return [_part(path, i, source, party, folder, text) for i, path in enumerate(files)]
@@ -58,7 +58,7 @@ def s3_parts(
     bucket, _, pattern = url.removeprefix(S3).partition("/")
     if not bucket or not pattern:
         raise ContractError(
-            f"The table of {party} is named by no URL of the form s3://bucket/path.",
+            f"The table of {party} has no URL of the form s3://bucket/path.",
             "Correct tables in site.yaml.",
         )
     store = S3Bucket(bucket, "")
@@ -68,7 +68,7 @@ def s3_parts(
     if not keys:
         raise ContractError(
             f"The table of {party} is missing: its bucket holds no object of that name.",
-            "Look at tables in site.yaml, and at the job that writes the objects.",
+            "Check tables in site.yaml, and the job that writes the objects.",
         )
     room(sum(_size(key, store.size(key)) for key in keys))
     parts = []
@@ -94,7 +94,7 @@ def _part(
     if not text_part(path, source, target, text):
         raise ContractError(
             f"The CSV table of {party} cannot be read as site.yaml says.",
-            "Look at separator, decimal and encoding there: `{at: ..., separator: ';', decimal: "
+            "Check separator, decimal and encoding there: `{at: ..., separator: ';', decimal: "
             "',', encoding: cp1252}`; and whether all lines have as many columns.",
         )
     return target

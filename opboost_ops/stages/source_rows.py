@@ -88,8 +88,8 @@ def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) ->
     names = list(result.keys())
     if len(set(names)) < len(names):
         raise ContractError(
-            f"The query of {party}'s table gives two columns of one name.",
-            "Name each of them by AS.",
+            f"The query of {party}'s table returns two columns with one name.",
+            "Rename one with AS.",
         )
     parts: list[Path] = []
     for found in result.partitions():
@@ -100,7 +100,7 @@ def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) ->
         frame.write_parquet(parts[-1])
     if not parts:
         raise ContractError(
-            f"The query of {party}'s table gives no rows.", "Look at query in its site.yaml."
+            f"The query of {party}'s table returns no rows.", "Check query in its site.yaml."
         )
     return parts
 
@@ -119,5 +119,5 @@ def _frame(names: list[str], rows: Any) -> pl.DataFrame:
 def _refused(party: str, error: Exception) -> ContractError:
     return ContractError(
         f"The database of {party} refuses the query of its table ({type(error).__name__}).",
-        "Run the query by hand, as the same user; it stands under tables in site.yaml.",
+        "Run the query by hand, as the same user; it is under tables in site.yaml.",
     )

@@ -163,7 +163,7 @@ def _fault(error: Exception, party: str) -> ContractError:
         )
     return ContractError(
         f"The table of {party} cannot be read from its source ({type(error).__name__}).",
-        "Look at tables in its site.yaml: at, separator, decimal, encoding, query; and at the job "
+        "Check tables in its site.yaml: at, separator, decimal, encoding, query; and the job "
         "that writes it.",
     )
 

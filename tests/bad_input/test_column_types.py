@@ -77,12 +77,12 @@ def test_a_label_of_regression(workspace: Workspace) -> None:
 
 
 def test_integers_of_128_bits(workspace: Workspace) -> None:
-    """They were told as "missing, truncated or no Parquet file"."""
+    """They were told as "missing, truncated or not a Parquet file"."""
     check = TableCheck(workspace, "bank")
     for column, kind in (("balance", pl.Int128), ("id", pl.UInt128)):
         wide = pl.int_range(pl.len()).cast(kind).alias(column)
         check.refuses(
             lambda table, wide=wide: table.with_columns(wide),
-            f"keeps {column} as integers of 128 bits",
+            f"keeps {column} as 128-bit integers",
             "Write them with 64 bits",
         )

@@ -101,7 +101,7 @@ def test_a_table_that_is_not_as_declared(run: Workspace, party: str) -> None:
     check.refuses(lambda table: table.with_columns(text), *words)
     check.refuses(lambda table: table.clear(), party, "no rows")
     for content in (check.path.read_bytes()[:1000], None):
-        check.refuses(content, party, "missing, truncated or no Parquet")
+        check.refuses(content, party, "missing, truncated or not a Parquet")
 
 
 def test_people_whom_nobody_else_knows(run: Workspace) -> None:

@@ -133,7 +133,7 @@ def test_a_file_that_is_no_table(workspace: Workspace, party: str) -> None:
     check.refuses(lambda table: table.clear(), party, "no rows")
     half = len(whole) // 2
     for content in (whole[:half], f"id,{CANARY_TEXT}\n1,2\n".encode(), b"", None):
-        check.refuses(content, party, "missing, truncated or no Parquet")
+        check.refuses(content, party, "missing, truncated or not a Parquet")
     # A truncated middle with an intact footer.
     check.refuses(whole[:40] + b"\0" * (half - 40) + whole[half:], party)
 

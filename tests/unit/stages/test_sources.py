@@ -128,7 +128,7 @@ def test_a_database(tmp_path: Path) -> None:
     same(found, ROWS.with_columns(pl.col("late").cast(pl.Int64)))
     for query, word in (
         ("SELECT canary FROM people", "refuses the query"),
-        ("SELECT id, id FROM people", "two columns of one name"),
+        ("SELECT id, id FROM people", "two columns with one name"),
         ("SELECT id FROM people WHERE income < 0", "no rows"),
     ):
         with pytest.raises(ContractError, match=word) as caught:

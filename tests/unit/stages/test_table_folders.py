@@ -202,8 +202,8 @@ def test_a_folder_is_watched(copied: Callable[[bool], Workspace]) -> None:
     [
         ("type", ("disagree", "income", "same types")),
         ("column", ("has no column", "income", "Add it")),
-        ("text", ("missing, truncated or no Parquet",)),
-        ("nothing", ("missing, truncated or no Parquet",)),
+        ("text", ("missing, truncated or not a Parquet",)),
+        ("nothing", ("missing, truncated or not a Parquet",)),
     ],
 )
 def test_files_that_are_no_table(
