@@ -84,5 +84,5 @@ def test_integers_of_128_bits(workspace: Workspace) -> None:
         check.refuses(
             lambda table, wide=wide: table.with_columns(wide),
             f"keeps {column} as 128-bit integers",
-            "Write them with 64 bits",
+            "Write them as 64-bit integers",
         )
