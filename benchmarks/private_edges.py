@@ -3,22 +3,19 @@
 Party B's columns on [1, 10], clamped geometric mechanism, plain LightGBM. At a loss of one step
 each column's mechanism has that loss; with private edges it has less, by what the edges cost, so
 that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2,
-AUC or accuracy of randomised and of clear test rows, means over seeds. `joint` are private
-quantiles by Gillenwater, Joseph and Kulesza (2021) at the same epsilon, which weigh all edges at
-once.
+AUC or accuracy of randomised and of clear test rows, means over seeds.
 """
 
 import argparse
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 from scipy.stats import rankdata
 
 from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
@@ -33,9 +30,6 @@ DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "
 SAMPLE = 1000
 EDGES = "0.02,0.1"
 _KEY = b"a public key, for benchmarks ..."
-
-#: Draws the places of all edges: counts below points of the grid, people, epsilon and a key.
-Way = Callable[[np.ndarray, int, float, bytes], Sequence[int]]
 
 
 def main() -> None:
@@ -70,9 +64,9 @@ def metrics(
             "plan": partial(planned, seed=seed),
         }
         costs: dict[str, float] = {}
-        for way, epsilon in itertools.product((recursive, joint), edges):
-            words = f"{'joint' if way is joint else 'private'} {epsilon:g}"
-            scales[words] = partial(private, way=way, epsilon=epsilon, seed=seed)
+        for epsilon in edges:
+            words = f"private {epsilon:g}"
+            scales[words] = partial(private, epsilon=epsilon, seed=seed)
             costs[words] = epsilon
         for words, scale in scales.items():
             table = TwoParties(dataset, scale, seed)
@@ -138,7 +132,7 @@ def planned(name: str, feature: Feature, values: np.ndarray, *, seed: int) -> Do
 
 
 def private(
-    name: str, feature: Feature, values: np.ndarray, *, way: Way, epsilon: float, seed: int
+    name: str, feature: Feature, values: np.ndarray, *, epsilon: float, seed: int
 ) -> DomainMap:
     """Cells by private edges."""
     if not numeric(feature):
@@ -147,7 +141,7 @@ def private(
     points = grid(feature.bounds)
     below = np.searchsorted(np.sort(values), points, side="right")
     key = noise.keyed_by(_KEY, f"{name} {seed} {epsilon}")
-    edges = points[list(way(below, len(values), epsilon, key))]
+    edges = points[list(recursive(below, len(values), epsilon, key))]
     return DomainMap(DOMAIN, feature.bounds, "edges", tuple(float(edge) for edge in edges))
 
 
@@ -159,26 +153,6 @@ def recursive(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Seq
         return noise.uniform_below(key, next(numbers), bound)
 
     return draw(below, people, weights(cells, epsilon), cells, uniform)
-
-
-def joint(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequence[int]:
-    """All at once, with weight exp(-epsilon / 4 sum_j |n_j - n / m|), in floating point."""
-    random, cells = np.random.default_rng(list(key)), DOMAIN.size
-
-    def weigh(inside: np.ndarray) -> np.ndarray:
-        return np.asarray(-epsilon / 4 * np.abs(inside - people / cells))
-
-    pairs = np.where(np.tri(len(below), dtype=bool), -np.inf, weigh(below - below[:, None]))
-    rests = [weigh(people - below)]
-    for _ in range(cells - 2):
-        rests.insert(0, np.asarray(logsumexp(pairs + rests[0], axis=1)))
-    found: list[int] = []
-    here = weigh(below)
-    for rest in rests:
-        chances = here + rest
-        found.append(int(random.choice(len(below), p=np.exp(chances - logsumexp(chances)))))
-        here = pairs[found[-1]]
-    return found
 
 
 if __name__ == "__main__":

@@ -117,6 +117,13 @@ class Workspace:
         for name, value in self.environment().items():
             patch.setenv(name, value)
 
+    @contextlib.contextmanager
+    def known(self) -> Iterator[None]:
+        """Let this process know every party's site meanwhile."""
+        with pytest.MonkeyPatch.context() as patch:
+            self.known_to(patch)
+            yield
+
     def home(self, party: str) -> Path:
         """A party's private folder of the present run."""
         found = load_site(self.folder / party / "site.yaml").home

@@ -51,8 +51,7 @@ def stands(
     due = {READERS[kind]: [k for k in READERS if READERS[k] == READERS[kind]] for kind in READERS}
 
     def walk(workspace: Workspace, kinds: set[str]) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            workspace.known_to(patch)
+        with workspace.known():
             workspace.open()
             for step in workspace.steps():
                 here = [k for k in due.get((step.party, step.stage), []) if k in kinds]

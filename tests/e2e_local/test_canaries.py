@@ -76,22 +76,6 @@ def test_no_canary_leaves_its_party(workspace: Workspace) -> None:
                 assert_absent(needles, workspace.files(other))
 
 
-def test_a_rerun_of_any_stage_publishes_identical_bytes(workspace: Workspace) -> None:
-    workspace.open()
-    first: dict[str, list[str]] = {}
-    for step in workspace.steps():
-        first[str(step)] = workspace.step(step.party, step.stage)["published"]
-    before = workspace.files("exchange")
-    ledgers = {p: _lines(workspace, p) for p in NUMBERS}
-    models = workspace.files("credit", "models")
-    workspace.open()
-    for step in workspace.steps():
-        assert workspace.step(step.party, step.stage)["published"] == first[str(step)]
-    assert workspace.files("exchange") == before
-    assert {p: _lines(workspace, p) for p in NUMBERS} == ledgers
-    assert workspace.files("credit", "models") == models
-
-
 def test_a_later_run_and_a_lost_home_release_the_same_noise(workspace: Workspace) -> None:
     """Unchanged cells give the same output at every retraining, and after a lost home."""
     workspace.all()

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -21,26 +20,6 @@ def run(folder: Path, *words: str, fails: bool = False) -> str:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace.write(tmp_path_factory.mktemp("tools") / "fed")
-
-
-def test_a_plan_from_a_public_sample(workspace: Workspace, tmp_path: Path) -> None:
-    sample = tmp_path / "sample.parquet"
-    pl.read_parquet(workspace.table_path("bank")).head(100).write_parquet(sample)
-    told: dict[str, Any] = json.loads(
-        run(
-            workspace.folder, "plan", "federation.yaml", "--party", "bank", "--json",
-            "--sample", str(sample), "--max-loss-1", "0.6", "--out", str(tmp_path),
-        )
-    )  # fmt: skip
-    assert told["tuned_on"] == "public sample"
-    page = Path(told["picture"]).read_text(encoding="utf-8")
-    assert page.count('<svg class="chart"') == 2 * len(told["features"])
-    assert "http" not in page
-    assert set(told["features"]) == set(workspace.declared.parties["bank"].features)
-    for entries in told["features"].values():
-        scores = [entry["expected_weighted_kendall"] for entry in entries]
-        assert scores == sorted(scores, reverse=True)
-        assert all(entry["loss"][0] <= 0.6 for entry in entries)
 
 
 def test_a_plan_from_the_own_table_says_that_it_discloses(workspace: Workspace) -> None:

@@ -217,26 +217,6 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     assert rule.budget_1 == pytest.approx(2 * (rule.max_loss_1 or 0) + 0.1, abs=1e-3)
 
 
-def test_check_and_plan_compare_kinds_of_cells_at_one_loss(
-    fresh: Workspace, tmp_path: Path
-) -> None:
-    draw(fresh)
-    fresh.agree()
-    assert "private edges" in printed("check", "federation.yaml", folder=fresh.folder)
-    sample = tmp_path / "sample.parquet"
-    pl.read_parquet(fresh.table_path("bank")).head(200).write_parquet(sample)
-    told = json.loads(
-        printed(
-            "plan", "federation.yaml", "--party", "bank", "--sample", str(sample), "--max-loss-1",
-            "0.6", "--out", str(tmp_path), "--json", folder=fresh.folder,
-        )
-    )  # fmt: skip
-    lines = {line["cells"]: line for line in told["scales"]["income"]}
-    assert set(lines) == {"linear", "log1p", "private edges", "edges of this sample"}
-    assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
-    assert all(0 < line["kept"] < 1 for line in lines.values())
-
-
 def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:
     with pytest.raises(ConfigError, match="fewer cells"):
         write_private_edges(fresh.folder / "bank", 0.1, {"income": 10}, fresh.file)

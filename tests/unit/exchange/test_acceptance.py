@@ -68,8 +68,7 @@ def swap(workspace: Workspace, kind: str, source: Path) -> None:
 def released_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A second run in which every feature holder has published. Tests copy it."""
     copy = trained_once.copy(tmp_path_factory.mktemp("released") / "federation", SECOND_RUN)
-    with pytest.MonkeyPatch.context() as patch:
-        copy.known_to(patch)
+    with copy.known():
         copy.until("open_rows")
     return copy
 
@@ -233,8 +232,7 @@ def plain_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
     """A finished second run in which nothing to the label holder is encrypted."""
     copy = trained_once.copy(tmp_path_factory.mktemp("plain") / "federation", SECOND_RUN)
     copy.plain()
-    with pytest.MonkeyPatch.context() as patch:
-        copy.known_to(patch)
+    with copy.known():
         copy.all()
     return copy
 

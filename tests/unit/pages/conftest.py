@@ -40,8 +40,7 @@ def stopped_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFacto
     """A second run, on a table of the bank with an income far outside its bounds."""
     copy = trained_once.copy(tmp_path_factory.mktemp("stopped") / "federation", SECOND_RUN)
     copy.edit_table("bank", lambda table: table.with_columns(pl.col("income") * 1000))
-    with pytest.MonkeyPatch.context() as patch:
-        copy.known_to(patch)
+    with copy.known():
         step, error = copy.first_failure()
     assert (step, isinstance(error, OpBoostError)) == ("bank.check_table", True)
     return copy

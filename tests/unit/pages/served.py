@@ -38,8 +38,7 @@ def histories(
 
     def trained(name: str, parties: int) -> Workspace:
         new = Workspace.write(folder / name, many_parties(parties))
-        with pytest.MonkeyPatch.context() as patch:
-            new.known_to(patch)
+        with new.known():
             new.all()
         return new
 
@@ -53,8 +52,7 @@ def histories(
             scoring = copy.scoring()
             if name == "drifted":
                 scoring.edit_table("bank", lambda table: table.with_columns(pl.col("income") // 2))
-            with pytest.MonkeyPatch.context() as patch:
-                copy.known_to(patch)
+            with copy.known():
                 scoring.all()
                 if name == "scored":
                     in_production(copy)

@@ -38,8 +38,7 @@ def hostile() -> Dataset:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace.write(tmp_path_factory.mktemp("hostile") / "federation", hostile())
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
         words = ["stop", str(workspace.folder / "shop"), "credit_scoring"]
         done = CliRunner().invoke(app, [*words, "--because", REASON])

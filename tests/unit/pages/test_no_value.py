@@ -16,8 +16,7 @@ from tests.unit.pages.conftest import Reader
 def canaries(tmp_path_factory: pytest.TempPathFactory) -> Canaries:
     planted = plant(tmp_path_factory.mktemp("canaries") / "parties")
     workspace = Workspace(planted.root)
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
     return planted
 

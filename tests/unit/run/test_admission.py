@@ -33,8 +33,7 @@ HOLDERS = ("bank", "shop")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     """A federation after its first agreed run."""
     made = Workspace.write(tmp_path_factory.mktemp("agreed") / "whole", small_credit(rows=120))
-    with pytest.MonkeyPatch.context() as patch:
-        made.known_to(patch)
+    with made.known():
         gap = pl.when(pl.int_range(pl.len()) % 10 > 0).then("income")
         made.edit_table("bank", lambda table: table.with_columns(income=gap))
         made.all()

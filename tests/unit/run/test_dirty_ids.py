@@ -203,8 +203,7 @@ def test_dirt_changes_neither_model_nor_scores(
     rewrite(other, dirty=True)
     found = []
     for workspace in (other, tidy):
-        with pytest.MonkeyPatch.context() as patch:
-            workspace.known_to(patch)
+        with workspace.known():
             workspace.all()
             workspace.scoring().all()
             (path,) = (workspace.folder / "credit" / "scores").rglob("*.parquet")

@@ -27,8 +27,7 @@ def scored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         training={"trees": 6, "depth": 3},
         scoring={"mode": "local"},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
         workspace.scoring().all()
     return workspace

@@ -20,8 +20,7 @@ def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         training={"trees": 8, "depth": 3},
         scoring={"mode": "desensitised", "calibration": "platt"},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
         workspace.scoring().all()
         Workspace(workspace.folder, SECOND_RUN).all({"trees": 3})

@@ -32,8 +32,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         training={"trees": 3, "depth": 2},
         scoring={"mode": "local"},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        made.known_to(patch)
+    with made.known():
         made.all()
     return made
 

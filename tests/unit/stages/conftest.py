@@ -15,7 +15,6 @@ def toys_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         training={"trees": 4, "depth": 3},
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
     return workspace

@@ -23,8 +23,7 @@ def good_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         epsilon=20,
         training={"trees": 30, "depth": 3},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
     return workspace
 

@@ -98,8 +98,7 @@ MODEL = {
 def made(written_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("private") / "federation"
     workspace = declare(written_once.copy(folder, FIRST_RUN), noisy)
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
     return workspace
 
@@ -220,8 +219,7 @@ def test_a_threshold_by_cost_needs_no_rows(made: Workspace, tmp_path: Path) -> N
         data.setdefault("scoring", {})["threshold"] = {"cost_ratio": 5}
 
     copy.edit_yaml("federation.yaml", change)
-    with pytest.MonkeyPatch.context() as patch:
-        copy.known_to(patch)
+    with copy.known():
         scored = copy.scoring()
         scored.all()
     table = Home(scored.home("credit")).table("scores")

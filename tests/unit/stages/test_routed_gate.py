@@ -26,8 +26,7 @@ def routed_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         scoring={"mode": "routed"},
     )
     workspace.plain()
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
     return workspace
 

@@ -37,8 +37,7 @@ def scored(
         training={"trees": 8, "depth": 3},
         scoring={"mode": "routed", **options},
     )
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
         scoring(workspace, "routed", "0" * 15 + "b").all()
         yield request.param, workspace

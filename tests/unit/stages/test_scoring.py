@@ -47,8 +47,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )
     workspace.plain()
-    with pytest.MonkeyPatch.context() as patch:
-        workspace.known_to(patch)
+    with workspace.known():
         workspace.all()
         yield workspace
 
