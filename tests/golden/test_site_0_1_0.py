@@ -62,7 +62,7 @@ class Site(Workspace):
 
 
 def upgraded(site: Site) -> None:
-    """The steps of `docs/upgrade.md` from 0.1.0 to this release."""
+    """The steps from 0.1.0, which was never released, to this release."""
     sealed = {"seal_everybody": True, "max_new_queries": 1000, "max_queries_total": 10_000}
     for party in ("bank", "shop"):
         site.edit_yaml(f"{party}/policy.yaml", lambda d: d.update(alignment=sealed))
