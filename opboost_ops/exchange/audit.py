@@ -150,13 +150,20 @@ class Audit:
         Args:
             actions: Which; there are few entries of them.
         """
-        # By how an entry begins, since its keys are sorted; all that begins otherwise is parsed.
-        which = [_begins(_BEGIN + action + '"') for action in actions]
-        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(sa.or_(~_begins(_BEGIN), *which))
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-        found = [parse(row.number, row.entry) for row in rows]
-        return [entry for entry in found if entry.action in actions]
+
+        def read() -> list[Entry]:
+            # By how an entry begins, since its keys are sorted; all that begins otherwise is
+            # parsed.
+            which = [_begins(_BEGIN + action + '"') for action in actions]
+            wanted = sa.or_(~_begins(_BEGIN), *which)
+            query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(wanted)
+            with self._database.reading() as connection:
+                rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
+            found = [parse(row.number, row.entry) for row in rows]
+            return [entry for entry in found if entry.action in actions]
+
+        # All entries are looked at, and every stage asks whether the party has stopped.
+        return list(self._database.unless_changed(f"audit of {' '.join(actions)}", read))
 
     def below(self, place: str) -> list[tuple[int, Entry]]:
         """Numbers and entries of all below a place, oldest first; the chain is not verified.

@@ -32,7 +32,7 @@ def evaluate(context: Context) -> Outcome:
     by_interval = interval_rule(context.federation)
     version = context.reference if by_interval else present_champion(context)
     text = comparable_reference(context, facts, version)
-    used = {name for one in (model, text) if one for name in model_of(one).numeric_splits()}
+    used = {name for one in {model, text or model} for name in model_of(one).numeric_splits()}
     frames: dict[ScoringMode, np.ndarray] = {
         name: _frame(context, name, facts, holdout, used)
         for name in dict.fromkeys((*scoring.modes, "desensitised"))
