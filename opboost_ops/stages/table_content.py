@@ -82,9 +82,11 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
     if kind.is_integer():
         letter, texts = "n", values.cast(pl.String)
     elif kind.is_numeric() or kind in (pl.Boolean, pl.Null):
-        # Zero has no sign, and whole numbers no point.
-        numbers = values.cast(pl.Float64).fill_nan(None) + 0.0
-        letter, texts = "n", numbers.cast(pl.String).str.strip_suffix(".0")
+        numbers = values.cast(pl.Float64).fill_nan(None)
+        # As integers, whole numbers have one text, and zero has no sign.
+        whole = numbers.cast(pl.Int64, strict=False)
+        whole = whole.set(whole.cast(pl.Float64) != numbers, None)
+        letter, texts = "n", whole.cast(pl.String).fill_null(numbers.cast(pl.String))
     elif kind in _STRINGS:
         letter, texts = "t", values.cast(pl.String)
     else:

@@ -44,6 +44,9 @@ SAME: dict[str, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "another column gone": lambda t: t.drop("other"),
     "columns in another order": lambda t: t.select(reversed(t.columns)),
     "floats for integers": lambda t: t.with_columns(pl.col("count").cast(pl.Float64)),
+    "zeros with a sign": lambda t: t.with_columns(
+        count=pl.Series(np.where(t["count"] == 0, -0.0, t["count"]))
+    ),
     "small integers": lambda t: t.with_columns(pl.col("count").cast(pl.Int8)),
     "categories": lambda t: t.with_columns(pl.col("kind").cast(pl.Categorical)),
     "an enum": lambda t: t.with_columns(pl.col("kind").cast(pl.Enum(["c", "unused", "b", "a"]))),
@@ -102,6 +105,12 @@ def test_large_integers_are_told_apart(tmp_path: Path) -> None:
     ids = table().with_columns(id=pl.lit(2**60) + pl.int_range(ROWS))
     other = ids.with_columns(id=pl.when(pl.col("id") == 2**60).then(2**60 - 1).otherwise("id"))
     assert of(tmp_path / "t", ids) != of(tmp_path / "t", other)
+
+
+def test_a_large_integer_is_one_number_with_a_point_or_without(tmp_path: Path) -> None:
+    large = table().with_columns(count=pl.lit(10**16) * pl.int_range(ROWS))
+    floats = large.with_columns(pl.col("count").cast(pl.Float64))
+    assert of(tmp_path / "t", large) == of(tmp_path / "t", floats)
 
 
 def test_what_is_no_table(tmp_path: Path) -> None:
