@@ -108,12 +108,15 @@ def _platt(label: np.ndarray, raw: np.ndarray) -> tuple[float, float]:
     positive = float(label.sum())
     negative = len(label) - positive
     target = np.where(label == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
-    columns = np.column_stack([raw, np.ones_like(raw)])
+    # Far from zero, or all but equal, they would mislead the search.
+    middle, width = float(raw.mean()), float(raw.std()) if np.ptp(raw) else 1.0
+    columns = np.column_stack([(raw - middle) / width, np.ones_like(raw)])
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         given = columns @ weights
         total = float((np.logaddexp(0, given) - target * given).sum())
         return total, columns.T @ (expit(given) - target)
 
-    found = minimize(loss, np.array([1.0, 0.0]), jac=True, method="BFGS").x
-    return float(found[0]), float(found[1])
+    found = minimize(loss, np.array([width, middle]), jac=True, method="BFGS").x
+    slope = float(found[0]) / width
+    return slope, float(found[1]) - slope * middle

@@ -56,6 +56,16 @@ def test_platts_two_numbers_are_those_that_made_the_labels() -> None:
     assert fitted["intercept"] == pytest.approx(-0.5, abs=0.04)
 
 
+@pytest.mark.parametrize("pair", [(0.0, 1.0), (0.3, 0.3 + 1e-9), (1e-9, 1.01e-9)])
+def test_of_two_scores_platt_gives_the_mean_target_of_each(pair: tuple[float, float]) -> None:
+    label = np.repeat([1.0, 0.0, 1.0, 0.0], [10, 30, 45, 15])
+    target = np.where(label == 1, 56 / 57, 1 / 47)
+    found = calibration.apply(
+        calibration.fit("platt", label, np.repeat(pair, [40, 60])), np.array(pair)
+    )
+    assert found == pytest.approx([target[:40].mean(), target[40:].mean()], abs=1e-6)
+
+
 def test_flat_pieces_are_kept_by_their_ends_alone() -> None:
     label, _, score = distorted(2000)
     fitted = calibration.fit("isotonic", label, score)
