@@ -142,7 +142,7 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
     """
     url = site.ledger_url()
     opened = None if fresh else _OPENED.get()
-    key = (site.party, url, site.cells, site.home)
+    key = (site.party, url, site.cells, site.home, site.cells_key, site.block_rows)
     if opened is not None and key in opened:
         if opened[key].database.is_current():
             yield opened[key]
@@ -171,7 +171,7 @@ def reuse_open_state() -> Iterator[None]:
     """Keep a party's state open for this thread after its first `open_state` within the block.
 
     The block may be a stage, or all stages of one process or task. Opening and closing take longer
-    than most queries. A database that is restored or replaced meanwhile is opened again.
+    than most queries. After a restore, or a change in site.yaml, it is opened again.
     """
     if _OPENED.get() is not None:
         yield

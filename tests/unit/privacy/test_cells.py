@@ -4,15 +4,19 @@ import uuid
 from pathlib import Path
 
 import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opboost_ops.domain import Domain
+from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch.arrays import Scratch
+from tests.federation import Workspace
 
 COLUMN, CONTEXT = uuid.UUID(int=7), bytes(32)
 TEN = Domain(-2, 9)
@@ -142,3 +146,19 @@ def _compared(cells: Cells, nights: list[dict[int, int]], most: int, freeze: boo
     assert dict(zip(state.people.tolist(), state.changes().tolist(), strict=True)) == {
         person: len(values) for person, values in seen.items()
     }
+
+
+def test_a_key_for_cell_files_holds_from_the_next_stage_of_an_open_process(
+    workspace: Workspace,
+) -> None:
+    workspace.edit_table("bank", lambda t: t.with_columns(pl.col("income").reverse()))
+    with reuse_open_state():
+        workspace.until("desensitize", "bank")
+        key = workspace.folder / "bank" / "keys" / "cells.key"
+        key.write_bytes(bytes(32))
+        key.chmod(0o600)
+        workspace.edit_yaml("bank/site.yaml", lambda data: data.update(cells_key=str(key)))
+        workspace.step("bank", "desensitize")
+    (written,) = (workspace.folder / "bank" / "cells").glob("*.2.parquet")
+    with pytest.raises(OSError, match="encrypted"):
+        pq.read_table(written)
