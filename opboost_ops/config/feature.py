@@ -36,19 +36,27 @@ class Edges(Record):
 
     Attributes:
         edges: The edges; they are public.
-        epsilon: Loss of private quantiles, for a person added, removed or replaced: `opboost edges`
-            has drawn them from the private table, and they are charged to the column. Default: the
-            edges follow from no private table.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
-    epsilon: Epsilon | None = None
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
         if any(a >= b for a, b in zip(self.edges, self.edges[1:], strict=False)):
             raise ValueError("edges must be strictly increasing")
         return self
+
+
+class DrawnEdges(Edges):
+    """Edges of a released column, which may be private quantiles.
+
+    Attributes:
+        epsilon: Loss of private quantiles, for a person added, removed or replaced: `opboost edges`
+            has drawn them from the private table, and they are charged to the column. Default: the
+            edges follow from no private table.
+    """
+
+    epsilon: Epsilon | None = None
 
 
 #: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
@@ -161,10 +169,10 @@ class SharedFeature(Record):
         return DomainMap(domain, self.bounds, scale, edges)
 
     @property
-    def private_edges(self) -> Edges | None:
+    def private_edges(self) -> DrawnEdges | None:
         """The edges of its cells, if they are private quantiles of its values."""
         scale = self.scale
-        return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
+        return scale if isinstance(scale, DrawnEdges) and scale.epsilon is not None else None
 
 
 class CommonFeature(SharedFeature):
@@ -185,6 +193,7 @@ class Feature(SharedFeature):
             the parties agree on the list, and the trigger form offers nothing else.
     """
 
+    scale: Literal["linear", "log1p"] | DrawnEdges = "linear"
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
     epsilons: tuple[Epsilon, ...] = ()

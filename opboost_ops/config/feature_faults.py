@@ -127,27 +127,17 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
     """
     if feature.epsilons and feature.mechanism is None:
         yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
-    yield from no_private_edges(where, feature)
-    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
-        yield Fault(
-            f"{where}.missing.bit",
-            "is only for feature holders",
-            "the booster handles missing values of own features: declare `missing: keep`",
-        )
-
-
-def no_private_edges(where: str, feature: SharedFeature) -> Iterator[Fault]:
-    """Private quantiles where no column is released that they could be charged to.
-
-    Args:
-        where: Its place.
-        feature: As parsed.
-    """
     if feature.private_edges is not None:
         yield Fault(
             f"{where}.scale.epsilon",
             "is only for feature holders, whose columns are released",
             "declare edges without it, or leave the scale out",
+        )
+    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+        yield Fault(
+            f"{where}.missing.bit",
+            "is only for feature holders",
+            "the booster handles missing values of own features: declare `missing: keep`",
         )
 
 

@@ -2,11 +2,7 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.feature_faults import (
-    category_faults,
-    no_private_edges,
-    public_map_faults,
-)
+from opboost_ops.config.feature_faults import category_faults, public_map_faults
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import sum_faults
 from opboost_ops.config.training import HoldoutColumn
@@ -97,7 +93,6 @@ def _feature_faults(federation: Federation) -> Iterator[Fault]:
             yield Fault(
                 where, "holds =, which joins a feature and its category", "rename the column"
             )
-        yield from no_private_edges(where, feature)
         if feature.type == "nominal":
             yield from category_faults(where, feature.categories or ())
             if feature.missing == "keep":

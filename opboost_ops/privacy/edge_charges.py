@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from opboost_ops.config.feature import Edges, SharedFeature
+from opboost_ops.config.feature import DrawnEdges, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
@@ -28,7 +28,7 @@ EDGES = "edges"
 EVERYBODY = "everyone who reads the federation file"
 
 
-def edges_loss(edges: Edges, domain: Domain) -> LossCurve:
+def edges_loss(edges: DrawnEdges, domain: Domain) -> LossCurve:
     """The loss curve of private edges, which is flat.
 
     Args:

@@ -3,7 +3,7 @@
 import hashlib
 from uuid import UUID
 
-from opboost_ops.config.feature import Edges
+from opboost_ops.config.feature import DrawnEdges
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.edge_charges import EDGES, edges_loss, edges_name, entry
@@ -28,7 +28,7 @@ def missing_entries(state: PartyState, party: str) -> list[Release]:
             scale = feature.get("scale")
             if not isinstance(scale, dict) or scale.get("epsilon") is None:
                 continue
-            edges, column = Edges.model_validate(scale), UUID(feature["uuid"])
+            edges, column = DrawnEdges.model_validate(scale), UUID(feature["uuid"])
             drawn = edges_name(column, edges.edges, scale["epsilon"])
             artifact = hashlib.sha256(f"recovered edges/{drawn}".encode()).hexdigest()
             facts = {"federation": agreed.federation, "party": party, "recovered": True}
