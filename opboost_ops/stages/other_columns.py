@@ -43,9 +43,10 @@ def other_columns(
     Raises:
         Rejected: An answer is not what it must be.
         ContractError: In mode ``local``, the label holder's table lacks a column, or holds it
-            otherwise than declared.
+            otherwise than declared, or was rewritten since the rows were chosen.
     """
     if mode == "local":
+        raw_table.require_unchanged(context)
         needed, names = set(used), local_names(context, used)
         raw = whole_table(context, names, _WHY)[positions] if names else pl.DataFrame()
         return local_columns(context.federation, raw, needed, len(positions))

@@ -142,6 +142,22 @@ def test_scores_are_the_same_to_the_byte_however_few_rows_are_held(
     assert seen.read_bytes() == distribution
 
 
+def test_a_table_rewritten_before_the_evaluation_is_not_read_as_the_former_one(
+    tmp_path: Path,
+) -> None:
+    """Its rows have other places, or are other people's."""
+    scoring = {"mode": "desensitised", "evaluate": ["local"]}
+    training = {"trees": 4, "depth": 3}
+    run = Workspace.write(
+        tmp_path / "federation", dataset("binary"), training=training, scoring=scoring
+    )
+    with run.known():
+        run.until("evaluate")
+        run.edit_table("a", lambda table: table.reverse())
+        with pytest.raises(ContractError, match="rewritten while the run"):
+            run.step("a", "evaluate")
+
+
 @pytest.mark.parametrize("mode", ["routed", "local"])
 def test_routed_and_local_predictions_are_those_on_clear_domain_values(
     trained: Workspace, mode: str
