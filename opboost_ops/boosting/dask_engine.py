@@ -19,9 +19,6 @@ from opboost_ops.errors import ContractError
 if TYPE_CHECKING:
     from distributed import Client
 
-#: Instead of an address: workers on this machine.
-LOCAL = "local"
-
 #: Seconds until a cluster must have answered, and minutes until its workers must have met.
 _PATIENCE = 60
 _MEETING = 5
@@ -39,7 +36,7 @@ def require() -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    require_extra("distributed", "Dask", "site.yaml names dask", "dask")
+    require_extra("distributed", "Dask", "training.engine is dask", "dask")
 
 
 def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, cluster: str) -> str:
@@ -52,8 +49,7 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
     Args:
         parts: Rows and labels, block by block; a block is sent off before the next one is read.
         parameters: How; the booster is LightGBM.
-        cluster: Address of its scheduler, or ``local`` for worker processes on this machine, one a
-            core.
+        cluster: Address of its scheduler; empty for worker processes on this machine, one a core.
 
     Returns:
         The text model, without what it says of machines. The last digits of its numbers hang on
@@ -180,7 +176,7 @@ def _free_port() -> int:
 def _client(cluster: str) -> Iterator["Client"]:
     from distributed import Client, LocalCluster
 
-    if cluster != LOCAL:
+    if cluster:
         # What a tls:// address needs is in Dask's own configuration.
         with Client(cluster, timeout=_PATIENCE) as client:
             yield client

@@ -27,6 +27,7 @@ PROTOCOL = 3
 FREE = (
     "schedule",
     "parties.*.queue",
+    "parties.*.pool",
     # What the scoring party makes of its own scores, at home.
     "scoring.threshold",
     "scoring.calibration",
@@ -41,6 +42,7 @@ FREE_VERTICAL = (
     "training.learning_rate",
     "training.depth",
     "training.tolerance",
+    "training.engine",
     "training.denoise",
     # What the label holder makes of released values and of its own agreed columns. It asks others
     # for split values as before, of one model, within what their policies answer. Which columns of

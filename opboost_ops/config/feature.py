@@ -35,7 +35,7 @@ class Edges(Record):
     """Declared inner edges of a feature's cells, strictly increasing.
 
     Attributes:
-        edges: The edges; they are public.
+        edges: The edges.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
@@ -47,16 +47,33 @@ class Edges(Record):
         return self
 
 
+class PublicEdges(Edges):
+    """Edges that follow from no private table.
+
+    Attributes:
+        source: Where they come from.
+    """
+
+    source: Literal["declared", "public_sample"] = "declared"
+
+
 class DrawnEdges(Edges):
     """Edges of a released column, which may be private quantiles.
 
     Attributes:
-        epsilon: Loss of private quantiles, for a person added, removed or replaced: `opboost edges`
-            has drawn them from the private table, and they are charged to the column. Default: the
-            edges follow from no private table.
+        source: Where they come from. ``private_quantiles`` were drawn from the private table by
+            `opboost edges` and are charged to the column.
+        epsilon: Loss of private quantiles, for a person added, removed or replaced.
     """
 
+    source: Literal["declared", "public_sample", "private_quantiles"] = "declared"
     epsilon: Epsilon | None = None
+
+    @model_validator(mode="after")
+    def _of_private_quantiles(self) -> Self:
+        if (self.source == "private_quantiles") != (self.epsilon is not None):
+            raise ValueError("an epsilon is for source: private_quantiles, which needs one")
+        return self
 
 
 #: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
@@ -178,6 +195,8 @@ class SharedFeature(Record):
 class CommonFeature(SharedFeature):
     """One column that all parties of horizontal learning have: its values stay at home."""
 
+    scale: Literal["linear", "log1p"] | PublicEdges = "linear"
+
     def at_a_party(self) -> "Feature":
         """The same column as one party holds it."""
         return Feature.model_validate(self.model_dump())
@@ -221,7 +240,12 @@ class Feature(SharedFeature):
         """What holds for a cell, in words, where that hangs on where edges come from."""
         if not isinstance(self.mechanism, BucketResponse):
             return ""
-        edges = "private quantiles" if self.private_edges else "declared edges"
+        scale = self.scale.source if isinstance(self.scale, DrawnEdges) else "declared"
+        edges = "declared edges"
+        if scale == "public_sample":
+            edges = "edges of a public sample"
+        if scale == "private_quantiles":
+            edges = "private quantiles"
         return f"element-level local DP, per cell, by {edges}"
 
 

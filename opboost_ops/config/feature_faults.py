@@ -129,9 +129,9 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
         yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     if feature.private_edges is not None:
         yield Fault(
-            f"{where}.scale.epsilon",
-            "is only for feature holders, whose columns are released",
-            "declare edges without it, or leave the scale out",
+            f"{where}.scale.source",
+            "private_quantiles are only for feature holders, whose columns are released",
+            "declare edges, or leave the scale out",
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
         yield Fault(

@@ -134,12 +134,14 @@ class Party(PublicKeys):
     Attributes:
         role: Whether the party holds the label.
         queue: Airflow queue of its workers.
+        pool: Airflow pool of its tasks.
         label: The label holder's target.
         features: Its columns.
     """
 
     role: Role
     queue: QueueName = "default"
+    pool: str = "default_pool"
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
 
@@ -212,13 +214,14 @@ class Federation(Record):
         """What is done about others' noise before training; ``auto`` is resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
-        LightGBM, and scoring meets clear rows; otherwise ``none``.
+        LightGBM in one process, and scoring meets clear rows; otherwise ``none``.
         """
         training = self.training
         if training.denoise != "auto":
             return training.denoise or "none"
         own = any(p.features for p in self.parties.values() if p.role == "label_holder")
-        return "joint" if self.scoring.mode != "desensitised" and not own else "none"
+        able = training.engine == "local" and self.scoring.mode != "desensitised"
+        return "joint" if able and not own else "none"
 
     @property
     def has_shares(self) -> bool:

@@ -9,16 +9,12 @@ from opboost_ops.errors import Fault
 #: none changes what another party does.
 _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "alignment.members": ("all",),
-    "features.*.scale.source": ("declared",),
     "parties.*.features.*.epsilons": ([],),
     "parties.*.features.*.mechanism.source": ("declared",),
     "parties.*.features.*.mechanism.variant": ("optimised",),
-    "parties.*.features.*.scale.source": ("declared",),
     "parties.*.pilot": (None,),
-    "parties.*.pool": (),
     "parties.*.shards": (False,),
     "schedule.catch_up": (),
-    "training.engine": (),
     "training.lambda_l2": (None, 1.0),
     "training.private.patience_minutes": (None,),
     "training.private.regularisation": (0.1,),
@@ -37,7 +33,6 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "decide",
         "training.method": "remove it: XGBoost has a bin for each rank, as hist had",
         "training.early_stopping.share": "remove it: it is a tenth of the training rows",
-        "training.engine": "remove it: set `dask` in the label holder's site.yaml",
         "training.lambda_l2": "remove it: it is 1 in horizontal learning; LightGBM's own is "
         "training.parameters.lambda_l2",
         "training.seed": "remove it: the booster's random draws are the same in each run",
@@ -51,16 +46,13 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.private.remain": "remove it: all parties stay, and a session goes on when the "
         "`boost` tasks of all are cleared together",
         "training.private.patience_minutes": "declare training.wait_minutes",
-        "parties.*.pool": "remove it: Airflow's task_policy can set pools by owner or queue",
         "parties.*.pilot": "remove it: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "remove it: one task reads the files of a table",
         "parties.*.features.*.mechanism.sampler": "remove it: both samplers were one law",
-        "parties.*.features.*.mechanism.source": "remove it: edges in a file are public",
+        "parties.*.features.*.mechanism.source": "remove it: the source of a feature's edges is "
+        "declared in its scale",
         "parties.*.features.*.mechanism.variant": "remove it: the optimised variant has less "
         "variance at the same epsilon",
-        "features.*.scale.source": "remove it: edges in a file are public",
-        "parties.*.features.*.scale.source": "remove it: edges in a file are public; private "
-        "ones are drawn by `opboost edges SITE --private EPSILON`",
     },
     "Policy": {
         "checks.max_attack_gain": "remove it: `opboost leakage --gate` attacks a release at "
@@ -73,6 +65,9 @@ REMOVED_VALUES: Mapping[str, Mapping[str, str]] = {
     "training.denoise": {
         "redraw": "declare denoise: joint, which replaces it",
         "stack": "declare denoise: auto, or leave it out",
+    },
+    "parties.*.features.*.scale.source": {
+        "private_table": "draw edges by `opboost edges SITE --private EPSILON`",
     },
 }
 

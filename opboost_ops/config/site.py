@@ -55,9 +55,9 @@ class Site(Record):
             password.
         cells: Folder of the cell files; they never leave.
         retention_days: Days after which a run is removed from store and home; default: never.
-        dask: Where the label holder trains LightGBM on Dask (an extra): the address of the
-            scheduler of its own cluster, ``env:NAME`` for an environment variable that holds it, or
-            ``local`` for a worker a core of this machine; default: in the stage's own process.
+        dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
+            an environment variable that holds it; absent, ``training.engine: dask`` starts workers
+            on this machine.
         cells_key: File of 32 bytes that encrypts cell files at rest; default: not encrypted.
         agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.
@@ -107,7 +107,7 @@ class Site(Record):
         return _resolved("ledger", self.ledger)
 
     def dask_address(self) -> str:
-        """The address of the Dask cluster, or ``local``; empty for none.
+        """The address of the Dask cluster; empty for none.
 
         Raises:
             ConfigError: The environment variable that should hold it is not set.

@@ -222,9 +222,16 @@ def _search_faults(
     for key in ("early_stopping", "tuning"):
         if getattr(training, key) is None:
             continue
+        where = f"training.{key}"
+        if training.engine == "dask":
+            yield Fault(
+                where,
+                "needs all rows at once, which engine dask does not have",
+                "leave one of them out",
+            )
         if federation.denoising == "joint":
             yield Fault(
-                f"training.{key}",
+                where,
                 "judges rows that no tree learnt from, and joint draws make several of each row",
                 "declare denoise: none",
             )
@@ -233,9 +240,16 @@ def _search_faults(
 def _denoise_faults(federation: Federation, training: LightGBMTraining) -> Iterator[Fault]:
     if training.denoise != "joint":
         return
+    place = "training.denoise"
+    if training.engine == "dask":
+        yield Fault(
+            place,
+            "needs all rows at once, which engine dask does not have",
+            "leave one of them out",
+        )
     if federation.scoring.mode == "desensitised":
         yield Fault(
-            "training.denoise",
+            place,
             "makes a model for clear rows, but scoring is desensitised",
             "declare scoring: {mode: routed} or {mode: local}, or leave denoise out",
         )

@@ -1,10 +1,10 @@
 """A run whose tasks can never start ends at once, instead of waiting without end.
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
-which pools there are. The scheduler has: when a run starts, this listener compares the pools and
-queues of its tasks with what there is and leaves the problems in XCom; the first task finds them
-there and fails, so that its party's notifiers tell of it. They lie at the task after the first
-one, since a task's own XCom is emptied when it starts.
+which pools there are. The scheduler has: when a run starts, this listener compares the declared
+pools and queues with what there is and leaves the problems in XCom; the first task, which always
+runs in ``default_pool``, finds them there and fails, so that its party's notifiers tell of it. They
+lie at the task after the first one, since a task's own XCom is emptied when it starts.
 
 A problem is a pool that does not exist or has no slot, too few slots for the tasks of horizontal
 learning, which wait for each other and must all run at the same time, and a queue to which no Edge
@@ -81,8 +81,9 @@ def slot_problems(
     found = []
     if missing := sorted(set(used) - set(slots)):
         found.append(
-            f"Tasks use pools that do not exist: {', '.join(missing)}. Create them (`airflow pools "
-            "set NAME SLOTS DESCRIPTION`, or Admin > Pools), and run again."
+            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
+            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
+            "and run again."
         )
     needed = together | Counter(dict.fromkeys(used, 1))
     short = [

@@ -159,14 +159,16 @@ def add_group(
 def _tasks(
     federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
 ) -> Iterator[Any]:
+    spec = federation.parties[party]
     of = party_of(federation, party)
     for chain in phase.chains:
         given: dict[str, Any] = {
             "task_id": chain.name,
+            "pool": spec.pool,
             "doc_md": description(chain),
             "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
             "python_callable": tasks.run_stages,
             "op_kwargs": {**of, "stages": list(chain.stages)},
-            **common_of(federation.parties[party], party),
+            **common_of(spec, party),
         }
         yield PartyOperator(**given)

@@ -151,11 +151,13 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
 def _waits(
     federation: Federation, purpose: Purpose, phase: Phase, party: str, absent: Sequence[str]
 ) -> Lead:
+    spec = federation.parties[party]
     about = absent if party == federation.label_holder else [party]
     names = f"{' and '.join(phase.awaits)} of {', '.join(absent)}"
     return partial(
         StoreSensor,
         task_id=f"wait_for_{phase.awaits[0]}",
+        pool=spec.pool,
         doc_md=OWN_AIRFLOW["wait_for"].format(names),
         python_callable=sensors.wait_for,
         op_kwargs={
@@ -165,5 +167,5 @@ def _waits(
             "hours": federation.schedule.timeout_hours,
         },
         **_AGAIN,
-        **common_of(federation.parties[party], party),
+        **common_of(spec, party),
     )

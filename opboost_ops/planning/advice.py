@@ -48,7 +48,7 @@ def with_best_scales(
             found = quantile_edges(
                 inside(values[name], features[name]), federation.domain.to_domain().size
             )
-            scale = {"edges": list(found)}
+            scale = {"edges": list(found), "source": "public_sample"}
         elif best.cells not in ("linear", "log1p"):
             continue
         if scale != features[name].scale:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.config.feature import Edges, SharedFeature
+from opboost_ops.config.feature import DrawnEdges, SharedFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
@@ -15,8 +15,12 @@ from opboost_ops.privacy.domain_sizes import kept
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 
-#: What a column's edges are called by where they come from.
-_DECLARED, _PRIVATE = "declared edges", "private edges"
+#: What edges are called by where they come from.
+_EDGES = {
+    "declared": "declared edges",
+    "public_sample": "edges of a public sample",
+    "private_quantiles": "private edges",
+}
 
 
 #: What cells of equal shares of the public rows are called.
@@ -67,7 +71,7 @@ def scales_of(
         and feature.bounds is not None
         and feature.mechanism is not None
         and (
-            isinstance(feature.scale, Edges)
+            isinstance(feature.scale, DrawnEdges)
             if samples is None
             else len(np.unique(samples.get(name, ()))) > 2
         )
@@ -97,9 +101,8 @@ def compare_scales(
         "linear": DomainMap(domain, feature.bounds),
         "log1p": DomainMap(domain, feature.bounds, "log1p"),
     }
-    if isinstance(feature.scale, Edges):
-        name = _PRIVATE if feature.private_edges else _DECLARED
-        maps[name] = feature.domain_map(domain)
+    if isinstance(feature.scale, DrawnEdges):
+        maps[_EDGES[feature.scale.source]] = feature.domain_map(domain)
     if sample is not None:
         sample = inside(sample, feature)
         if len(sample) and sample.min() < sample.max():
@@ -108,7 +111,7 @@ def compare_scales(
     ranks = None if sample is None else _ranks(sample)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
-        edges = cost if cells == _PRIVATE else 0.0
+        edges = cost if cells == _EDGES["private_quantiles"] else 0.0
         epsilon = float(f"{total - edges:.6g}")
         if not LEAST_EPSILON <= epsilon < float("inf"):
             continue

@@ -15,7 +15,6 @@ from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, site_of
 from opboost_ops.config.public_keys import PublicKeys
-from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
@@ -149,7 +148,7 @@ def resolved(
             lambda digest: scored_under(agreements, declared.name, digest, model) is not None,
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
-    found += not_installed(declared, purpose, frozenset().union(*known), dask=bool(site.dask))
+    found += not_installed(declared, purpose, frozenset().union(*known))
     named = digest_of(document(federation))
     epoch = _epoch(federation, purpose, earlier)
     held = None
@@ -268,8 +267,9 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
 
 def _as_then(declared: Federation, trained: Federation) -> Federation:
     """A version's own declaration, with what needs no agreement as it is today."""
+    free = ("queue", "pool")
     parties = {
-        name: spec.model_copy(update={"queue": declared.parties[name].queue})
+        name: spec.model_copy(update={key: getattr(declared.parties[name], key) for key in free})
         for name, spec in trained.parties.items()
     }
     return trained.model_copy(update={"parties": parties, "schedule": declared.schedule})
@@ -280,11 +280,7 @@ def _keys(federation: Federation, party: str) -> Any:
 
 
 def not_installed(
-    declared: Federation,
-    purpose: Purpose,
-    files: frozenset[str] = frozenset(),
-    *,
-    dask: bool = False,
+    declared: Federation, purpose: Purpose, files: frozenset[str] = frozenset()
 ) -> Iterator[OpBoostError]:
     """Which boosters and engines of a run do not load here, before anything is published.
 
@@ -294,14 +290,13 @@ def not_installed(
         declared: The federation.
         purpose: What the run is for.
         files: Names of the files of the versions that it compares or scores with.
-        dask: Whether the label holder's site names a Dask cluster.
     """
     # DPBoost's models are LightGBM's, which comes first and reads them.
     readers = {backend.file: backend for backend in reversed(READERS)}
     needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":
         needed.append(format_of(declared.training.trainer).require)
-        if dask and isinstance(declared.training, LightGBMTraining):
+        if declared.training.engine == "dask":
             needed.append(dask_engine.require)
         if declared.training.tuning is not None:
             needed.append(tuning.require)

@@ -50,7 +50,8 @@ class PrivateEdges:
     @property
     def scale(self) -> dict[str, object]:
         """The feature's ``scale`` in the federation file."""
-        return {"edges": list(self.edges), "epsilon": self.epsilon}
+        source = {"source": "private_quantiles", "epsilon": self.epsilon}
+        return {"edges": list(self.edges), **source}
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def train(context: Context) -> Outcome:
     rows = context.home.json("alignment")["train"]
     model = None
     documents: dict[str, Any] = {}
-    if context.site.dask and _any_rows_do(context, parameters):
+    if training.engine == "dask":
         text = _on_dask(context, parameters)
     else:
         memory = ResumeLog(context.home)
@@ -98,13 +98,10 @@ def _here(
 
 def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
     """Whether the frame is too large to lie in memory as numbers, and need not."""
-    return cells > lightgbm_blocks.LARGE and _any_rows_do(context, parameters)
-
-
-def _any_rows_do(context: Context, parameters: Parameters) -> bool:
-    """Whether training takes rows part by part: what needs rows of its own choice needs all."""
     return (
-        parameters.trainer == "lightgbm"
+        cells > lightgbm_blocks.LARGE
+        and parameters.trainer == "lightgbm"
+        # What needs rows of its own choice needs them all.
         and parameters.stop is None
         and context.federation.training.tuning is None
         and context.federation.denoising != "joint"

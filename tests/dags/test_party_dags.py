@@ -56,7 +56,7 @@ def routed(federations: Path) -> Path:
     data = yaml.safe_load(path.read_text())
     data["scoring"] = {"mode": "routed"}
     data["schedule"] = {"cron": "0 3 * * *", "on_tables": "*/5 * * * *"}
-    data["parties"]["bank"] |= {"queue": "bank_queue"}
+    data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool"}
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return federations
 
@@ -121,9 +121,8 @@ def test_it_waits_for_what_comes_from_elsewhere_alone(routed: Path) -> None:
     first = bank[train].get_task("bank_open.join_run")
     assert bank[train].get_task("bank_release.check_table").upstream_task_ids == {first.task_id}
     assert not first.upstream_task_ids
-    assert {first.queue, bank[train].get_task("bank_psi.wait_for_psi_query").queue} == {
-        "bank_queue"
-    }
+    assert first.pool == "default_pool"
+    assert bank[train].get_task("bank_psi.wait_for_psi_query").pool == "bank_pool"
 
 
 def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed: Path) -> None:

@@ -10,7 +10,6 @@ import yaml
 
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
-from opboost_ops.orchestration import standalone
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import logged_in
@@ -29,12 +28,6 @@ class Readers(SimpleAuthManager):
             return False
         return super().is_authorized_view(access_view=access_view, user=user)
 """
-#: As people give a party's tasks a pool, here one that is missing.
-_POOLS = """
-def task_policy(task):
-    if task.dag_id == "pooled_train" and task.task_id.startswith("bank_"):
-        task.pool = "no_such_pool"
-"""
 _SETTINGS = {
     "AIRFLOW__CORE__AUTH_MANAGER": "readers.Readers",
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer",
@@ -52,6 +45,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     del data["schedule"]
     data["name"] = "pooled"
+    data["parties"]["bank"]["pool"] = "no_such_pool"
     (folder / "pooled.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     agree_for_all(folder / "pooled.yaml")
     data["name"] = "broken"
@@ -75,10 +69,8 @@ def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
     (home / "config").mkdir()
     (home / "config" / "readers.py").write_text(_READERS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standalone, "LOCAL_SETTINGS", standalone.LOCAL_SETTINGS + _POOLS)
-        with Standalone(home, workspace, sites, components, environment=_SETTINGS) as running:
-            yield running
+    with Standalone(home, workspace, sites, components, environment=_SETTINGS) as running:
+        yield running
         with contextlib.suppress(OSError):
             (home / "output" / "scheduler.log").read_text()
 

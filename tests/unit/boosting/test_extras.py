@@ -14,11 +14,7 @@ from opboost_ops.errors import ConfigError
     ("require", "module", "told"),
     [
         (noise.require, "opendp", r"trainer is dpboost, and OpenDP.*opboost-ops\[dpboost\]"),
-        (
-            dask_engine.require,
-            "distributed",
-            r"names dask, and Dask.*opboost-ops\[dask\]",
-        ),
+        (dask_engine.require, "distributed", r"engine is dask, and Dask.*opboost-ops\[dask\]"),
     ],
 )
 def test_what_is_absent_is_named(

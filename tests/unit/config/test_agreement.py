@@ -79,13 +79,13 @@ KEY = new_signing_key(bytes(32))[1]
 #: Of every agreed key with its default. A key that stands at its default is in no document, so a
 #: default that changes, as `schemas/federation.schema.json` then shows, needs another `PROTOCOL`.
 #: What is not on the list of free ones in `config/agreement.py` is agreed.
-DEFAULTS = "360aaf11483e1f63"
+DEFAULTS = "e0998c7ea27e9f5b"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     schema = json.loads((schemas_folder() / "federation.schema.json").read_text())
     models = {"Federation": schema, **schema["$defs"]}
-    free = {"Party": {"queue"}, "Federation": {"schedule"}}
+    free = {"Party": {"queue", "pool"}, "Federation": {"schedule"}}
     free["Scoring"] = {"threshold", "calibration", "interval", "reasons"}
     known = {
         name: {
@@ -110,8 +110,9 @@ def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     "changes",
     [
         {"schedule": {"cron": "0 3 * * *", "timeout_hours": 3}},
-        {"parties__bank__queue": "bank"},
+        {"parties__bank__queue": "bank", "parties__bank__pool": "big"},
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "tolerance": 0.5}},
+        {"training": {"engine": "dask"}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": 20, "tuning": 30}},
         {"training": {"class_weight": "balanced"}},
         {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},

@@ -74,18 +74,14 @@ def test_all_faults_come_at_once() -> None:
 
 def test_common_columns_may_have_declared_edges() -> None:
     data = good()
-    data["features"]["income"]["scale"] = {"edges": [1000, 5000]}
+    data["features"]["income"]["scale"] = {"edges": [1000, 5000], "source": "public_sample"}
     federation = parse_federation(data, "federation.yaml")
     assert {c.name for c in shared_columns(federation)} >= {"income"}
     # Such a column was declared, and models trained with it, in earlier releases.
     stored = federation.model_dump(mode="json")
-    stored["features"]["income"]["scale"]["source"] = "public_sample"
-    read = parse_federation(stored, "federation.json", stored=True)
-    assert read.features == federation.features
-    data["features"]["income"]["scale"] = {"edges": [1000, 5000], "epsilon": 1, "source": "x"}
-    text = faults(data)
-    for place in ("features.income.scale.source: was removed", "features.income.scale.epsilon"):
-        assert f"- {place}" in text, text
+    assert parse_federation(stored, "federation.json", stored=True) == federation
+    data["features"]["income"]["scale"] |= {"epsilon": 1, "source": "private_quantiles"}
+    assert "- features.income.scale.source: " in faults(data)
 
 
 def test_private_sums_refuse_what_only_exact_ones_have() -> None:

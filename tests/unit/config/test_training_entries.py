@@ -140,6 +140,8 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
         ({"class_weight": "balanced"}, "regression", "the label is a number"),
         ({"weight_column": "y"}, "binary", "training.weight_column: is the label"),
         ({"weight_column": "id"}, "binary", "training.weight_column: is the ID column"),
+        ({"tuning": 30, "engine": "dask"}, "binary", "engine dask does not have"),
+        ({"early_stopping": 20, "engine": "dask"}, "binary", "engine dask does not have"),
         ({"trainer": "xgboost", "parameters": {"max_bin": 9}}, "binary", "ranks need one each"),
     ],
 )

@@ -182,7 +182,7 @@ def test_after_a_new_agreement_a_training_under_the_former_one_is_refused(
 def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace) -> None:
     def change(data: Any) -> None:
         data["training"].update(trees=2, depth=2, learning_rate=0.3, tolerance=1.0)
-        data["parties"]["bank"].update(queue="other")
+        data["parties"]["bank"].update(queue="other", pool="other")
         data["schedule"] = {"cron": "0 4 * * *"}
 
     honest.edit_yaml("federation.yaml", change, agree=False)

@@ -204,7 +204,7 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 ) -> None:
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    workspace.edit_yaml("credit/site.yaml", lambda site: site.update(dask="local"))
+    workspace.edit_yaml("federation.yaml", lambda f: f["training"].update(engine="dask"))
     problems = [ConfigError("no pool gpu"), ConfigError("no worker of bank_queue")]
     with pytest.raises(OpBoostError) as caught:
         open_run(workspace.file, workspace.run, {}, "train", problems)

@@ -47,6 +47,7 @@ def test_releases_are_the_same_and_the_model_is_another(
     ("training", "fault"),
     [
         ({"denoise": "joint"}, r"training\.denoise: makes a model for clear rows"),
+        ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: .*dask"),
         ({"denoise": "joint", "trainer": "xgboost"}, "is not for xgboost"),
         (
             {"denoise": "auto", "trainer": "dpboost", "private": {"epsilon": 1.0}},
