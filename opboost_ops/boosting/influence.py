@@ -7,6 +7,7 @@ chapter 6). Of an AUC it is DeLong's (DeLong, DeLong and Clarke-Pearson 1988). I
 models on the same rows are subtracted row by row, so that what is common to both cancels.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -66,6 +67,7 @@ def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     won = (ranks[positive] - rankdata(score[positive])) / k
     lost = (ranks[~positive] - rankdata(score[~positive])) / m
     found = np.empty(n)
-    found[positive] = (won - won.mean()) * n / m
-    found[~positive] = (lost.mean() - lost) * n / k
+    # DeLong's variances have one row less in their denominators, which few positives need.
+    found[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
+    found[~positive] = (lost.mean() - lost) * n / math.sqrt(k * max(k - 1, 1))
     return found

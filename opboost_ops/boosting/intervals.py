@@ -1,7 +1,7 @@
 """How far metrics of held-out rows may be off by chance, and differences of two models' metrics.
 
-By a normal approximation (`influence`) with Student's quantile. What a model would be on other
-training rows is not in these intervals.
+By a normal approximation (`influence`) with Student's quantile; of an AUC of two classes for the
+rarer one's number of rows. What a model would be on other training rows is not in these intervals.
 
 >>> compared = Comparison("binary", label, {"new": score, "old": other})
 >>> compared.interval("new", "auc")
@@ -78,6 +78,8 @@ class Comparison:
         self._values = {name: values[of] for name, of in same.items()}
         self._of = {name: found[of] for name, of in same.items()}
         self._evaluated = EVALUATED[task]
+        counts = np.unique(label, return_counts=True)[1] if task == "binary" else [len(label)]
+        self._rarer = int(min(counts))
 
     def evaluated(self, name: str) -> dict[str, float]:
         """What `metrics.evaluate` gives of one model."""
@@ -97,7 +99,7 @@ class Comparison:
 
     def interval(self, name: str, metric: str) -> Interval:
         """Of one model's metric."""
-        found = self._interval(self._values[name][metric], self._of[name][metric])
+        found = self._interval(metric, self._values[name][metric], self._of[name][metric])
         least, most = _RANGES.get(metric, (0.0, math.inf))
         return Interval(found.value, max(found.low, least), min(found.high, most))
 
@@ -105,9 +107,11 @@ class Comparison:
         """By how much one model is better than another on the same rows; see the module."""
         sign = -1.0 if metric in LOSSES else 1.0
         value = sign * (self._values[name][metric] - self._values[base][metric])
-        return self._interval(value, sign * (self._of[name][metric] - self._of[base][metric]))
+        of = sign * (self._of[name][metric] - self._of[base][metric])
+        return self._interval(metric, value, of)
 
-    def _interval(self, value: float, of: np.ndarray) -> Interval:
+    def _interval(self, metric: str, value: float, of: np.ndarray) -> Interval:
         error = math.sqrt(np.dot(of, of)) / len(of)
-        half = error * float(stdtrit(max(len(of) - 1, 1), (1 + LEVEL) / 2))
+        free = max((self._rarer if metric == "auc" else len(of)) - 1, 1)
+        half = error * float(stdtrit(free, (1 + LEVEL) / 2))
         return Interval(value, value - half, value + half)

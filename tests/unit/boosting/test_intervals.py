@@ -70,6 +70,17 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(rows: int) -> None:
     assert 86 <= held <= 99
 
 
+def test_with_few_positives_chance_does_not_show_one_of_two_equal_models_to_be_worse() -> None:
+    """At 95 % either is shown to be worse in one of forty tables, and not in one of ten."""
+    random, worse = np.random.default_rng(4), 0
+    for positives in [1, 2, 3, 4] * 100:
+        label = np.r_[np.ones(positives), np.zeros(40)]
+        one, other = (2 * label + random.normal(size=len(label)) for _ in range(2))
+        found = Comparison("binary", label, {"one": one, "other": other})
+        worse += found.gain("one", "other", "auc").high < 0
+    assert worse <= 10
+
+
 def test_a_single_row_or_class_has_no_width_and_no_fault() -> None:
     comparison = Comparison("binary", np.ones(1), {"new": np.array([0.4]), "old": np.array([0.6])})
     assert comparison.interval("new", "auc").low == comparison.interval("new", "auc").high == 0.5
