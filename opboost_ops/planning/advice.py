@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.channel_files import read_tables
-from opboost_ops.config.feature import Edges
+from opboost_ops.config.feature import DrawnEdges
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.yaml_text import read_yaml
@@ -53,7 +53,7 @@ def with_best_scales(
             continue
         if scale != features[name].scale:
             chosen[name] = scale
-            made = Edges.model_validate(scale) if isinstance(scale, dict) else scale
+            made = DrawnEdges.model_validate(scale) if isinstance(scale, dict) else scale
             features[name] = features[name].model_copy(update={"scale": made})
     holder = federation.parties[party].model_copy(update={"features": features})
     parties = {**federation.parties, party: holder}
