@@ -8,10 +8,11 @@ import pytest
 
 from opboost_ops.boosting import lightgbm_blocks
 from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.store import open_store
 from opboost_ops.scratch import arrays
 from opboost_ops.scratch import blocks as sizes
-from opboost_ops.stages.raw_blocks import blocks, whole_table
+from opboost_ops.stages.raw_blocks import blocks, unchanged_blocks, whole_table
 from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace, small_credit
 from tests.party_state import forget
@@ -110,3 +111,15 @@ def test_blocks_are_the_table(written: Workspace, monkeypatch: pytest.MonkeyPatc
     found = list(blocks(context, features))
     assert pl.concat(found).equals(whole_table(context, features))
     assert sum(block.height for block in found) == table.height - 4
+
+
+def test_a_table_with_rows_more_or_less_than_were_checked_is_noticed_where_it_is_read(
+    written: Workspace,
+) -> None:
+    written.until("digest_ids", PARTY)
+    path, context = written.table_path(PARTY), context_of(written)
+    table = pl.read_parquet(path)
+    for other in (table.head(-1), pl.concat([table, table.head(1)])):
+        other.write_parquet(path)
+        with pytest.raises(ContractError, match="rewritten while the run"):
+            list(unchanged_blocks(context, ["id"]))
