@@ -1,4 +1,4 @@
-"""What a person reads in a browser when something breaks at night: rows of the runbook's table.
+"""What a person reads in a browser when something breaks at night.
 
 One real Airflow for all, whose bank has a small disk of its own: that needs root.
 """
@@ -25,7 +25,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.processes import members
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import logged_in, shot
-from tests.unit.pages.test_breakages import DOCS, NAME, SCORE, TRAIN, entry, rows
+from tests.unit.pages.test_breakages import BREAKAGES, DOCS, NAME, SCORE, TRAIN, entry
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -110,9 +110,13 @@ def events(told: Path) -> set[str]:
 
 
 def says(page: Any, airflow: Standalone, told: Path, breakage: str, dag: str, run: str) -> None:
-    """Each page says what the runbook's row of the breakage has."""
-    status, of_run, statement, document, alarm = rows()[breakage]
-    ways = {"status": status, f"run?dag={dag}&run={quote(run)}": of_run, "statement": statement}
+    """Each page says what the breakage expects, and its notifications are sent."""
+    expected = BREAKAGES[breakage]
+    ways = {
+        "status": expected.status,
+        f"run?dag={dag}&run={quote(run)}": expected.run,
+        "statement": expected.statement,
+    }
     for path, cell in ways.items():
         page.goto(f"{airflow.url}/opboost/{path}")
         name = f"{breakage}-{path.partition('?')[0]}".replace("`", "").replace(" ", "-")
@@ -122,16 +126,16 @@ def says(page: Any, airflow: Standalone, told: Path, breakage: str, dag: str, ru
         assert re.search(f"{pattern(cell)}|{words}", found, re.IGNORECASE), (cell, found)
     page.goto(f"{airflow.url}/opboost/status.json")
     (one,) = json.loads(page.inner_text("body"))["federations"]
-    path, _, value = document.strip("`").partition(": ")
+    path, _, value = expected.document.partition(": ")
     there = str(entry(one, path))
     assert there if value == "..." else re.fullmatch(pattern(value), there), (path, there)
-    called = set(re.findall(r"`([a-z_]+)`", alarm))
+    called = {name for name in expected.alarms if name.islower()}
     until(lambda: called <= events(told), f"{called} in {told}", 20)
 
 
 def pattern(cell: str) -> str:
     """Of a cell's words, with other numbers, another person, and whichever party noticed first."""
-    words = re.escape(cell.strip("`")).replace(re.escape("store of bank"), r"store of \w+")
+    words = re.escape(cell).replace(re.escape("store of bank"), r"store of \w+")
     return re.sub(r"\d+", r"\\d+", words).replace("ann", r"\w+")
 
 
