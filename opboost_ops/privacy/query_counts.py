@@ -119,7 +119,7 @@ class QueryCounts:
             parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are cut
                 by their first bits. One of the points is nobody's.
             of: How many parts, a power of two.
-            releases: Gives all lines of the ledger.
+            releases: Returns all ledger entries.
             kept: Epochs whose points are still needed; those of others are taken out.
             require: Refuses by raising; then nothing was counted.
         """

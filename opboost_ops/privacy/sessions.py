@@ -1,4 +1,4 @@
-"""Sessions of sums: a run's rounds are held once, and the ledger knows for ever that they were."""
+"""Sessions of sums: a run's rounds take place once, and the ledger records that permanently."""
 
 import hashlib
 from dataclasses import dataclass

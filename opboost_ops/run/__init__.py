@@ -29,7 +29,7 @@ The life of a run, in order, and the file of each step:
     with a nonce of its own.
 12. `timings`: how long stages took, and `progress`: how far one is that runs; both stay at home.
     `artifact_sizes`: the bytes that crossed the exchange.
-    `upcoming_limits`: what will stop later runs is told at home in time; `facts`: what may be
+    `upcoming_limits`: reports at home, in time, what will stop later runs; `facts`: what may be
     watched over time from outside.
 13. `table_watch`: whether a party's table has changed, which begins the next run.
 14. `rollback` compares the party's database with the newest checkpoint that it has signed;

@@ -1,4 +1,4 @@
-"""How a party's columns fill their domains: told at home before a release, and nowhere else."""
+"""How a party's columns fill their domains: reported at home before a release, and nowhere else."""
 
 from dataclasses import replace
 

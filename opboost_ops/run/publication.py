@@ -210,7 +210,7 @@ def _require_not_published(
 
 
 def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
-    """Exponents do not follow from the table, so a run has one table of shares, for ever.
+    """Exponents do not follow from the table, so a run has one table of shares, permanently.
 
     Of two of one run, anyone who knows points of the month could see who is in both.
     """

@@ -1,4 +1,4 @@
-"""How far the party's table has moved since the champion was trained; told at home."""
+"""How far the party's table has moved since the champion was trained; reported at home."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What the first stages would find in a party's table, told at home, without a run.
+"""What the first stages would find in a party's table, reported at home, without a run.
 
 It calls the code of the stages themselves, so that `opboost check` and a run cannot disagree. Where
 a stage stops at its first fault, here every column is looked at, and all faults are told.

@@ -20,7 +20,7 @@ def place_of(context: Context, column: str) -> str:
 
 
 def result_fault(context: Context, result: Result) -> Fault:
-    """The fault behind an expectation that does not hold. It is told at home alone.
+    """The fault behind an expectation that does not hold. Reported at home only.
 
     Args:
         context: The party's.
