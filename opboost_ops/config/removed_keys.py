@@ -9,7 +9,6 @@ from opboost_ops.errors import Fault
 #: none changes what another party does.
 _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "alignment.members": ("all",),
-    "parties.*.features.*.epsilons": ([],),
     "parties.*.features.*.mechanism.source": ("declared",),
     "parties.*.features.*.mechanism.variant": ("optimised",),
     "parties.*.pilot": (None,),
@@ -23,6 +22,13 @@ _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "training.seed": (),
     "training.tuning.metric": (None,),
     "training.tuning.minutes": (None,),
+}
+
+#: What a federation file of an older release may still say, because it is what applies now.
+_SAME: Mapping[str, tuple[Any, ...]] = {
+    "schedule.catch_up": (False,),
+    "training.lambda_l2": (1.0,),
+    "training.seed": (0,),
 }
 
 #: By file and path; ``*`` is any name. The words complete "was removed".
@@ -84,12 +90,14 @@ def without_spelled_out(data: Any) -> Any:
 
 
 def split_removed(model: str, data: Any) -> tuple[Any, list[Fault]]:
-    """A file's content without removed keys, and a fault for each of them.
+    """A file's content without removed keys, and a fault for each that would change something.
 
     Args:
         model: Which file it is, by the name of its model.
         data: As read; it stays as it is.
     """
+    for path, values in _SAME.items() if model == "Federation" else ():
+        data = _without(data, path.split("."), "", values, "", [])
     faults: list[Fault] = []
     for path, remedy in REMOVED.get(model, {}).items():
         data = _without(data, path.split("."), "", (), remedy, faults)

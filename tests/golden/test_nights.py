@@ -72,7 +72,6 @@ def upgraded(parties: Parties, release: str, opboost: Opboost) -> None:
     (parties.folder / "bank" / "keys" / "alignment.key").unlink()
     federation = yaml.safe_load(parties.file.read_text())
     federation.pop("alignment", None)
-    del federation["training"]["seed"]
     parties.file.write_text(yaml.safe_dump(federation, sort_keys=False))
     parties.edit_yaml("bank/policy.yaml", lambda policy: policy.update(alignment=SEALED))
     for party in ("bank", "credit"):

@@ -71,8 +71,6 @@ def upgraded(site: Site) -> None:
     site.edit_yaml(
         "loans_private.yaml", lambda d: d["training"]["private"].pop("trees_per_ensemble")
     )
-    for file in ("federation.yaml", "loans_private.yaml"):
-        site.edit_yaml(file, lambda d: d["training"].pop("seed", None), agree=False)
     for party in PARTIES:
         for file in ("federation.yaml", "loans_private.yaml"):
             said = site.shown("agree", party, file)

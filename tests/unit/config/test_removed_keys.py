@@ -41,12 +41,19 @@ def test_every_removed_key_is_named_with_its_replacement_beside_other_faults(
     data: dict[str, Any],
 ) -> None:
     data["domain"] = {"lower": 9, "upper": 1}
-    expected = {put(data, path, 1): remedy for path, remedy in REMOVED["Federation"].items()}
+    expected = {put(data, path, 2): remedy for path, remedy in REMOVED["Federation"].items()}
     with pytest.raises(ConfigError) as error:
         parse_federation(data, "federation.yaml")
     found = {fault.where: fault.suggestion for fault in error.value.faults}
     assert found.items() >= expected.items()
     assert "domain" in found
+
+
+def test_a_removed_key_that_says_what_applies_now_is_passed_over(data: dict[str, Any]) -> None:
+    good = parse_federation(data, "federation.yaml")
+    put(data, "training.seed", 0)
+    put(data, "schedule.catch_up", False)
+    assert parse_federation(data, "federation.yaml") == good
 
 
 @pytest.mark.parametrize(
