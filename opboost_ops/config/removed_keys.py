@@ -96,8 +96,9 @@ def split_removed(model: str, data: Any) -> tuple[Any, list[Fault]]:
         model: Which file it is, by the name of its model.
         data: As read; it stays as it is.
     """
-    for path, values in _SAME.items() if model == "Federation" else ():
-        data = _without(data, path.split("."), "", values, "", [])
+    if model == "Federation":
+        for path, same in _SAME.items():
+            data = _without(data, path.split("."), "", same, "", [])
     faults: list[Fault] = []
     for path, remedy in REMOVED.get(model, {}).items():
         data = _without(data, path.split("."), "", (), remedy, faults)
