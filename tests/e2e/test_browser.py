@@ -67,7 +67,7 @@ def test_the_trigger_form(page: Any, airflow: Standalone, client: Client) -> Non
     text = shot(page, "form")
     for label in ("Epsilon of all protected features", "Trees", "Learning rate", "Depth of a tree"):
         assert label in text
-    assert "Declared: 20. Empty: as declared." in text
+    assert "Declared: 40. Empty: as declared." in text
     assert "openlineage" not in text
     # Lists offer what is agreed or possible, and nothing else can be typed into them.
     for field, last in (("epsilon", "0.64: nominal loss"), ("depth", "16")):
