@@ -149,7 +149,7 @@ def test_from_a_version_to_the_form(page: Any, airflow: Standalone, registry: Re
     page.get_by_role("link", name="Put it into use").click()
     page.wait_for_url(f"**/dags/{ACTS}**")
     page.get_by_test_id("trigger-dag-button").first.click()
-    page.get_by_text("Whose.").wait_for()
+    page.locator("[id=element_party]").wait_for()
     text = shot(page, "acts-form")
     for field in ("Party", "What", "Model version", "Why"):
         assert field in text
