@@ -72,6 +72,7 @@ def test_no_such_value_is_a_penalty(value: Any) -> None:
         ({"metric": "auc"}, "declare training.objective"),
         ({"tolerancee": 1}, "did you mean tolerance?"),
         ({"lambda_l1": 1}, "declare it under training.parameters: lambda_l1"),
+        ({"lambda_l2": 1}, "penalties are under training.parameters"),
         ({"least_node": 1}, "declare it under training.parameters: min_data_in_leaf"),
     ],
 )
