@@ -67,6 +67,7 @@ ATTACKS: dict[str, Callable[[Any], Any]] = {
     "a billionth less": lambda d: bank(d)["income"]["mechanism"].update(
         epsilon=bank(d)["income"]["mechanism"]["epsilon"] * (1 - 1e-9)
     ),
+    "a list of epsilons": lambda d: bank(d)["income"].update(epsilons=[0.1, 0.2]),
     "domain x 20": lambda d: d["domain"].update(upper=200),
     "a key left out": lambda d: d["parties"]["credit"].pop("encryption_key"),
     "a key of its own": lambda d: d["parties"]["credit"].update(
