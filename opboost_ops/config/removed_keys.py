@@ -38,8 +38,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "decide",
         "training.method": "remove it: XGBoost has a bin for each rank, as hist had",
         "training.early_stopping.share": "remove it: it is a tenth of the training rows",
-        "training.lambda_l2": "remove it: it is 1 in horizontal learning; a booster's own penalties "
-        "are under training.parameters",
+        "training.lambda_l2": "remove it: it is 1 in horizontal learning; a booster's own "
+        "penalties are under training.parameters",
         "training.seed": "remove it: the booster's random draws are the same in each run",
         "schedule.catch_up": "remove it: a missed run is not made up for; trigger it by hand",
         "training.private.columns": "remove it: splits are drawn at random among all columns",
