@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from opboost_ops.backup.archive import CELLS, MODELS
 from opboost_ops.config.site import Site
-from opboost_ops.privacy.whole_files import second_name
+from opboost_ops.scratch.files import second_name
 from opboost_ops.scratch.folders import private_folder
 
 #: What names of cell states, and of the people in them, end with.

@@ -19,6 +19,7 @@ from opboost_ops.exchange.limits import HEADS, Admit
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
 from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.scratch.files import force
 
 #: A file of this name at the root marks a store of experiments.
 THROWAWAY = ".throwaway"
@@ -237,11 +238,11 @@ def _move_in(place: Path, names: list[str], files: Mapping[str, bytes], durable:
         if mode & (stat.S_IWGRP | stat.S_IWOTH):
             os.chmod(part, mode & ~(stat.S_IWGRP | stat.S_IWOTH))
         if durable:
-            _sync(part)
+            force(part)
         part.rename(place)
         moved = True
         if durable:
-            _sync(place.parent)
+            force(place.parent)
     except OSError as error:
         # A rename never replaces a folder that holds something: another writer was first.
         if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
@@ -296,11 +297,3 @@ def _last_change(part: Path) -> float:
         except FileNotFoundError:
             return time.time()  # Somebody is at work in it.
     return max(times)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -40,7 +40,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import add_entries, all_releases, lines_after
 from opboost_ops.privacy.ledger_totals import add_up
 from opboost_ops.privacy.rows import copy_tables
-from opboost_ops.privacy.whole_files import second_name
+from opboost_ops.scratch.files import second_name
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -22,8 +22,8 @@ from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
 from opboost_ops.privacy.ledger import Ledger, has_no_cells
 from opboost_ops.privacy.query_counts import QueryCounts
 from opboost_ops.privacy.sessions import Sessions
-from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.files import whole_file
 
 #: In the folder of cell states: which database they belong to.
 _MARK = "database"
@@ -219,7 +219,8 @@ def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
     if not site.cells.is_dir():
         return
     if not mark.is_file() or fresh:
-        put_whole(mark, lambda path: path.write_text(f"{identity}\n"))
+        with whole_file(mark) as file:
+            file.write(f"{identity}\n".encode())
     elif mark.read_text().strip() != identity:
         raise ConfigError(
             f"{site.party} has two databases: its cell states belong to another one than `ledger` "

@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.cell_encryption import Encryption
 from opboost_ops.privacy.people_files import PeopleFiles
-from opboost_ops.privacy.whole_files import put_whole
 from opboost_ops.scratch.arrays import BLOCK, Scratch, release_memory, slices
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.scratch.files import whole_file
 
 #: Persons of a row group.
 _GROUP = 1 << 20
@@ -146,28 +145,26 @@ class CellFiles:
             number: The generation's.
             state: What it holds.
         """
-        private_folder(self.folder)
         people = self._people.write(state.people)
         seen = _column(np.ascontiguousarray(state.seen))
         table = pa.table({"seen": seen, "last": state.last})
         # Wide ones are seldom the same, and read slowly if they are written once.
         often = ["last"] if state.seen.shape[1] > 8 else ["seen", "last"]
 
-        def write(temporary: Path) -> None:
-            with pq.ParquetWriter(
-                temporary,
+        path = self.folder / f"{name}.{number}.parquet"
+        with (
+            whole_file(path) as file,
+            pq.ParquetWriter(
+                file,
                 table.schema,
                 compression="zstd",
                 use_dictionary=often,
                 write_statistics=False,
                 encryption_properties=self._encryption.writing(),
-            ) as writer:
-                for rows in slices(max(table.num_rows, 1), _GROUP):
-                    writer.write_table(table.slice(rows.start, rows.stop - rows.start))
-                    release_memory()
-
-        path = self.folder / f"{name}.{number}.parquet"
-        put_whole(path, write)
+            ) as writer,
+        ):
+            for rows in slices(max(table.num_rows, 1), _GROUP):
+                writer.write_table(table.slice(rows.start, rows.stop - rows.start))
         return Generation(path.name, number, _digest(path), people)
 
     def remove_others(self, found: Collection[Generation]) -> None:

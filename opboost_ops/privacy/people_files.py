@@ -7,14 +7,13 @@ point to it; one to which none points any more is removed.
 import hashlib
 import mmap
 from collections.abc import Collection
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.whole_files import force, put_whole
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices, watch
+from opboost_ops.scratch.arrays import Scratch, slices, watch
+from opboost_ops.scratch.files import force, whole_file
 
 #: What their names end with.
 SUFFIX = ".people"
@@ -57,7 +56,9 @@ class PeopleFiles:
         name = self._name(people)
         path = self.path(name)
         if not path.is_file() or path.stat().st_size != people.nbytes:
-            put_whole(path, partial(_write, people))
+            with whole_file(path) as file:
+                for rows in slices(len(people)):
+                    file.write(people[rows].astype("<u8", copy=False).tobytes())
         return name
 
     def read(self, name: str) -> np.ndarray:
@@ -120,16 +121,8 @@ class PeopleFiles:
         return self._named[1]
 
 
-def _write(people: np.ndarray, path: Path) -> None:
-    with path.open("wb") as file:
-        for rows in slices(len(people)):
-            file.write(people[rows].astype("<u8", copy=False).tobytes())
-            release_memory()
-
-
 def _digest(people: np.ndarray) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for rows in slices(len(people)):
         digest.update(people[rows].astype("<u8", copy=False).tobytes())
-        release_memory()
     return digest.hexdigest()

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all, and that only the party's own user can read."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,12 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     """Write a file, which takes the place of what there was when it is complete.
 
     Args:
-        path: The file; folders that are missing are made.
+        path: The file; folders that are missing are made. It is written beside as
+            ``.<name>.<hex>.new``, which a killed process leaves.
         durable: Whether it must survive a power cut.
     """
     private_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex}")
+    temporary = path.with_name(f".{path.name}.{uuid4().hex}.new")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with open(os.open(temporary, flags, 0o600), "wb") as file:
@@ -28,6 +30,33 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
+        if durable:
+            force(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def force(folder: Path) -> None:
+    """Let a folder's names be on the disk, unless its files may be written and not listed."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def second_name(path: Path, target: Path) -> None:
+    """Keep what a file is now, which is replaced and never changed.
+
+    Args:
+        path: The file.
+        target: Its second name; a copy, where the disk knows no second names.
+    """
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copy2(path, target)
