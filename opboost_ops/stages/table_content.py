@@ -90,6 +90,7 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
     elif kind in _STRINGS:
         letter, texts = "t", values.cast(pl.String)
     else:
-        letter, texts = "o", pl.Series([repr(value) for value in values.to_list()], dtype=pl.String)
+        written = [None if value is None else repr(value) for value in values.to_list()]
+        letter, texts = "o", pl.Series(written, dtype=pl.String)
     cells = pl.select(pl.format(f"{letter}{{}}:{{}}", texts.str.len_bytes(), texts)).to_series()
     return cells.fill_null("missing")

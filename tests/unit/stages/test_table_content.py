@@ -113,6 +113,12 @@ def test_a_large_integer_is_one_number_with_a_point_or_without(tmp_path: Path) -
     assert of(tmp_path / "t", large) == of(tmp_path / "t", floats)
 
 
+def test_a_missing_value_is_one_whatever_type_the_column_has(tmp_path: Path) -> None:
+    known, dates = ("kind", pl.lit(None)), ("kind", pl.lit(None, dtype=pl.Date))
+    found = [table().with_columns(value.alias(name)) for name, value in (known, dates)]
+    assert of(tmp_path / "t", found[0]) == of(tmp_path / "t", found[1])
+
+
 def test_what_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("id,income\n")
     assert content_fingerprint([tmp_path / "t"], COLUMNS, KEY) is None
