@@ -14,8 +14,8 @@ SHARES = (
     "the label holder has not queried"
 )
 _SEALED = (
-    "row count; the rows of people queried in the month that {} in every run of the month, and "
-    "which randomised values occur in the table"
+    "row count; in every run of the month, the rows of those people queried in it whom {}; which "
+    "randomised values occur in the table"
 )
 _ANSWERED = (
     "for each person queried, whether the table has them (membership), in every run of the month"
