@@ -25,6 +25,7 @@ from scipy.stats import binom
 
 from benchmarks.papers.ranges import Queries
 from opboost_ops.mechanisms import UnaryEncoding, noise
+from opboost_ops.mechanisms.bits import BIT
 
 #: Children of a node.
 FANOUT = 2
@@ -80,7 +81,7 @@ def grown(values: np.ndarray, size: int, epsilon: float, secret: bytes) -> Tree:
     group = (_uniform(secret, b"group", len(values)) * levels).astype(np.int64)
     counts = np.zeros((levels, size), dtype=np.int64)
     np.add.at(counts, (group, values), 1)
-    (_, rises), (_, stays) = UnaryEncoding(epsilon=epsilon).channel().probabilities()
+    (_, rises), (_, stays) = UnaryEncoding(epsilon=epsilon).channel(BIT).probabilities()
     root = _Node(0, size, found=1.0, groups=1)
     frontier = root.children = root.halves()
     for level in range(levels):

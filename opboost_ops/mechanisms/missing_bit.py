@@ -28,7 +28,7 @@ class MissingBit(Parameters):
     @model_validator(mode="before")
     @classmethod
     def _without_name(cls, data: Any) -> Any:
-        """Plans and agreements have it, files need not."""
+        """Plans and agreements of 0.3.0 and before may have it."""
         if not isinstance(data, Mapping):
             return data
         return {key: value for key, value in data.items() if (key, value) != ("name", cls.name)}

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.channel import Channel, precise
 
 #: Nominal privacy loss; of distance-based mechanisms a loss per unit of distance.
@@ -51,7 +50,7 @@ class Parameters(Exact):
             ConfigError: Saying why.
         """
 
-    def channel(self, domain: Domain = BIT) -> Channel:
+    def channel(self, domain: Domain) -> Channel:
         """The exact channel on a domain; built once.
 
         Raises:

@@ -9,6 +9,7 @@ import numpy as np
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
+from opboost_ops.mechanisms.bits import BIT
 
 #: Rows at a time: what they need stays in a core's cache, which halves the time.
 CHUNK = 32_768
@@ -85,7 +86,7 @@ def randomise_bit(
     """
     if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
         raise ContractError("A category lies outside the declared ones.")
-    channel = mechanism.channel()
+    channel = mechanism.channel(BIT)
     context = hashlib.sha256(map_digest + channel.digest()).digest()
     released = np.empty(len(codes), dtype=np.int64)
     for rows in _chunks(len(codes)):

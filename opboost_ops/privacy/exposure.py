@@ -7,6 +7,7 @@ model card take the sentence from here.
 from opboost_ops.config.columns import MISSING, Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.mechanisms import UnaryEncoding
+from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.guessing import Guess, Law
 from opboost_ops.privacy.loss import column_losses
 
@@ -94,5 +95,5 @@ def _law(group: list[Column]) -> Law:
     """The law of what is charged together: a feature, all bits of a category, or a missing bit."""
     first = group[0]
     if isinstance(first.mechanism, UnaryEncoding):
-        return Law(first.mechanism.channel(), len(group))
+        return Law(first.mechanism.channel(BIT), len(group))
     return Law(first.mechanism.channel(first.domain))

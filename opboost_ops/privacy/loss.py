@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from opboost_ops.config.columns import Column
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
+from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.privacy.ratios import end_ratios, worst_ratios
 
@@ -56,7 +57,7 @@ def category_loss(mechanism: UnaryEncoding, categories: int) -> LossCurve:
         mechanism: What randomises the bits.
         categories: How many there are.
     """
-    clear, set_ = mechanism.channel().counts
+    clear, set_ = mechanism.channel(BIT).counts
     pairs = list(zip(clear, set_, strict=True))
     ratio = max(Fraction(b, a) for a, b in pairs) * max(Fraction(a, b) for a, b in pairs)
     return _curve(mechanism, [ratio] * (categories - 1))

@@ -224,7 +224,7 @@ def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
     mechanism = feature.at(line.epsilon).mechanism
     assert mechanism is not None
     if isinstance(mechanism, UnaryEncoding):
-        return Law(mechanism.channel(), len(feature.categories or ()))
+        return Law(mechanism.channel(BIT), len(feature.categories or ()))
     return Law(mechanism.channel(federation.domain.to_domain()))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import UnaryEncoding, noise
+from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.release import randomise_bit
 from opboost_ops.privacy.loss import category_loss
 
@@ -24,7 +25,7 @@ KEYS = noise.person_keys(SECRET, pa.array(range(PEOPLE)), "integer")
 def test_a_changed_category_costs_epsilon_over_all_rows_of_bits(epsilon: float) -> None:
     """All 2^3 outputs of all 3 categories are enumerated in integers."""
     mechanism = UnaryEncoding(epsilon=epsilon)
-    counts, size = mechanism.channel().counts, 3
+    counts, size = mechanism.channel(BIT).counts, 3
     worst = Fraction(1)
     for x, other in itertools.permutations(range(size), 2):
         for bits in itertools.product((0, 1), repeat=size):
