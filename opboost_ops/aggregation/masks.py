@@ -52,7 +52,7 @@ class RunKey:
             return self._key.exchange(X25519PublicKey.from_public_bytes(other))
         except ValueError:  # A point of small order would make every secret the same.
             pass
-        raise Rejected("malformed", f"The key of {party} for this run is no X25519 key.")
+        raise Rejected("malformed", f"The key of {party} for this run is not an X25519 key.")
 
 
 class Masks:

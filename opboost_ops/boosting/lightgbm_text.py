@@ -47,7 +47,7 @@ class TextModel:
         lines = tuple(text.split("\n"))
         names = next((line for line in lines if line.startswith("feature_names=")), None)
         if not lines[0].startswith("tree") or names is None:
-            raise ContractError("This file is no LightGBM text model.")
+            raise ContractError("This file is not a LightGBM text model.")
         return cls(lines, tuple(names.removeprefix("feature_names=").split()))
 
     def text(self) -> str:

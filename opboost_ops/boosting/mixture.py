@@ -48,7 +48,7 @@ def _parts(text: str) -> tuple[str, list[str], str]:
         raise ContractError("A model without trees cannot be mixed.")
     last, mark, tail = rest[-1].partition("end of trees")
     if not mark:
-        raise ContractError("This file is no whole LightGBM text model.")
+        raise ContractError("This file is not a complete LightGBM text model.")
     head = "\n".join(line for line in head.split("\n") if not line.startswith("tree_sizes="))
     return head, [*(tree for tree in rest[:-1]), last], mark + tail
 

@@ -45,7 +45,7 @@ class JsonModel:
             model = cls(data, names)
             model.split_counts()
         except (ValueError, KeyError, TypeError, IndexError):
-            raise ContractError("This file is no XGBoost JSON model.") from None
+            raise ContractError("This file is not an XGBoost JSON model.") from None
         return model
 
     def text(self) -> str:

@@ -84,7 +84,7 @@ class Designed(Parameters):
         rising = all(a < b for a, b in pairwise(outputs))
         if not (whole and rising and domain.lower <= outputs[0] and outputs[-1] <= domain.upper):
             raise ConfigError(
-                "A designed channel's table is no channel: a row of counts for each value, each "
+                "A designed channel's table is not a channel: a row of counts for each value, each "
                 "row summing to 2^64, and rising outputs of the domain.",
                 "Take the file as `opboost channel designed` wrote it.",
             )

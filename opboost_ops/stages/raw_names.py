@@ -48,7 +48,7 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
         if (other := meant.setdefault(raw, name)) != name:
             raise ContractError(
                 f"{other} and {name} name the same column of the table of {context.party}.",
-                "One column is one feature: look at column, columns and id_column in policy.yaml.",
+                "One column is one feature: check column, columns and id_column in policy.yaml.",
             )
     return found
 

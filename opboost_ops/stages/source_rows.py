@@ -70,7 +70,7 @@ def engine_of(url: str, party: str) -> Any:
     except ImportError:
         problem = f"There is no driver for the database of {party} on this machine."
     except (sa.exc.ArgumentError, ValueError):
-        problem = f"What site.yaml of {party} names is no database's URL."
+        problem = f"What site.yaml of {party} names is not a database's URL."
     raise ConfigError(
         problem,
         "PostgreSQL needs the extra postgres: pip install 'opboost-ops[postgres]'; a URL has the "

@@ -67,5 +67,5 @@ def test_two_parties_and_keys_that_are_none_are_refused():
     with pytest.raises(ConfigError, match="3 to 32"):
         parties(33)
     key = RunKey(bytes(32))
-    with pytest.raises(Rejected, match="no X25519 key"):
+    with pytest.raises(Rejected, match="not an X25519 key"):
         key.shared(bytes(32), "mallory")

@@ -192,7 +192,7 @@ def test_a_split_between_buckets_lies_at_their_ends() -> None:
 
 @pytest.mark.parametrize("text", ["", "no model", "tree\nversion=v4\n"])
 def test_a_text_that_is_no_lightgbm_model(text: str) -> None:
-    with pytest.raises(ContractError, match="no LightGBM text model"):
+    with pytest.raises(ContractError, match="not a LightGBM text model"):
         TextModel.parse(text)
 
 
@@ -200,7 +200,7 @@ def test_a_text_that_is_no_lightgbm_model(text: str) -> None:
     "text", ["{", "{}", '{"trees": []}', '{"learner": {"feature_names": [], "trees": 1}}']
 )
 def test_a_text_that_is_no_xgboost_model(text: str) -> None:
-    with pytest.raises(ContractError, match="no XGBoost JSON model"):
+    with pytest.raises(ContractError, match="not an XGBoost JSON model"):
         model_of(text)
 
 

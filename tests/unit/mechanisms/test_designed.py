@@ -111,7 +111,7 @@ def test_one_count_too_many_is_refused() -> None:
 )
 def test_what_is_no_channel_is_refused(change: dict[str, object]) -> None:
     table = table_of(made(0.64, 4.0)).model_copy(update=change)
-    with pytest.raises(ConfigError, match="is no channel"):
+    with pytest.raises(ConfigError, match="is not a channel"):
         Designed(epsilon=0.64, most=4.0, table=table).channel(TEN)
 
 
