@@ -141,7 +141,6 @@ class Sharings:
         for rows in slices(self._count):
             for place, target in enumerate(others):
                 self._totals[target][rows] ^= made[rows, TAG * place : TAG * place + TAG]
-            release_memory()
 
     def of(self, target: int) -> np.ndarray:
         """Z of a holder's own rows, once all others' shares were added, uint8, shape (count, 16).

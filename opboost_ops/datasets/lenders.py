@@ -10,7 +10,7 @@ import polars as pl
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.datasets.workspace import (
     column_uuid,
-    seeded,
+    seeded_secret,
     write_federation,
     write_keys,
     write_site,
@@ -65,7 +65,7 @@ def write_lenders(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
-    public = {n: write_keys(folder / n / "keys", seeded(seed, NAME, n)) for n in names}
+    public = {n: write_keys(folder / n / "keys", seeded_secret(seed, NAME, n)) for n in names}
     features = _declared(numeric)
     data = {
         "version": 1,

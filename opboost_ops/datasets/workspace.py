@@ -61,10 +61,10 @@ def write_workspace(
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     public = {
-        party: write_keys(folder / party / "keys", seeded(seed, dataset.name, party))
+        party: write_keys(folder / party / "keys", seeded_secret(seed, dataset.name, party))
         for party in dataset.tables
     }
-    key = seeded(seed, dataset.name, "alignment") or secrets.token_bytes(32)
+    key = seeded_secret(seed, dataset.name, "alignment") or secrets.token_bytes(32)
     data = _federation(dataset, public, epsilon, lower, upper)
     if scoring:
         data["scoring"] = dict(scoring)
@@ -309,7 +309,7 @@ def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict
     return dict(mechanism)
 
 
-def seeded(seed: int | None, federation: str, what: str) -> bytes | None:
+def seeded_secret(seed: int | None, federation: str, what: str) -> bytes | None:
     """32 bytes that a seed determines, for a party or a use of its own; None without one."""
     if seed is None:
         return None

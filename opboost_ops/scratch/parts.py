@@ -121,7 +121,6 @@ def scatter(
             for name, field in names.items():
                 found[field] = values[name][part]
             waiting.add(found["at"] // size, found)
-        release_memory()
     for partition in waiting:
         for name, field in names.items():
             whole[name][partition["at"]] = partition[field]

@@ -80,8 +80,8 @@ class Recorder:
             parts: dict[_Key, list[tuple[LoadedVersion, Scored]]] = defaultdict(list)
             for served, scored in waiting:
                 parts[served.version, served.mode].append((served, scored))
-            failure = ""
-            for key in (keys := {**self._counts, **parts}):
+            keys, failure = {*self._counts, *parts}, ""
+            for key in keys:
                 try:
                     if key in parts:
                         before = self._counts.get(key, Counts())

@@ -155,7 +155,6 @@ def rising_people(
             piece["hash"], piece["row"] = hashes[rows], np.arange(rows.start, rows.stop)
             for name, field in names.items():
                 piece[field] = columns[name][rows]
-            release_memory()
             yield piece
 
     people, order = scratch.zeros(count, np.uint64), scratch.zeros(count, row)
