@@ -56,13 +56,20 @@ def back_up(
         What the backup says of itself.
 
     Raises:
-        ConfigError: The file is there, a declared one cannot be read, or the lock is none.
+        ConfigError: The file is there, or its folder is not; a declared one cannot be read; or the
+            lock is none.
         ContractError: There is no room for it.
     """
     site = load_site(folder / "site.yaml")
     if target.exists():
         raise ConfigError(
             f"{target.name} is there already; nothing was written.", "Name another file."
+        )
+    if not target.parent.is_dir():
+        # A disk that is not mounted must not become a folder on another one.
+        raise ConfigError(
+            f"The folder of {target.name} does not exist; nothing was written.",
+            "Mount its disk, or create the folder.",
         )
     try:
         with whole_file(target) as file, closing(Writer(file, lock)) as writer:

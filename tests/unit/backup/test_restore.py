@@ -248,6 +248,15 @@ def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
         restore(bank, backup, officer.key, over=True)
 
 
+def test_a_backup_makes_no_folder_where_a_disk_is_not_mounted(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
+    target = tmp_path / "disk" / "nightly" / "bank.backup"
+    with pytest.raises(ConfigError, match="does not exist; nothing was written"):
+        back_up(workspace.folder / "bank", target, officer.lock)
+    assert not (tmp_path / "disk").exists()
+
+
 def test_a_backup_is_never_written_over(
     workspace: Workspace, backup: Path, officer: Officer
 ) -> None:
