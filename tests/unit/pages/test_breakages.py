@@ -156,10 +156,7 @@ BREAKAGES = {
         run="The table of bank is missing",
         statement="Scoring runs 2 1 failed",
         document="purposes.score.last_run.state: failed",
-        alarms=(
-            "OpBoostRunFailed",
-            "failure",
-        ),
+        alarms=("OpBoostRunFailed", "failure"),
     ),
     "A party stops in the middle of a run": Breakage(
         stopped,
@@ -167,10 +164,7 @@ BREAKAGES = {
         run="bank has stopped taking part in credit_scoring.",
         statement="Training paused",
         document="parties.bank.stopped_by: ann",
-        alarms=(
-            "schedule_stopped",
-            "OpBoostNoSuccess",
-        ),
+        alarms=("schedule_stopped", "OpBoostNoSuccess"),
     ),
     "The store is away": Breakage(
         store_away,
@@ -178,10 +172,7 @@ BREAKAGES = {
         run="is not the one that its runs of credit_scoring use",
         statement="Training runs 2 1 failed",
         document="parties.bank.store: ...",
-        alarms=(
-            "OpBoostRunFailed",
-            "failure",
-        ),
+        alarms=("OpBoostRunFailed", "failure"),
     ),
     "A disk is full": Breakage(
         full_disk,
@@ -189,10 +180,7 @@ BREAKAGES = {
         run="at bank found no space left on a disk of its own",
         statement="Training runs 2 1 failed",
         document="last_run.state: failed",
-        alarms=(
-            "OpBoostRunFailed",
-            "failure",
-        ),
+        alarms=("OpBoostRunFailed", "failure"),
     ),
     "The scheduler was killed": Breakage(
         scheduler_killed,
@@ -200,10 +188,7 @@ BREAKAGES = {
         run="This run is under way",
         statement="last success",
         document="last_run.state: running",
-        alarms=(
-            "OpBoostNoSuccess",
-            "OpBoostRunLate",
-        ),
+        alarms=("OpBoostNoSuccess", "OpBoostRunLate"),
     ),
     "`federation.yaml` is broken": Breakage(
         broken_file,
@@ -267,10 +252,7 @@ BREAKAGES = {
         run="is declared numeric, and its column is of type",
         statement="Training runs 2 1 failed",
         document="last_run.state: failed",
-        alarms=(
-            "OpBoostRunFailed",
-            "failure",
-        ),
+        alarms=("OpBoostRunFailed", "failure"),
     ),
 }
 
