@@ -77,7 +77,7 @@ class DomainMap:
         if not self.bounds[0] < self.bounds[1]:
             raise ConfigError("A feature's lower bound must be less than its upper bound.")
         if self.scale not in ("linear", "log1p", "edges"):
-            raise ConfigError(f"{self.scale} is no scale: linear, log1p or edges.")
+            raise ConfigError(f"{self.scale} is not a scale: linear, log1p or edges.")
         if self.scale == "edges" and not 0 < len(self.edges or ()) < self.domain.size:
             raise ConfigError(
                 f"A domain of {self.domain.size} values takes 1 to {self.domain.size - 1} edges."

@@ -121,7 +121,7 @@ class Decrypted(io.RawIOBase):
         magic, line = file.read(len(_MAGIC)), file.readline(_HEADER)
         if magic != _MAGIC:
             raise ArtifactError(
-                "This is no backup of this software, or one of 0.2.0 or before.",
+                "This is not a backup of this software, or it is one of 0.2.0 or before.",
                 "Restore an older one with the release that made it. Nothing was changed.",
             )
         self._file, self._header, self._start = file, magic + line, len(magic + line)
@@ -198,7 +198,7 @@ def _locked(lock: Lock) -> tuple[str, bytes, bytes]:
         salt = ephemeral.public_key().public_bytes_raw()
         return key_name(lock.recipient), salt, _derived(shared, salt, to)
     raise ConfigError(
-        "The recipient is no X25519 public key; nothing was written.",
+        "The recipient is not an X25519 public key; nothing was written.",
         "`opboost keys init` in a folder of its own makes a pair.",
     )
 

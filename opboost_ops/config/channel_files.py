@@ -100,12 +100,12 @@ def _read(name: str, folder: Path) -> dict[str, Any] | str:
     except ConfigError as error:
         return f"{name} {error.problem}"
     except (ValueError, RecursionError):
-        return f"{name} is no JSON file"
+        return f"{name} is not a JSON file"
     if not isinstance(found, dict) or found.get(FORM) != _VERSION:
-        return f"{name} is no designed channel that this version knows"
+        return f"{name} is not a designed channel that this version knows"
     facts = {key: found[key] for key in Table.model_fields if key in found}
     try:
         Table.model_validate(facts)
     except ValidationError:
-        return f"{name} is no designed channel: its domain, outputs or counts are not as written"
+        return f"{name} is not a designed channel: its domain, outputs or counts are not as written"
     return facts

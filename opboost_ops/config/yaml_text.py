@@ -76,7 +76,7 @@ def read_yaml(path: Path) -> Any:
     try:
         return parse_yaml(bounded_text(path, MOST_BYTES), path.name)
     except UnicodeDecodeError:
-        problem = "is not valid YAML: it is no UTF-8 text"
+        problem = "is not valid YAML: it is not UTF-8 text"
     except OSError:
         problem, remedy = "cannot be read", "Check its path, and that this user may read it."
     raise ConfigError(problem, remedy, file=path.name)

@@ -85,7 +85,7 @@ class Envelope:
         else:
             return
         raise ConfigError(
-            f"The encryption key {self.name} of the federation file is no X25519 public key.",
+            f"The encryption key {self.name} of the federation file is not an X25519 public key.",
             "Put the receiver's there, as `opboost keys init` printed it.",
         )
 
@@ -183,7 +183,8 @@ class PrivateKey:
         except ValueError:  # A point of small order would make every secret the same.
             pass
         raise ConfigError(
-            f"The encryption key {key_name(other)} of the federation file is no X25519 public key.",
+            f"The encryption key {key_name(other)} of the federation file is not an X25519 public "
+            "key.",
             "Put its party's there, as `opboost keys init` printed it.",
         )
 

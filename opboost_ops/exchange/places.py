@@ -47,7 +47,7 @@ def manifest_last(reference: str, files: Mapping[str, bytes]) -> list[str]:
         ArtifactError: The manifest is not among them, or a name is not plain.
     """
     if MANIFEST not in files or not all(re.match(PLAIN_NAME, name) for name in files):
-        raise ArtifactError(f"{reference}: these files are no artifact.")
+        raise ArtifactError(f"{reference}: these files are not an artifact.")
     return sorted(files, key=lambda name: (name == MANIFEST, name))
 
 

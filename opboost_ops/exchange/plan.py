@@ -116,7 +116,7 @@ def parse_plan(document: Any, what: str) -> Plan:
         Rejected: It is none.
     """
     if not isinstance(document, dict) or set(document) - _OPTIONAL != _KEYS:
-        raise Rejected("malformed", f"{what}: it is no plan.")
+        raise Rejected("malformed", f"{what}: it is not a plan.")
     purpose, model, form = document["purpose"], document["model"], document["form"]
     agreement, protocol = document["agreement"], document["protocol"]
     known = purpose in get_args(Purpose) and isinstance(form, dict)

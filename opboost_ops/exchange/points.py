@@ -140,7 +140,7 @@ def _canonical(artifact: Artifact, what: str) -> Iterator[tuple[int, np.ndarray]
         if count > artifact.manifest.rows + 1:
             break
         if not all(are_points(points[some]) for some in slices(len(points))):
-            raise Rejected("malformed", f"{what}: an entry is no point in its canonical form.")
+            raise Rejected("malformed", f"{what}: an entry is not a point in its canonical form.")
         yield number, points
         del points  # Before the next part is read.
     if count != artifact.manifest.rows + 1:

@@ -88,7 +88,7 @@ def _row(table: sa.Table, line: bytes) -> dict[str, Any]:
         row = json.loads(line)
     if isinstance(row, dict) and set(row) <= set(table.columns.keys()):
         return row
-    raise ArtifactError(f"A line is no row of the table {table.name}.")
+    raise ArtifactError(f"A line is not a row of the table {table.name}.")
 
 
 def _count_on(connection: sa.Connection, table: sa.Table) -> None:

@@ -175,7 +175,7 @@ def _change(
         if None in bounds:
             example = "2020-01-31" if dated else "0 and 100"
             kind = "dates" if dated else "numbers"
-            problems.append((f"lower and upper are no {kind}", f"for example {example}"))
+            problems.append((f"lower and upper are not {kind}", f"for example {example}"))
         elif type(bounds[0]) is not type(bounds[1]):
             problems.append(
                 ("lower is a date and upper is none, or the reverse", "write both as dates")

@@ -173,7 +173,7 @@ def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
     template = target / "bank" / "bounds.csv"
     lines = template.read_text().splitlines()
     assert len(lines) == 7 and lines[1].startswith("Total_Pay,,lower upper,")
-    with pytest.raises(ConfigError, match=r"3, day: lower and upper are no dates"):
+    with pytest.raises(ConfigError, match=r"3, day: lower and upper are not dates"):
         template.write_text("\n".join([*lines[:2], "day,days,,soon,later,,,,", *lines[3:]]))
         bounds.command(target / "bank")
     filled = [line.replace("lower upper,,", "lower upper,0,100") for line in lines]

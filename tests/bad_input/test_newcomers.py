@@ -173,7 +173,7 @@ MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
     (forgotten_agree, "run", "has not agreed to it", "opboost agree"),
     (constant_column, "init", "Left out same", "it has one value only"),
     (comma_categories, "bounds", "more cells than the head", "Put | between categories"),
-    (unclear_date, "bounds", "lower and upper are no dates", "for example 2020-01-31"),
+    (unclear_date, "bounds", "lower and upper are not dates", "for example 2020-01-31"),
     (folder_of_no_offer, "federate", "has no offer", "Name the file"),
 )
 

@@ -83,9 +83,9 @@ def test_a_federation_trains_with_one(fresh: Workspace) -> None:
     [
         ("near.json", None, "is missing"),
         ("../near.json", None, "names a file elsewhere"),
-        ("near.json", "{", "is no JSON file"),
-        ("near.json", "[]", "is no designed channel that this version knows"),
-        ("near.json", '{"designed_channel": 2}', "is no designed channel that this version knows"),
+        ("near.json", "{", "is not a JSON file"),
+        ("near.json", "[]", "is not a designed channel that"),
+        ("near.json", '{"designed_channel": 2}', "is not a designed channel that"),
         ("near.json", '{"designed_channel": 1, "lower": 1}', "are not as written"),
         ("near.json", " " * (2 << 20), "is larger than"),
     ],

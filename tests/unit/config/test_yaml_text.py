@@ -132,7 +132,7 @@ def test_a_file_that_is_too_large_or_none(tmp_path: Path, monkeypatch: pytest.Mo
     file.symlink_to(tmp_path / "real")
     assert read_yaml(file) == {"a": 1}
     (tmp_path / "real").write_bytes(b"a: \xff")
-    with pytest.raises(ConfigError, match="no UTF-8 text"):
+    with pytest.raises(ConfigError, match="not UTF-8 text"):
         read_yaml(file)
 
 

@@ -101,7 +101,7 @@ def test_no_byte_of_it_may_change() -> None:
 
 @pytest.mark.parametrize("point", [bytes(32), b"\x01" + bytes(31)])
 def test_a_point_of_small_order_is_no_key(point: bytes) -> None:
-    with pytest.raises(ConfigError, match="no X25519 public key"):
+    with pytest.raises(ConfigError, match="not an X25519 public key"):
         Envelope(SECRET, base64.b64encode(point).decode())
 
 
