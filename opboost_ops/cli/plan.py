@@ -192,22 +192,19 @@ def _show_proposal(proposal: "Proposal") -> None:
 
 
 def _show_sizes(compared: "Sizes") -> None:
-    from rich.table import Table
-
     from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import table
     from opboost_ops.planning.sizes import BOTH
 
     console = wide()
     for name, found in compared.features.items():
         near = f"{found[0]['near']:.4g}" if found else "near"
-        table = Table(title=f"{name}: values {near} apart cost the same")
         heads = ("|D|", "a step is", "loss(1)", f"loss at {near}", "loss(R-L)", "typical error")
-        for head in heads:
-            table.add_column(head)
+        shown = table(f"{name}: values {near} apart cost the same", *heads)
         for line in found:
             losses = (f"{line[key]:.3f}" for key in ("loss_1", "loss_near", "loss_whole"))
-            table.add_row(
+            shown.add_row(
                 str(line["values"]), f"{line['step']:.4g}", *losses, f"{line['error']:.4g}"
             )
-        console.print(table)
+        console.print(shown)
     print(BOTH)
