@@ -114,7 +114,7 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
         before = {party: asked(process, "")["now"] for party, process in parties.items()}
         stages: dict[str, dict[str, Any]] = {}
         for each in dict.fromkeys(("train", purpose)):
-            stages = run_of(each, file, parties)
+            stages = run_of(each, file, parties, whole=bool(options.score))
         later: dict[str, Any] = {}
         if options.later is not None:
             others = round(options.later * rows)
@@ -159,14 +159,14 @@ def measured(rows: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def run_of(
-    name: str, file: Path, parties: dict[str, "subprocess.Popen[str]"]
+    name: str, file: Path, parties: dict[str, "subprocess.Popen[str]"], whole: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """What each stage of a run cost, by party, up to the feature holder's last."""
+    """What each stage of a run cost, by party, up to the feature holder's last, or to its end."""
     stages: dict[str, dict[str, Any]] = {party: {} for party in parties}
     asked(parties[LABELS], "open_run", name, str(file))
     for party, stage in steps(load_federation(file), "score" if name == "score" else "train"):
         stages[party][stage] = asked(parties[party], stage, name)
-        if (party, stage) == (HOLDER, "answer_splits"):
+        if (party, stage) == (HOLDER, "answer_splits") and not whole:
             break
     return stages
 
