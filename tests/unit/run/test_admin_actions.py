@@ -1,5 +1,6 @@
 """What people do to a federation at one party is done once, written down, or refused."""
 
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.run import admin_actions, table_watch
 from opboost_ops.run.admin_actions import ActionRequest
@@ -202,6 +204,17 @@ def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(
     assert "Alice" not in str(caught.value)
     kinds = ["stopped", "act_refused", "resumed", "act_refused", "act_refused", "stopped"]
     assert [entry.action for entry in entries(workspace, "bank")] == kinds
+
+
+def test_a_process_under_way_hears_of_a_stop_by_another_one(workspace: Workspace) -> None:
+    """Its state stays open between stages; the other one opens its own."""
+    with reuse_open_state():
+        workspace.until("desensitize", "bank")
+        Context().run(command, workspace, "bank", "stop", NAME, "--because", "Alice asked")
+        with pytest.raises(PolicyError, match="bank refused run"):
+            workspace.step("bank", "desensitize")
+        Context().run(command, workspace, "bank", "resume", NAME, "--because", "all is well")
+        workspace.step("bank", "desensitize")
 
 
 def test_a_stop_is_of_one_federation_and_of_one_party(workspace: Workspace, tmp_path: Path) -> None:
