@@ -41,24 +41,21 @@ def show(
         people_entry,
     )
     from opboost_ops.config.loading import POLICY, load_policy, load_site
-    from opboost_ops.exchange.party_state import open_state
+    from opboost_ops.exchange.party_state import open_state, reuse_open_state
     from opboost_ops.privacy import statement
     from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.privacy.people import people as of_people
+    from opboost_ops.views.ledger import ledger_of
 
     one_form(as_json, as_csv)
     declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
-    with open_state(declared) as state:
-        releases, accounts = state.ledger.releases(), state.ledger.accounts()
+    with reuse_open_state(), open_state(declared) as state:
+        view = ledger_of(declared, policy)
+        releases = [line for _, line in view.entries]
         inside = of_people(releases, state.cells) if people else None
-    forecasts = statement.forecasts(accounts, policy)
-    words = statement.protections(releases)
-    exact = [asdict(line) for line in statement.exact_lines(releases)]
+    forecasts, words = view.forecasts, statement.protections(releases)
     budget = policy.model_budget
-    models = account_of(releases, budget)
-    more = None if budget is None else more_such(releases, budget)
-    weak = [*missing_caps(policy), *filter(None, (too_narrow(f) for f in forecasts.values()))]
     columns = [
         {**column_entry(uuid, found), "mechanism": words.get(uuid)}
         for uuid, found in forecasts.items()
@@ -72,12 +69,15 @@ def show(
             "columns": columns,
             **both_readings(forecasts),
             "models": {
-                **models.document,
+                **account_of(releases, budget).document,
                 "budget": None if budget is None else budget.model_dump(),
-                "more": more,
+                "more": None if budget is None else more_such(releases, budget),
             },
-            "exact": exact,
-            "left_open": weak,
+            "exact": [asdict(line) for line in statement.exact_lines(releases)],
+            "left_open": [
+                *missing_caps(policy),
+                *filter(None, map(too_narrow, forecasts.values())),
+            ],
         }
         if inside is not None:
             result["people"] = people_entry(inside)
@@ -87,9 +87,7 @@ def show(
     from opboost_ops.cli.printing import console as wide
     from opboost_ops.display.blocks import Heading, Note
     from opboost_ops.views import ledger_tables
-    from opboost_ops.views.ledger import ledger_of
 
-    view = ledger_of(declared, policy)
     protected = [f"{one.feature}: {words[key]}" for key, one in forecasts.items() if key in words]
     print_blocks(
         [

@@ -1,5 +1,6 @@
 """A party's ledger in JSON, and what is added to its page's tables at home."""
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -56,7 +57,7 @@ def column_entry(uuid: UUID, found: Forecast) -> dict[str, Any]:
     }
 
 
-def both_readings(forecasts: dict[UUID, Forecast]) -> dict[str, Any]:
+def both_readings(forecasts: Mapping[UUID, Forecast]) -> dict[str, Any]:
     """A person's loss, summed over features, and FederBoost's reading of it by single elements.
 
     Args:
