@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     Discriminator,
     Field,
+    FieldSerializationInfo,
     Tag,
     ValidationInfo,
     field_serializer,
@@ -84,15 +85,12 @@ class BoosterTraining(AnyTraining):
         former = isinstance(value, Mapping) and not set(value) - {entry}
         return value.get(entry, default) if former else value
 
-    @field_serializer("early_stopping")
-    def _rounds(self, value: int | None) -> dict[str, int] | None:
+    @field_serializer("early_stopping", "tuning")
+    def _write_former(
+        self, value: int | None, info: FieldSerializationInfo
+    ) -> dict[str, int] | None:
         """As 0.3.0 reads it in a plan."""
-        return {"rounds": value} if value else None
-
-    @field_serializer("tuning")
-    def _trials(self, value: int | None) -> dict[str, int] | None:
-        """As 0.3.0 reads it in a plan."""
-        return {"trials": value} if value else None
+        return {_FORMER[info.field_name][0]: value} if value else None
 
     @property
     def private(self) -> None:
@@ -104,9 +102,9 @@ class LightGBMTraining(BoosterTraining):
 
     Attributes:
         engine: Where the label holder trains: in one process, or on a Dask cluster (an extra).
-        denoise: ``none`` trains on the released values. ``joint`` trains
-            on several samples of each row's original values, for models of clear rows. ``auto`` is
-            ``joint`` if the label holder has no own columns. Default: ``none``.
+        denoise: ``none`` trains on the released values. ``joint`` trains on several samples of
+            each row's original values, for models of clear rows. ``auto`` is ``joint`` if the label
+            holder has no own columns. Default: ``none``.
     """
 
     trainer: Literal["lightgbm"] = "lightgbm"

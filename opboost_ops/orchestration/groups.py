@@ -84,11 +84,7 @@ def opens(
         task_id="open_run",
         doc_md=DESCRIPTIONS["open_run"],
         python_callable=tasks.open_run,
-        op_kwargs={
-            "federation_file": str(path),
-            "purpose": purpose,
-            "form": form,
-        },
+        op_kwargs={"federation_file": str(path), "purpose": purpose, "form": form},
         **common,
     )
 

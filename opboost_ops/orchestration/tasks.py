@@ -25,9 +25,7 @@ _AGAIN = 30.0
 
 @plainly
 def open_run(
-    federation_file: str,
-    purpose: Purpose,
-    form: Mapping[str, Any] | None = None,
+    federation_file: str, purpose: Purpose, form: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Publish the run's plan.
 
