@@ -143,11 +143,15 @@ def mechanism_of(cell: Mapping[str, Any]) -> Mechanism:
     return settings.mechanism_of({**cell, "buckets": buckets})
 
 
-#: Cells of the paper's Table 6 that were at hand.
+#: Cells of the paper's Table 6 that were at hand; at an epsilon of None it was not known which of
+#: the three columns they stand in. Local-map hardly depends on it.
 PAPER: tuple[dict[str, Any], ...] = (
     {"dataset": "adult", "method": "global_map", "theta": 0, "epsilon": 0.08, "paper": 0.5935},
+    {"dataset": "adult", "method": "local_map", "theta": 2, "epsilon": None, "paper": 0.9947},
+    {"dataset": "pendigits", "method": "local_map", "theta": 2, "epsilon": None, "paper": 0.993},
     {"dataset": "pendigits", "method": "global_map", "theta": 0, "epsilon": 0.08, "paper": 0.563},
     {"dataset": "pendigits", "method": "global_map", "theta": 0, "epsilon": 1.28, "paper": 0.938},
+    {"dataset": "casp", "method": "local_map", "theta": 4, "epsilon": None, "paper": 0.8187},
     {"dataset": "casp", "method": "global_map", "theta": 0, "epsilon": 1.28, "paper": 0.828},
 )
 
@@ -180,19 +184,19 @@ def _beside_the_paper(rows: Sequence[Mapping[str, Any]]) -> str:
     lines, better = [], []
     for cell in PAPER:
         scale = "quantile" if cell["dataset"] in QUANTILE_TABLES else "linear"
-        same = {"scale": scale} | {k: v for k, v in cell.items() if k != "paper"}
-        ours = next((row for row in rows if all(row[k] == v for k, v in same.items())), None)
-        if ours is None:
+        same = {"scale": scale} | {k: v for k, v in cell.items() if k != "paper" and v is not None}
+        ours = [row for row in rows if row["epsilon"] and all(row[k] == v for k, v in same.items())]
+        if not ours:
             continue
-        better.append(ours["ratio"] - cell["paper"])
+        better.append(fmean(row["ratio"] for row in ours) - cell["paper"])
         lines.append(
             (
                 cell["dataset"],
                 scale,
                 name_of({"alpha": 0.0, **cell}),
-                f"{cell['epsilon']:g}",
+                "not known" if cell["epsilon"] is None else f"{cell['epsilon']:g}",
                 f"{cell['paper']:.4g}",
-                spread(ours, "ratio", 3),
+                ", ".join(spread(row, "ratio", 3) for row in ours),
                 f"{better[-1]:+.3f}",
             )
         )
@@ -200,9 +204,9 @@ def _beside_the_paper(rows: Sequence[Mapping[str, Any]]) -> str:
         return "None of the paper's cells that were at hand was measured."
     heads = ("table", "map", "method", "epsilon", "paper", "ours", "difference")
     return (
-        "The known cells of the paper's Table 6 beside ours; mean difference "
-        f"{fmean(better):+.3f}. The quantile map reads its edges off the training rows and has no "
-        "guarantee; it is here only to compare.\n\n" + table(heads, lines)
+        "The known cells of the paper's Table 6 beside ours, at all epsilons where the paper's is "
+        f"not known; mean difference {fmean(better):+.3f}. The quantile map reads its edges off "
+        "the training rows and has no guarantee.\n\n" + table(heads, lines)
     )
 
 

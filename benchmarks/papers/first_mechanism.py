@@ -128,7 +128,7 @@ def section(found: Mapping[str, Any], _folder: Path) -> str:
         f"Global-map at epsilon {EPSILON:g} on [1, 10] beside others of equal loss(R - L). loss(1) "
         f"and loss(R - L): {losses}. Gains are paired over {found['seeds']} splits and draws, with "
         "half of a 95 % interval; **worse** where one-sided t tests with Holm's correction at 5 % "
-        f"find a loss. All rows of {MODES[0]} scoring, and each with a loss:",
+        f"find a loss. Shown are {MODES[0]} scoring and every row with a loss:",
         table(("table", "new rows", "metric", "Global-map", *OTHERS), lines),
     ]
     for mode in MODES:
