@@ -79,7 +79,7 @@ def clean(error: BaseException) -> None:
 def test_unknown_form_fields_are_refused(
     good_file: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, Any], word: str
 ) -> None:
-    """Finding 10: ``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
+    """``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
     params = {"epsilon": None, "trees": conf.get("trees"), "learning_rate": None, "depth": None}
     run = SimpleNamespace(

@@ -110,7 +110,7 @@ def test_the_form_validates_ranges(dag: DAG, field: str, good: list[Any], bad: l
 
 
 def test_each_field_tells_what_is_declared_its_range_and_its_cost(dag: DAG) -> None:
-    """Finding 8: the form stated no declared epsilon, no range and no cost."""
+    """The form stated no declared epsilon, no range and no cost."""
     found = {name: dag.params.get_param(name) for name in FORM["train"]}
     assert all(str(param.description).startswith("Declared: ") for param in found.values())
     assert "from 1 to 10000" in str(found["trees"].description)

@@ -146,7 +146,7 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
 def test_a_failed_task_says_why_in_its_own_tab_and_leads_to_its_log(
     page: Any, airflow: Standalone, client: Client
 ) -> None:
-    """Finding 2: the one message was the title of a traceback, cut off at the right."""
+    """The one message was the title of a traceback, cut off at the right."""
     name = client.trigger("broken_train")
     while "federation_file** has failed" not in str(client.run("broken_train", name)["note"]):
         airflow.check()

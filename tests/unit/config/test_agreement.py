@@ -205,7 +205,7 @@ def recorded(made: Federation) -> Mapping[str, Mapping[str, Any]]:
 def test_a_change_against_the_first_agreement_is_another_noise_key(
     changes: dict[str, Any], changed: set[str]
 ) -> None:
-    """Finding 4: fill and the order of categories are in the key of everybody's noise."""
+    """Fill and the order of categories are in the key of everybody's noise."""
     before, after = federation(), federation(**changes)
     first = recorded(before)
     old = {column.name: column for column in columns_of(before, "bank", first)}

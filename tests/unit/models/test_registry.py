@@ -125,7 +125,7 @@ def test_a_damaged_version_says_so_before_anything_reads_it(tmp_path: Path, name
 
 
 def test_each_step_back_leads_further_back(tmp_path: Path) -> None:
-    """Finding 4: a second `rollback` led to the version that the first one had left."""
+    """A second `rollback` led to the version that the first one had left."""
     registry = Registry(tmp_path, "toy")
     for version in "abcd":
         registry.register(version, FILES)

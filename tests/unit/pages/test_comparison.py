@@ -32,7 +32,7 @@ def known(twelve: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_versions_have_dates_parameters_intervals_and_a_way_to_compare(
     reader: Reader, known: Path
 ) -> None:
-    """Finding 4: no dates, no parameters, and each reason in a column of one word's width."""
+    """No dates, no parameters, and each reason in a column of one word's width."""
     found = {
         line["version"]: line for line in rows(reader, "models", "credit.versions_credit_scoring")
     }

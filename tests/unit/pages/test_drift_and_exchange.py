@@ -36,7 +36,7 @@ def drifted(shown: Workspace) -> Workspace:
 
 
 def test_the_drift_page_has_a_column_for_each_figure(reader: Reader, drifted: Workspace) -> None:
-    """Finding 5: all figures stood in one sentence, and most columns were empty."""
+    """All figures stood in one sentence, and most columns were empty."""
     found = rows(reader, PAGE, "bank.drift")
     assert [line["feature"] for line in found] == ["income", "balance"]
     assert found[0]["result"] == "drift"
@@ -64,7 +64,7 @@ def of(parties: int) -> tuple[list[str], list[Message]]:
 
 @pytest.mark.parametrize("parties", [2, 3, MANY - 1])
 def test_every_party_and_message_has_its_own_place(parties: int) -> None:
-    """Finding 5: beyond two runs the third party was behind the edge."""
+    """Beyond two runs the third party was behind the edge."""
     names, messages = of(parties)
     svg = str(exchanged(names, messages, title="run"))
     width = float(re.findall(r'viewBox="0 0 (\d+)', svg)[0])

@@ -154,7 +154,7 @@ def test_what_the_policy_leaves_open_is_said_in_red(reader: Reader, shown: Works
 def test_refused_and_attempted_releases_and_an_overspend_are_red(
     reader: Reader, shown: Workspace
 ) -> None:
-    """Finding 3: none of them was on the page, and what was overspent was black."""
+    """None of them was on the page, and what was overspent was black."""
     spent = float(
         next(
             line["loss(R-L)"]

@@ -214,7 +214,7 @@ def redrawn(
 def test_a_changed_fill_redraws_everybody_and_not_the_missing_alone(
     whole: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Finding 4: after fill 2500 -> 100 only rows with a missing income had other outputs."""
+    """After fill 2500 -> 100 only rows with a missing income had other outputs."""
     other, stayed, moved = redrawn(
         whole, tmp_path / "w", monkeypatch, "bank", "income",
         lambda d: bank(d)["income"]["missing"].update(fill=100.0),
