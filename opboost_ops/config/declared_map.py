@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from opboost_ops.config.feature import Edges, PlainFill, SharedFeature
+from opboost_ops.config.feature import AnyFeature, Edges, PlainFill
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import MissingBit
@@ -60,7 +60,7 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def first_declared(feature: SharedFeature, identity: IdColumn) -> dict[str, Any]:
+def first_declared(feature: AnyFeature, identity: IdColumn) -> dict[str, Any]:
     """What version 1 of the map's digest left out, as the first agreement records it.
 
     Args:
@@ -76,7 +76,7 @@ def first_declared(feature: SharedFeature, identity: IdColumn) -> dict[str, Any]
     return facts
 
 
-def full_digest(feature: SharedFeature, domain: Domain, identity: IdColumn) -> bytes:
+def full_digest(feature: AnyFeature, domain: Domain, identity: IdColumn) -> bytes:
     """Sha256 of every declaration by which a raw cell of a feature becomes an integer.
 
     Args:
@@ -133,7 +133,7 @@ def noise_digest(
     return hashlib.sha256(found + f"IDs of type {identity.type}".encode()).digest()
 
 
-def _rule(feature: SharedFeature) -> Any:
+def _rule(feature: AnyFeature) -> Any:
     if isinstance(feature.missing, PlainFill):
         fill = feature.missing.fill
         return {"fill": fill if isinstance(fill, str) else float(fill).hex()}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from opboost_ops.config.alignment_faults import alignment_faults
-from opboost_ops.config.feature import SharedFeature
+from opboost_ops.config.feature import AnyFeature
 from opboost_ops.config.feature_faults import (
     feature_faults,
     own_feature_faults,
@@ -53,7 +53,7 @@ def _labels(federation: Federation) -> Iterator[Label]:
             yield party.label
 
 
-def _features(federation: Federation) -> Iterator[tuple[str, str, SharedFeature]]:
+def _features(federation: Federation) -> Iterator[tuple[str, str, AnyFeature]]:
     """Place, name and declaration of each feature, once."""
     if federation.learning == "horizontal":
         yield from ((f"features.{name}", name, f) for name, f in federation.features.items())

@@ -102,8 +102,8 @@ class Fill(PlainFill):
     bit: MissingBit | None = None
 
 
-class SharedFeature(Record):
-    """What is declared of a column wherever it is.
+class AnyFeature(Record):
+    """What every column declares.
 
     Attributes:
         uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
@@ -192,7 +192,7 @@ class SharedFeature(Record):
         return scale if isinstance(scale, DrawnEdges) and scale.epsilon is not None else None
 
 
-class CommonFeature(SharedFeature):
+class CommonFeature(AnyFeature):
     """One column that all parties of horizontal learning have: its values stay at home."""
 
     scale: Literal["linear", "log1p"] | PublicEdges = "linear"
@@ -202,7 +202,7 @@ class CommonFeature(SharedFeature):
         return Feature.model_validate(self.model_dump())
 
 
-class Feature(SharedFeature):
+class Feature(AnyFeature):
     """One column of one party.
 
     Attributes:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from opboost_ops.config.column_names import LONGEST, column_name
-from opboost_ops.config.feature import Feature, Fill, PlainFill, SharedFeature
+from opboost_ops.config.feature import AnyFeature, Feature, Fill, PlainFill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import Designed, UnaryEncoding
 
 
-def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
+def feature_faults(where: str, feature: AnyFeature) -> Iterator[Fault]:
     """What is wrong with any feature: bounds, categories, unit, mapping, rest and fill.
 
     Args:
@@ -65,7 +65,7 @@ def feature_faults(where: str, feature: SharedFeature) -> Iterator[Fault]:
             )
 
 
-def public_map_faults(where: str, feature: SharedFeature, domain: Domain) -> Iterator[Fault]:
+def public_map_faults(where: str, feature: AnyFeature, domain: Domain) -> Iterator[Fault]:
     """Where a numeric or ordinal feature has no public map onto the domain.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opboost_ops.boosting.trainer import READERS
-from opboost_ops.config.feature import PlainFill, SharedFeature
+from opboost_ops.config.feature import AnyFeature, PlainFill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
@@ -158,7 +158,7 @@ def _values(column: RawColumn) -> str:
     return _own(feature)
 
 
-def _own(feature: SharedFeature) -> str:
+def _own(feature: AnyFeature) -> str:
     if feature.type == "nominal":
         words = "Position in `categories`, from 0; NaN for any other category"
     elif feature.type == "ordinal":
@@ -168,7 +168,7 @@ def _own(feature: SharedFeature) -> str:
     return words + _missing(feature)
 
 
-def _mapped(mapping: DomainMap, feature: SharedFeature) -> str:
+def _mapped(mapping: DomainMap, feature: AnyFeature) -> str:
     lower, upper = mapping.domain.lower, mapping.domain.upper
     if mapping.edges is not None:
         words = f"{lower} plus how many of `declared.scale.edges` are below x"
@@ -179,7 +179,7 @@ def _mapped(mapping: DomainMap, feature: SharedFeature) -> str:
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
 
 
-def _missing(feature: SharedFeature) -> str:
+def _missing(feature: AnyFeature) -> str:
     if isinstance(feature.missing, PlainFill):
         return f"; a missing value counts as {json.dumps(feature.missing.fill)}."
     return "; NaN where missing." if feature.missing == "keep" else "."

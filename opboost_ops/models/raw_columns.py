@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.feature import SharedFeature
+from opboost_ops.config.feature import AnyFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.domain import DomainMap
@@ -32,7 +32,7 @@ class RawColumn:
     name: str
     party: str
     feature: str
-    declared: SharedFeature
+    declared: AnyFeature
     made: Literal["number", "code", "integer", "bit", "missing"]
     mapping: DomainMap | None = None
     bit: int | None = None

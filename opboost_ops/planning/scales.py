@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.config.feature import DrawnEdges, SharedFeature
+from opboost_ops.config.feature import AnyFeature, DrawnEdges
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
@@ -133,7 +133,7 @@ def compare_scales(
     return lines
 
 
-def inside(values: np.ndarray, feature: SharedFeature) -> np.ndarray:
+def inside(values: np.ndarray, feature: AnyFeature) -> np.ndarray:
     """Finite values, clipped to a feature's bounds.
 
     Args:

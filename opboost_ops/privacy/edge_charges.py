@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from opboost_ops.config.feature import DrawnEdges, SharedFeature
+from opboost_ops.config.feature import AnyFeature, DrawnEdges
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
@@ -95,7 +95,7 @@ def entry(
     )
 
 
-def private_edges(federation: Federation, party: str) -> dict[str, SharedFeature]:
+def private_edges(federation: Federation, party: str) -> dict[str, AnyFeature]:
     """A party's features whose edges are private quantiles, by name.
 
     Args:
@@ -106,7 +106,7 @@ def private_edges(federation: Federation, party: str) -> dict[str, SharedFeature
     return {name: one for name, one in features.items() if one.private_edges is not None}
 
 
-def edges_words(name: str, feature: SharedFeature) -> str:
+def edges_words(name: str, feature: AnyFeature) -> str:
     """What the private edges of a feature disclose.
 
     Args:
@@ -121,7 +121,7 @@ def edges_words(name: str, feature: SharedFeature) -> str:
     )
 
 
-def uncharged(ledger: Ledger, federation: Federation, party: str) -> dict[str, SharedFeature]:
+def uncharged(ledger: Ledger, federation: Federation, party: str) -> dict[str, AnyFeature]:
     """A party's features of whose private edges its ledger has no entry, by name.
 
     Args:
@@ -158,7 +158,7 @@ def require_charged(ledger: Ledger, federation: Federation, party: str) -> None:
         )
 
 
-def declared_name(feature: SharedFeature) -> str:
+def declared_name(feature: AnyFeature) -> str:
     """`edges_name` of a feature's private edges as they are declared."""
     edges = feature.private_edges
     assert edges is not None and edges.epsilon is not None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
-from opboost_ops.config.feature import PlainFill, SharedFeature
+from opboost_ops.config.feature import AnyFeature, PlainFill
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
@@ -210,7 +210,7 @@ def own_columns(
     }
 
 
-def own_column(values: pl.Series, feature: SharedFeature, categories: Sequence[str]) -> np.ndarray:
+def own_column(values: pl.Series, feature: AnyFeature, categories: Sequence[str]) -> np.ndarray:
     """One of the label holder's own features as the booster takes it, float64, shape (n,).
 
     Args:
@@ -223,7 +223,7 @@ def own_column(values: pl.Series, feature: SharedFeature, categories: Sequence[s
     return raw_table.numbers(values, feature)
 
 
-def _text(values: pl.Series, feature: SharedFeature) -> pl.Series:
+def _text(values: pl.Series, feature: AnyFeature) -> pl.Series:
     text = values.cast(pl.String)
     if isinstance(feature.missing, PlainFill):
         text = text.fill_null(str(feature.missing.fill))

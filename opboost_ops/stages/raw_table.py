@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.feature import Feature, PlainFill, SharedFeature
+from opboost_ops.config.feature import AnyFeature, Feature, PlainFill
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
@@ -103,7 +103,7 @@ def without_forgotten(
     return frame
 
 
-def numbers(values: pl.Series, feature: SharedFeature) -> np.ndarray:
+def numbers(values: pl.Series, feature: AnyFeature) -> np.ndarray:
     """A column as float64, fill applied; what is still missing is NaN.
 
     Categories become their position in the declaration.

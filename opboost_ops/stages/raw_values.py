@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from opboost_ops.config.feature import SharedFeature
+from opboost_ops.config.feature import AnyFeature
 from opboost_ops.errors import ContractError
 
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 
-def declared_values(frame: pl.DataFrame, features: Mapping[str, SharedFeature]) -> pl.DataFrame:
+def declared_values(frame: pl.DataFrame, features: Mapping[str, AnyFeature]) -> pl.DataFrame:
     """A raw table's columns as their declarations take them; other columns stay.
 
     Args:
@@ -29,7 +29,7 @@ def declared_values(frame: pl.DataFrame, features: Mapping[str, SharedFeature]) 
     return frame.with_columns(changed) if changed else frame
 
 
-def declared_series(values: pl.Series, feature: SharedFeature) -> pl.Series:
+def declared_series(values: pl.Series, feature: AnyFeature) -> pl.Series:
     """A raw column as its declaration takes it; doing it twice changes nothing more.
 
     Args:
@@ -48,7 +48,7 @@ def declared_series(values: pl.Series, feature: SharedFeature) -> pl.Series:
     return _categories(values, feature)
 
 
-def _numeric(values: pl.Series, feature: SharedFeature) -> pl.Series:
+def _numeric(values: pl.Series, feature: AnyFeature) -> pl.Series:
     kind = values.dtype
     if kind.is_decimal():
         return values.cast(pl.Float64)
@@ -84,7 +84,7 @@ def _from_text(text: pl.Series) -> pl.Series:
     return days.fill_null(seconds)
 
 
-def _categories(values: pl.Series, feature: SharedFeature) -> pl.Series:
+def _categories(values: pl.Series, feature: AnyFeature) -> pl.Series:
     if values.dtype.is_nested() or not (feature.categories or feature.mapping):
         return values
     floats = values.dtype.is_float()
@@ -95,7 +95,7 @@ def _categories(values: pl.Series, feature: SharedFeature) -> pl.Series:
     return text.replace_strict(known, default=None, return_dtype=pl.String)
 
 
-def _category(raw: str, feature: SharedFeature, number: bool) -> str:
+def _category(raw: str, feature: AnyFeature, number: bool) -> str:
     """What a raw category counts as: mapped, itself, itself without blanks around it, the rest.
 
     A column of whole numbers with gaps often comes as floats: 1.0 is the category 1, too.

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from opboost_ops.config.feature import SECONDS, Edges, Feature, Fill, SharedFeature
+from opboost_ops.config.feature import SECONDS, AnyFeature, Edges, Feature, Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.datasets.limits import limits
@@ -211,7 +211,7 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
     )
 
 
-def _edges_cost(federation: Federation, feature: SharedFeature) -> float:
+def _edges_cost(federation: Federation, feature: AnyFeature) -> float:
     edges = feature.private_edges
     assert edges is not None
     return float(edges_loss(edges, federation.domain.to_domain()).loss[0])
