@@ -17,7 +17,7 @@ import numpy as np
 from opboost_ops.alignment import curve
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, repeated_ids
-from opboost_ops.alignment.parts import part_count, record, rising_parts
+from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch
 
@@ -83,18 +83,10 @@ def ask(
         ContractError: A row has an ID that another row has.
     """
     scalar, tag, count = Blind.of(seed).scalar, domain_tag(federation), total + 1
-    kind = record(count, curve.POINT)
-
-    def records() -> Iterator[np.ndarray]:
-        row = 0
-        for _, points in engine.hashed(_canary_last(messages), tag, scalar, "query", count):
-            made = np.empty(len(points), dtype=kind)
-            made["key"], made["row"] = points, np.arange(row, row + len(points))
-            row += len(points)
-            yield made
-
+    hashed = engine.hashed(_canary_last(messages), tag, scalar, "query", count)
+    records = numbered(({"key": points} for _, points in hashed), record(count, curve.POINT))
     repeated = 0
-    for part, found in rising_parts(scratch, records(), count, part_count(count)):
+    for part, found in rising_parts(scratch, records, count, part_count(count)):
         points = np.ascontiguousarray(found["key"])
         repeated += _repeated(points)
         yield part, points, found["row"]

@@ -7,14 +7,14 @@ part tells nothing. How many parts there are follows from the number of rows, wh
     [1, 1, 2, 128]
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, pairwise
 from operator import itemgetter
 
 import numpy as np
 
 from opboost_ops.alignment.tags import TAG, sorting
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.scratch.arrays import Scratch, release_memory
 from opboost_ops.scratch.parts import partition_by_hash
 
 #: At most so many entries, on average, are in a part.
@@ -24,14 +24,35 @@ PART = 1 << 20
 _MOST_BITS = 12
 
 
-def record(rows: int, key: int = TAG) -> np.dtype:
-    """What is put into order: a key, and the row that it is of.
+def record(rows: int, key: int = TAG, **more: int) -> np.dtype:
+    """What is put into order: a key, the row that it is of, and what goes with it.
 
     Args:
         rows: How many there are.
         key: Bytes of a key.
+        more: Bytes of each field that goes with it.
     """
-    return np.dtype([("key", "u1", (key,)), ("row", np.min_scalar_type(max(rows - 1, 0)))])
+    widths = {"key": key, **more}
+    fields = [(name, "u1", (width,)) for name, width in widths.items()]
+    return np.dtype([*fields, ("row", np.min_scalar_type(max(rows - 1, 0)))])
+
+
+def numbered(pieces: Iterable[Mapping[str, np.ndarray]], kind: np.dtype) -> Iterator[np.ndarray]:
+    """Records of fields that come in pieces, each with the number of its row.
+
+    Args:
+        pieces: By field, uint8, shape (k, width).
+        kind: Made by `record`.
+    """
+    end = 0
+    for fields in pieces:
+        begin, end = end, end + len(fields["key"])
+        made = np.empty(end - begin, dtype=kind)
+        for name, column in fields.items():
+            made[name] = column
+        made["row"] = np.arange(begin, end)
+        yield made
+        release_memory()
 
 
 def part_count(entries: int) -> int:

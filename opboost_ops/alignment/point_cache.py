@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.parts import rising_records
+from opboost_ops.alignment.parts import numbered, record, rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
 from opboost_ops.scratch.arrays import Scratch, release_memory, watch
 from opboost_ops.scratch.files import whole_file
@@ -48,22 +48,15 @@ class PointCache:
         Returns:
             Bool, shape (count,); and their points, uint8, shape (count, 32), zeros for others.
         """
-        entries, end = self._entries(), 0
-        kind = np.dtype([("key", "u1", (TAG,)), ("row", np.min_scalar_type(max(count - 1, 0)))])
+        entries = self._entries()
         kinds = {"known": bool, "point": ("u1", (POINT,))}
         if not len(entries):
             return self._scratch.zeros(count, bool), self._scratch.zeros(count, kinds["point"])
 
-        def wanted() -> Iterator[np.ndarray]:
-            nonlocal end
-            for some in messages:
-                begin, end = end, end + len(some)
-                made = np.empty(len(some), dtype=kind)
-                made["key"], made["row"] = self._keys(some), np.arange(begin, end)
-                yield made
+        wanted = numbered(({"key": self._keys(some)} for some in messages), record(count))
 
         def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-            for piece in rising_records(self._scratch, wanted(), count):
+            for piece in rising_records(self._scratch, wanted, count):
                 keys = np.ascontiguousarray(piece["key"])
                 ends = [keys[at].tobytes() for at in (0, -1)]
                 begin = bisect_left(entries, ends[0], key=_key_of)

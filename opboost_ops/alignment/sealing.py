@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
+from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts, whole_parts
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.scratch.arrays import Scratch, release_memory
@@ -117,6 +117,17 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
     return rows_of(b"".join(made), _BLOCK * len(blocks))[:, :width]
 
 
+def row_tags(entries: np.ndarray) -> np.ndarray:
+    """The tags in front of rows, zeros behind them, uint8, shape (k, 16).
+
+    Args:
+        entries: uint8, shape (k, 10 and more).
+    """
+    found = np.zeros((len(entries), TAG), dtype=np.uint8)
+    found[:, :ROW_TAG] = entries[:, :ROW_TAG]
+    return found
+
+
 def sealed(
     scratch: Scratch,
     people: Iterable[tuple[Keyed, np.ndarray]],
@@ -141,19 +152,19 @@ def sealed(
     Raises:
         SameTagError: Two people have one tag.
     """
-    record = np.dtype([("key", "u1", (TAG,)), ("body", "u1", (width,))])
+    entry = np.dtype([("key", "u1", (TAG,)), ("body", "u1", (width,))])
 
     def records() -> Iterator[np.ndarray]:
         for some, rows in people:
             bytes_of = derived(key, kind, some, ROW_TAG + width)
-            made = np.zeros(len(rows), dtype=record)
-            made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
+            made = np.empty(len(rows), dtype=entry)
+            made["key"] = row_tags(bytes_of)
             made["body"] = rows ^ bytes_of[:, ROW_TAG:]
             yield made
             release_memory()
 
     parts = part_count(count)
-    for found in whole_parts(rising_parts(scratch, records(), count, parts), parts, record):
+    for found in whole_parts(rising_parts(scratch, records(), count, parts), parts, entry):
         if not strictly_rising(found["key"]):
             raise SameTagError
         yield np.concatenate([found["key"][:, :ROW_TAG], found["body"]], axis=1)
@@ -185,27 +196,16 @@ def opened(
         Who is in the table, bool, shape (count,); and their rows, uint8, shape (count, width),
         zeros for who is not.
     """
-    fields = [("key", "u1", (TAG,)), ("pad", "u1", (width,))]
-    record = np.dtype([*fields, ("row", np.min_scalar_type(max(count - 1, 0)))])
-
-    def records() -> Iterator[np.ndarray]:
-        end = 0
-        for some in people:
-            begin, end = end, end + len(some[0])
-            bytes_of = derived(key, kind, some, ROW_TAG + width)
-            made = np.zeros(end - begin, dtype=record)
-            made["key"][:, :ROW_TAG] = bytes_of[:, :ROW_TAG]
-            made["pad"], made["row"] = bytes_of[:, ROW_TAG:], np.arange(begin, end)
-            yield made
-            release_memory()
+    known = (derived(key, kind, some, ROW_TAG + width) for some in people)
+    fields = ({"key": row_tags(each), "pad": each[:, ROW_TAG:]} for each in known)
+    records = numbered(fields, record(count, pad=width))
 
     def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)
-        for number, piece in rising_parts(scratch, records(), count, parts):
+        for number, piece in rising_parts(scratch, records, count, parts):
             if number != at:
                 at, entries = number, part(number)
-                there = np.zeros((len(entries), TAG), dtype=np.uint8)
-                there[:, :ROW_TAG] = entries[:, :ROW_TAG]
+                there = row_tags(entries)
             places = positions_in(there, np.ascontiguousarray(piece["key"]))
             hit = places >= 0
             yield (

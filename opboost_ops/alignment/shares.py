@@ -10,7 +10,7 @@ import numpy as np
 
 from opboost_ops.alignment import zero_shares
 from opboost_ops.alignment.oprf import require_once
-from opboost_ops.alignment.parts import part_count, rising_parts, whole_parts
+from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts, whole_parts
 from opboost_ops.alignment.sealing import derived
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
@@ -60,13 +60,13 @@ def layouts(
         ContractError: A row has an ID that another row has.
     """
     width = TAG * len(pairs)
-    record = np.dtype([("key", "u1", (TAG,)), ("value", "u1", (width,))])
+    entry = np.dtype([("key", "u1", (TAG,)), ("value", "u1", (width,))])
 
     def records() -> Iterator[np.ndarray]:
         for messages, points in people:
             bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
             shares = np.delete(zero_shares.sharings(pairs, messages), own, axis=1)
-            made = np.empty(len(messages), dtype=record)
+            made = np.empty(len(messages), dtype=entry)
             made["key"] = bytes_of[:, :TAG]
             made["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
             yield made
@@ -74,7 +74,7 @@ def layouts(
 
     parts = part_count(count)
     pieces = rising_parts(scratch, records(), count, parts)
-    for part, found in enumerate(whole_parts(pieces, parts, record)):
+    for part, found in enumerate(whole_parts(pieces, parts, entry)):
         keys = np.ascontiguousarray(found["key"])
         require_once(keys)
         # A stream of its own: free slots of two parts would be the same otherwise.
@@ -111,23 +111,13 @@ class Sharings:
             part: Gives one.
         """
         width = TAG * (self._holders - 1)
-        fields = [("key", "u1", (TAG,)), ("mask", "u1", (width,))]
-        record = np.dtype([*fields, ("row", np.min_scalar_type(self._count))])
-
-        def records() -> Iterator[np.ndarray]:
-            end = 0
-            for messages, points in people:
-                begin, end = end, end + len(messages)
-                bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
-                made = np.empty(end - begin, dtype=record)
-                made["key"], made["mask"] = bytes_of[:, :TAG], bytes_of[:, TAG:]
-                made["row"] = np.arange(begin, end)
-                yield made
-                release_memory()
+        known = (derived(key, "slot", (*some, None), TAG + width) for some in people)
+        fields = ({"key": each[:, :TAG], "mask": each[:, TAG:]} for each in known)
+        records = numbered(fields, record(self._count, mask=width))
 
         def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             at, layout = -1, None
-            for number, piece in rising_parts(self._scratch, records(), self._count, parts):
+            for number, piece in rising_parts(self._scratch, records, self._count, parts):
                 if number != at:
                     at, layout = number, part(number)
                 assert layout is not None

@@ -31,7 +31,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.audit import last_hash
+from opboost_ops.exchange.audit import last_of
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.database import VERSION, now
 from opboost_ops.privacy.rows import lines_of, table_names
@@ -93,7 +93,7 @@ def _write(folder: Path, site: Site, writer: Writer, progress: Progress) -> Cont
 
         with state.database.snapshot(at_rest) as view:
             rows = _tables(writer, view)
-            head = last_hash(view)
+            _, head = last_of(view)
         for name, content in sorted(small.items()):
             writer.add(FILES + name, [content])
         for name, content in sorted(keys_of(site).items()):

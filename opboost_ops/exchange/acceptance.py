@@ -42,14 +42,14 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.declared import require_columns, require_guarantee
-from opboost_ops.exchange.encryption import Envelope, PrivateKey, key_name
+from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
 from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
-from opboost_ops.exchange.signers import signed_manifest
+from opboost_ops.exchange.signers import receiver_key, signed_manifest
 from opboost_ops.scratch.arrays import Scratch
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
@@ -144,14 +144,9 @@ class Acceptance:
         """
 
         def sizes(heads: Mapping[str, bytes]) -> Mapping[str, int]:
-            what = reference(self._name, self._run, kind, about)
-            sender = self._sender(kind, about, what)
-            manifest, _ = self._signed(heads, sender, what)
-            self._require_place(manifest, kind, about, sender, what)
-            plan = None if kind == "plan" else self.plan
-            require_order(self.memory, manifest, self._label_holder, plan, what)
-            if plan is not None:
-                self._receiver_key(manifest, what)
+            manifest, _, what = self._due(kind, about, heads)
+            if kind != "plan":
+                receiver_key(manifest, self.federation, what)
             return listed_sizes(manifest)
 
         return sizes
@@ -179,20 +174,16 @@ class Acceptance:
         Raises:
             Rejected: It is anything but the one artifact that is due there.
         """
-        what = reference(self._name, self._run, kind, about)
-        sender = self._sender(kind, about, what)
-        manifest, key = self._signed(files, sender, what)
-        self._require_place(manifest, kind, about, sender, what)
-        plan = None if kind == "plan" else self.plan
-        require_order(self.memory, manifest, self._label_holder, plan, what)
+        manifest, key, what = self._due(kind, about, files)
+        sender = manifest.party
         known = self.memory.digest(kind, about) == manifest.digest
-        declared = None if plan is None else plan.federation
+        declared = None if kind == "plan" else self.federation
         require_columns(self.memory, manifest, declared, what)
         if kind != "plan":
             if not known:
                 require_good(self.federation, sender, key, self.day(today), what)
-            decrypt = self._decrypt(manifest, sender, what)
-            if manifest.party != self._party:
+            decrypt = self._decrypt(manifest, what)
+            if sender != self._party:
                 require_guarantee(manifest, self.federation, self._experiment, what)
             require_rows(self.memory, manifest, rows, what)
             artifact = opened(manifest, files, decrypt, what, self.federation, known, self.scratch)
@@ -223,11 +214,7 @@ class Acceptance:
         Raises:
             Rejected: It is not what was accepted, or nothing was.
         """
-        what = reference(self._name, self._run, kind, about)
-        sender = self._sender(kind, about, what)
-        manifest, _ = self._signed(heads, sender, what)
-        self._require_place(manifest, kind, about, sender, what)
-        require_order(self.memory, manifest, self._label_holder, self.plan, what)
+        manifest, _, what = self._due(kind, about, heads)
         if self.memory.digest(kind, about) != manifest.digest:
             raise Rejected("out_of_order", f"{what}: it was not accepted yet.")
         return manifest
@@ -261,6 +248,16 @@ class Acceptance:
     ) -> None:
         entry = Remembered(digest=digest, rows=rows, columns=columns)
         self.memory = self.memory.with_entry(kind, about, entry)
+
+    def _due(self, kind: Kind, about: str, files: Mapping[str, bytes]) -> tuple[Manifest, str, str]:
+        """The manifest that is due at a place, by which key it is signed, and the place's name."""
+        what = reference(self._name, self._run, kind, about)
+        sender = self._sender(kind, about, what)
+        manifest, key = self._signed(files, sender, what)
+        self._require_place(manifest, kind, about, sender, what)
+        plan = None if kind == "plan" else self.plan
+        require_order(self.memory, manifest, self._label_holder, plan, what)
+        return manifest, key, what
 
     def _sender(self, kind: Kind, about: str, what: str) -> str:
         if kind == "plan":
@@ -305,20 +302,11 @@ class Acceptance:
         if manifest.round is not None:
             raise Rejected("out_of_order", f"{what}: it is of a round, and no {kind} has one.")
 
-    def _receiver_key(self, manifest: Manifest, what: str) -> str | None:
-        receiver = receiver_of(manifest.kind, manifest.about, self._label_holder)
-        key = None if receiver is None else self.federation.parties[receiver].encryption_key
-        if manifest.encrypted_to != (key and key_name(key)):
-            raise Rejected(
-                "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
-            )
-        return key
-
-    def _decrypt(self, manifest: Manifest, sender: str, what: str) -> Decrypt | None:
-        key = self._receiver_key(manifest, what)
+    def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
+        key = receiver_key(manifest, self.federation, what)
         if key is None:
             return None
-        if self.keys is not None and sender == self._party:
+        if self.keys is not None and manifest.party == self._party:
             return Envelope(self.keys.secret, key).decrypt
         if self.keys is not None and self.keys.private and self.keys.private.public == key:
             return self.keys.private.decrypt

@@ -105,13 +105,10 @@ class Audit:
         )
         text = json.dumps(entry.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         with self._database.writing() as connection:
-            last = connection.execute(
-                sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
-            ).first()
-            number, before = (last.number + 1, last.hash) if last else (1, GENESIS)
-            chained = _chain(before, number, text)
+            last, before = last_of(connection)
+            chained = _chain(before, last + 1, text)
             connection.execute(
-                sa.insert(_AUDIT).values({"number": number, "entry": text, "hash": chained})
+                sa.insert(_AUDIT).values({"number": last + 1, "entry": text, "hash": chained})
             )
         return chained
 
@@ -139,10 +136,7 @@ class Audit:
         if len(numbers) > _FEW:
             wanted = frozenset(numbers)
             return [(n, parse(n, text)) for n, text, _ in self.rows() if n in wanted]
-        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(_AUDIT.c.number.in_(numbers))
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-        return [(number, parse(number, text)) for number, text in rows]
+        return self._where(_AUDIT.c.number.in_(numbers))
 
     def of(self, *actions: Action) -> list[Entry]:
         """Entries of some actions, oldest first; the chain is not verified.
@@ -155,12 +149,8 @@ class Audit:
             # By how an entry begins, since its keys are sorted; all that begins otherwise is
             # parsed.
             which = [_begins(_BEGIN + action + '"') for action in actions]
-            wanted = sa.or_(~_begins(_BEGIN), *which)
-            query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(wanted)
-            with self._database.reading() as connection:
-                rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-            found = [parse(row.number, row.entry) for row in rows]
-            return [entry for entry in found if entry.action in actions]
+            found = self._where(sa.or_(~_begins(_BEGIN), *which))
+            return [entry for _, entry in found if entry.action in actions]
 
         # All entries are looked at, and every stage asks whether the party has stopped.
         return list(self._database.unless_changed(f"audit of {' '.join(actions)}", read))
@@ -171,20 +161,19 @@ class Audit:
         Args:
             place: Such as ``<federation>/<run>/``.
         """
-        there = _AUDIT.c.entry.contains(f'"place":"{place}', autoescape=True)
-        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(there)
+        found = self._where(_AUDIT.c.entry.contains(f'"place":"{place}', autoescape=True))
+        return [(number, entry) for number, entry in found if entry.place.startswith(place)]
+
+    def _where(self, condition: sa.ColumnElement[bool]) -> list[tuple[int, Entry]]:
+        query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(condition)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
-        found = [(row.number, parse(row.number, row.entry)) for row in rows]
-        return [(number, entry) for number, entry in found if entry.place.startswith(place)]
+        return [(number, parse(number, text)) for number, text in rows]
 
     def head(self) -> tuple[int, str]:
         """How many entries there are, and the hash of the last one; the chain is not verified."""
         with self._database.reading() as connection:
-            last = connection.execute(
-                sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
-            ).first()
-        return (last.number, last.hash) if last else (0, GENESIS)
+            return last_of(connection)
 
     def verify(self, head: str | None = None) -> tuple[int, str]:
         """Recompute the chain.
@@ -228,14 +217,15 @@ def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
     return last, before
 
 
-def last_hash(connection: sa.Connection) -> str:
-    """The hash of the last entry; the chain is not verified.
+def last_of(connection: sa.Connection) -> tuple[int, str]:
+    """Number and hash of the last entry; the chain is not verified.
 
     Args:
         connection: To the database.
     """
-    query = sa.select(_AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
-    return connection.execute(query).scalar() or GENESIS
+    query = sa.select(_AUDIT.c.number, _AUDIT.c.hash).order_by(_AUDIT.c.number.desc()).limit(1)
+    last = connection.execute(query).first()
+    return (last.number, last.hash) if last else (0, GENESIS)
 
 
 def parse(number: int, text: str) -> Entry:

@@ -13,7 +13,7 @@ import numpy as np
 
 from opboost_ops.alignment.curve import POINT, are_points
 from opboost_ops.alignment.parts import part_count, part_of, record, rising_records
-from opboost_ops.alignment.sealing import ROW_TAG
+from opboost_ops.alignment.sealing import ROW_TAG, row_tags
 from opboost_ops.alignment.tags import TAG, strictly_rising
 from opboost_ops.alignment.zero_shares import slots_for
 from opboost_ops.config.federation import Federation
@@ -183,9 +183,7 @@ def _require_sealed(artifact: Artifact, what: str) -> None:
     for number in range(artifact.parts):
         entries = artifact.part(number, ROW_TAG + layout.width)
         count += len(entries)
-        tags = np.zeros((len(entries), TAG), dtype=np.uint8)
-        tags[:, :ROW_TAG] = entries[:, :ROW_TAG]
-        _require_rising(tags, number, artifact, what)
+        _require_rising(row_tags(entries), number, artifact, what)
         del entries
     if count != artifact.manifest.rows + 1:
         raise Rejected("wrong_row_count", f"{what}: its rows are not as many as it says.")

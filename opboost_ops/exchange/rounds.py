@@ -16,7 +16,7 @@ from datetime import date
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
-from opboost_ops.exchange.encryption import PrivateKey, key_name
+from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.key_days import require_good
 from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.manifest import (
@@ -24,14 +24,11 @@ from opboost_ops.exchange.manifest import (
     SIGNATURE,
     Kind,
     Manifest,
-    parse_manifest,
-    receiver_of,
     reference,
-    require_protocol,
     sender_of,
 )
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signing import signed_by
+from opboost_ops.exchange.signers import receiver_key, signed_manifest
 
 #: The round of the keys.
 KEYS = "keys"
@@ -205,31 +202,17 @@ class Conversation:
     def _signed(self, files: Mapping[str, bytes], sender: str, what: str) -> tuple[Manifest, str]:
         if sender not in self._pinned:
             raise Rejected("unknown_party", f"{what}: no key of {sender} is pinned.")
-        raw, signature = files.get(MANIFEST), files.get(SIGNATURE)
-        if raw is None or signature is None:
-            raise Rejected("malformed", f"{what}: manifest or signature is missing.")
-        looked_at = (sender, raw, signature)
-        if looked_at in self._verified:
-            return self._verified[looked_at]
-        # With the key that is pinned come those that the plan says it has replaced.
-        pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
-        for key in declared if pinned in declared else (pinned,):
-            if signed_by(key, raw, signature):
-                manifest = parse_manifest(raw, what)
-                require_protocol(manifest, what)
-                self._verified[looked_at] = (manifest, key)
-                return manifest, key
-        raise Rejected(
-            "bad_signature", f"{what}: the signature is not by the pinned key of {sender}."
-        )
+        looked_at = (sender, files.get(MANIFEST, b""), files.get(SIGNATURE, b""))
+        if looked_at not in self._verified:
+            # With the key that is pinned come those that the plan says it has replaced.
+            pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
+            keys = declared if pinned in declared else (pinned,)
+            found = signed_manifest(files, sender, keys, frozenset(), None, what)
+            self._verified[looked_at] = found
+        return self._verified[looked_at]
 
     def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:
-        receiver = receiver_of(manifest.kind, manifest.about, self._federation.label_holder)
-        key = None if receiver is None else self._federation.parties[receiver].encryption_key
-        if manifest.encrypted_to != (key and key_name(key)):
-            raise Rejected(
-                "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
-            )
+        key = receiver_key(manifest, self._federation, what)
         if key is None:
             return None
         if self._private is None or self._private.public != key:

@@ -1,13 +1,15 @@
-"""By which of a sender's keys an artifact is signed, and whose signature a wrong one is."""
+"""By which of a sender's keys an artifact is signed, and to which of its receiver's encrypted."""
 
 from collections.abc import Iterable, Mapping
 
 from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
     Manifest,
     parse_manifest,
+    receiver_of,
     require_protocol,
 )
 from opboost_ops.exchange.rejection import Rejected
@@ -50,6 +52,26 @@ def signed_manifest(
     if federation is not None:
         _require_stranger(raw, signature, sender, federation, what)
     raise Rejected("bad_signature", f"{what}: the signature is not by the pinned key of {sender}.")
+
+
+def receiver_key(manifest: Manifest, federation: Federation, what: str) -> str | None:
+    """The declared key of an artifact's receiver; None where it lies as it is.
+
+    Args:
+        manifest: The artifact's.
+        federation: The accepted plan's.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: It is not encrypted to that key.
+    """
+    receiver = receiver_of(manifest.kind, manifest.about, federation.label_holder)
+    key = None if receiver is None else federation.parties[receiver].encryption_key
+    if manifest.encrypted_to != (key and key_name(key)):
+        raise Rejected(
+            "not_for_me", f"{what}: it is not encrypted to the declared key of its receiver."
+        )
+    return key
 
 
 def _require_stranger(

@@ -22,7 +22,7 @@ from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.tracking import record_champion
-from opboost_ops.privacy.events import Release
+from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
 
 _ACTIONS: dict[AdminAction, Action] = {
@@ -147,8 +147,7 @@ def do(
             # Its place in the chain is a name that nothing else has.
             name = state.audit.add(action, place, site.party, detail=detail)
             if asked.run or not version:
-                state.ledger.reserve([_line(site, federation, action, name)])
-                state.ledger.commit(name)
+                enter(state, site.party, federation, action, name, _TELLS[action])
     except OpBoostError as error:
         detail = f"{asked.who}: {asked.act} {asked.version or ''}: {asked.why}: {error.problem}"
         with open_state(site) as state:
@@ -176,20 +175,6 @@ def _place(federation: str, asked: ActionRequest) -> str:
 def _before(state: PartyState, federation: str, asked: ActionRequest) -> Entry | None:
     place = _place(federation, asked)
     return next((e for e in state.audit.of(*_ACTIONS.values()) if e.place == place), None)
-
-
-def _line(site: Site, federation: str, action: Action, name: str) -> Release:
-    return Release(
-        federation=federation,
-        run="",
-        party=site.party,
-        receiver="everyone who sees the run",
-        kind=action,
-        artifact=name,
-        account="exact",
-        rows=0,
-        discloses=_TELLS[action],
-    )
 
 
 def _done(state: PartyState, site: Site, federation: str, asked: ActionRequest) -> str:

@@ -108,12 +108,10 @@ def require(
         if not reasons:
             home.write_json(_PASSED, passed)
             return
-        said = _entries(state.audit.entries(), f"{federation.name}/{run}/{_PLACE}", plan)
-        asked = said.get("asked")
-        answer = next((said[name] for name in _ANSWERS if name in said), None)
+        place = f"{federation.name}/{run}/{_PLACE}"
+        asked, answer = _said(state).get((place, plan), (None, None))
         if asked is None:
             detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
-            place = f"{federation.name}/{run}/{_PLACE}"
             state.audit.add("asked", place, party.name, plan, detail)
         elif answer is None and is_over(asked.at, party.policy.approve.hours):
             detail = f"nobody answered in {party.policy.approve.hours:g} hours"
@@ -229,17 +227,14 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
         ConfigError: Nobody was asked about such a run.
     """
     with open_state(site) as state:
-        found = [e for _, e, _ in state.audit.entries() if e.place.endswith(f"/{run}/{_PLACE}")]
-    asked = {(e.place, e.artifact): e for e in reversed(found) if e.action == "asked"}
-    if not asked:
+        said = _said(state)
+    found = [pair for (place, _), pair in said.items() if place.endswith(f"/{run}/{_PLACE}")]
+    if not found:
         raise ConfigError(
             f"Nobody was asked to approve run {run} at {site.party}.",
             "The message of its waiting task names the run.",
         )
-    answers = {
-        (e.place, e.artifact): e for e in reversed(found) if e.action in _ANSWERS
-    }  # The first one holds.
-    return [(entry, answers.get(key)) for key, entry in reversed(asked.items())]
+    return found
 
 
 def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -> Entry:
@@ -281,13 +276,11 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
     return asked
 
 
-def _entries(entries: Iterable[tuple[int, Entry, str]], place: str, plan: str) -> dict[str, Entry]:
-    """The first entry of each kind about a plan: no later one changes an answer."""
-    found: dict[str, Entry] = {}
-    for _, entry, _ in entries:
-        if entry.place == place and entry.artifact == plan:
-            name = "answer" if entry.action in _ANSWERS else entry.action
-            found.setdefault(name, entry)
-    if (first := found.pop("answer", None)) is not None:
-        found[first.action] = first
-    return found
+def _said(state: PartyState) -> dict[tuple[str, str], tuple[Entry, Entry | None]]:
+    """By place and plan, what a person was asked and the first answer: no later one changes it."""
+    asked: dict[tuple[str, str], Entry] = {}
+    answers: dict[tuple[str, str], Entry] = {}
+    for entry in state.audit.of("asked", *_ANSWERS):
+        of = asked if entry.action == "asked" else answers
+        of.setdefault((entry.place, entry.artifact), entry)
+    return {key: (entry, answers.get(key)) for key, entry in asked.items()}

@@ -2,16 +2,20 @@
 
 import hashlib
 from fractions import Fraction
+from typing import Any
 
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
-from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.accountant import Loss, exact, total
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.privacy.events import Release
 from opboost_ops.run.publication import Publisher, experiment_of
+
+#: Anyone who reads Airflow's pages or a party's summaries.
+EVERYBODY = "everyone who sees the run"
 
 #: Who is told what has an epsilon of its own, and what it is.
 _MODEL = {
@@ -19,7 +23,7 @@ _MODEL = {
         "whoever is given the model, or sees what it led to",  # codespell:ignore whoever
         "trees with noise in their splits and leaves",
     ),
-    "metrics": ("everyone who sees the run", "metrics of held-out rows with noise"),
+    "metrics": (EVERYBODY, "metrics of held-out rows with noise"),
 }
 
 
@@ -39,23 +43,18 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         BudgetError: The policy's cap on all models would be exceeded; nothing of it leaves.
     """
     told, of = _MODEL[model.what]
-    line = Release(
-        federation=federation.name,
-        run=run,
-        party=party.name,
+    _charge(
+        party,
+        federation,
+        run,
         receiver=told,
         kind=model.what,
         artifact=model.name,
-        account="model",
         epsilon=model.epsilon,
         curve=model.curve,
         rows=model.rows,
         discloses=f"{of}; epsilon for a row added or removed, more for a row replaced",
-        experiment=experiment_of(party),
     )
-    with open_state(party.site) as state:
-        state.ledger.reserve([line], Budget(party.policy, {}))
-        state.ledger.commit(line.artifact)
 
 
 def charge_sums(
@@ -76,20 +75,29 @@ def charge_sums(
     Raises:
         BudgetError: The policy's cap on all models would be exceeded; nothing leaves.
     """
-    line = Release(
-        federation=federation.name,
-        run=run,
-        party=party.name,
+    _charge(
+        party,
+        federation,
+        run,
         receiver="all parties, and whoever is given the model",  # codespell:ignore whoever
         kind="model",
         artifact=session,
-        account="model",
         epsilon=noise.curve.epsilon,
         curve=noise.curve,
         rows=rows,
         discloses="sums over all parties with noise, and the model that follows from them, for a "
         f"row added or removed, where {noise.honest} honest parties add their noise",
+    )
+
+
+def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) -> None:
+    line = Release(
+        federation=federation.name,
+        run=run,
+        party=party.name,
+        account="model",
         experiment=experiment_of(party),
+        **facts,
     )
     with open_state(party.site) as state:
         state.ledger.reserve([line], Budget(party.policy, {}))
@@ -102,7 +110,7 @@ def announce(
     run: str,
     stage: str,
     discloses: str,
-    receiver: str = "everyone who sees the run",
+    receiver: str = EVERYBODY,
 ) -> None:
     """Write into the ledger what a stage's summary tells everybody.
 
@@ -114,32 +122,53 @@ def announce(
         discloses: What it tells.
         receiver: To whom.
     """
-    place = f"{federation.name}/{run}/{stage}/{party.name}"
-    line = Release(
-        federation=federation.name,
-        run=run,
-        party=party.name,
-        receiver=receiver,
-        kind=stage,
-        artifact=hashlib.sha256(place.encode()).hexdigest(),
-        account="exact",
-        rows=0,
-        discloses=discloses,
-        experiment=experiment_of(party),
-    )
-    enter(party.site, line)
+    facts = {"receiver": receiver, "run": run, "experiment": experiment_of(party)}
+    place = name_of(f"{federation.name}/{run}/{stage}/{party.name}")
+    with open_state(party.site) as state:
+        enter(state, party.name, federation.name, stage, place, discloses, **facts)
 
 
-def enter(site: Site, line: Release) -> None:
+def name_of(place: str) -> str:
+    """The name of what no artifact carries, 64 hex digits.
+
+    Args:
+        place: What nothing else is called.
+    """
+    return hashlib.sha256(place.encode()).hexdigest()
+
+
+def enter(
+    state: PartyState,
+    party: str,
+    federation: str,
+    kind: str,
+    artifact: str,
+    discloses: str,
+    **facts: Any,
+) -> None:
     """Write one exact line, which no artifact carries, into a party's ledger.
 
     Args:
-        site: The party's.
-        line: The line; it is complete as it is.
+        state: The party's.
+        party: Its name.
+        federation: Name of the federation.
+        kind: What says it.
+        artifact: Its name, 64 hex digits: of one name it is written once.
+        discloses: What it tells everyone who sees the run.
+        facts: The rest of a `Release`.
     """
-    with open_state(site) as state, state.together():
+    line = Release(
+        **{"run": "", "receiver": EVERYBODY, "rows": 0, **facts},
+        federation=federation,
+        party=party,
+        kind=kind,
+        artifact=artifact,
+        account="exact",
+        discloses=discloses,
+    )
+    with state.together():
         state.ledger.reserve([line])
-        state.ledger.commit(line.artifact)
+        state.ledger.commit(artifact)
 
 
 def renewal(site: Site) -> str:
@@ -174,18 +203,8 @@ def record_rotation(site: Site, old: str, new: str) -> None:
         old: Fingerprint of the old secret.
         new: Fingerprint of the new one.
     """
-    line = Release(
-        federation="all",
-        run="",
-        party=site.party,
-        receiver="nobody",
-        kind="rotation",
-        artifact=hashlib.sha256(f"{old}/{new}".encode()).hexdigest(),
-        account="exact",
-        rows=0,
-        noise=new,
-        discloses="nothing by itself; all later releases are new draws and charged again",
-    )
-    enter(site, line)
-    with open_state(site) as state:
+    discloses = "nothing by itself; all later releases are new draws and charged again"
+    facts = {"receiver": "nobody", "noise": new}
+    with open_state(site) as state, state.together():
+        enter(state, site.party, "all", "rotation", name_of(f"{old}/{new}"), discloses, **facts)
         state.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")

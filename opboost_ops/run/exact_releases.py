@@ -1,13 +1,11 @@
 """What a run sends without an epsilon: who sends it, to whom, and what it discloses."""
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.privacy.edge_charges import EVERYBODY, edges_words, private_edges
+from opboost_ops.privacy import edge_charges
 from opboost_ops.run import mailboxes, table_watch
+from opboost_ops.run.disclosures import EVERYBODY
 from opboost_ops.stages import answer_routes, checks, request_routes, request_splits
 from opboost_ops.stages.disclosures import disclosures
-
-#: Anyone who reads Airflow's pages or a party's summaries.
-_EVERYBODY = "everyone who sees the run"
 
 #: Sender, receiver, and what is disclosed.
 Exact = tuple[str, str, str]
@@ -28,14 +26,15 @@ def exact_releases(federation: Federation) -> list[Exact]:
     found = list(disclosures(federation))
     owner = federation.label_holder
     for party in federation.feature_holders:
-        for name, feature in private_edges(federation, party).items():
-            found.append((party, EVERYBODY, edges_words(name, feature)))
+        for name, feature in edge_charges.private_edges(federation, party).items():
+            words = edge_charges.edges_words(name, feature)
+            found.append((party, edge_charges.EVERYBODY, words))
         found.append((owner, party, request_splits.DISCLOSES))
         if "routed" in federation.scoring.modes:
             found.append((owner, party, request_routes.DISCLOSES))
             found.append((party, owner, answer_routes.DISCLOSES))
     for party in federation.parties:
-        found.append((party, _EVERYBODY, checks.DISCLOSES))
+        found.append((party, EVERYBODY, checks.DISCLOSES))
         if federation.schedule.on_tables:
-            found.append((party, _EVERYBODY, table_watch.DISCLOSES))
+            found.append((party, EVERYBODY, table_watch.DISCLOSES))
     return found

@@ -7,7 +7,6 @@ budgets that are passed already. What may still be refused later is said, and re
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from opboost_ops.boosting.dp import noisy_leaves
@@ -32,19 +31,6 @@ from opboost_ops.stages.train import parameters_of
 
 #: Name of what has not been made yet.
 _AHEAD = "expected"
-
-
-@dataclass(frozen=True)
-class _Expected:
-    """What a run of a party will be charged.
-
-    Attributes:
-        surely: Lines whatever its table says.
-        perhaps: More of them, if anything that it releases has changed since the last draw.
-    """
-
-    surely: list[Release]
-    perhaps: list[Release]
 
 
 def require_within(
@@ -81,11 +67,14 @@ def require_within(
         "artifact": _AHEAD,
         "rows": 0,
     }
-    found = _Expected([], [])
     stages = stages_of(federation, purpose, party.name)
+    surely: list[Release] = []
+    perhaps: list[Release] = []
     if "desensitize" in stages:
-        _add_draws(found, state, party, federation, recorded, facts)
-    found.surely.extend(_models(federation, stages, facts))
+        for line, drawn_before in _draws(state, party, federation, recorded, facts):
+            # Without an earlier draw under the key there is none that it could be equal to.
+            (perhaps if drawn_before else surely).append(line)
+    surely.extend(_models(federation, stages, facts))
     features = {
         feature.uuid: name for name, feature in federation.parties[party.name].features.items()
     }
@@ -97,23 +86,23 @@ def require_within(
         mine = {line.kind for line in before.models if line.run == run}
         budget(before, [line for line in new if line.kind not in mine])
 
-    state.ledger.require(found.surely, rule)
-    if found.perhaps:
+    state.ledger.require(surely, rule)
+    if perhaps:
         try:
-            state.ledger.require([*found.surely, *found.perhaps], rule)
+            state.ledger.require([*surely, *perhaps], rule)
         except BudgetError as error:
             return error.problem
     return ""
 
 
-def _add_draws(
-    found: _Expected,
+def _draws(
     state: PartyState,
     party: Publisher,
     federation: Federation,
     recorded: Recorded,
     facts: dict[str, Any],
-) -> None:
+) -> Iterator[tuple[Release, bool]]:
+    """What draws are charged, and whether something was drawn under their noise key before."""
     columns = columns_of(federation, party.name, recorded)
     losses = column_losses(columns)
     group = party.policy.noise_group(federation.label_holder)
@@ -138,7 +127,7 @@ def _add_draws(
             "loss": losses[charge],
         }
         span = federation.parties[party.name].features[column.feature].span if edges else None
-        found.surely.append(Release(**{**of, "kind": "release"}, edges=edges, span=span))
+        yield Release(**{**of, "kind": "release"}, edges=edges, span=span), False
         draw = Draw(
             number=after.number,
             most=most,
@@ -147,8 +136,7 @@ def _add_draws(
             base=after.base,
             inputs=inputs,
         )
-        # Without an earlier draw under the key there is none that it could be equal to.
-        (found.perhaps if worst.number else found.surely).append(Release(**of, draw=draw))
+        yield Release(**of, draw=draw), worst.number > 0
 
 
 def model_cost(federation: Federation) -> tuple[float, RenyiCurve | None] | None:

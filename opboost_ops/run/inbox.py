@@ -10,6 +10,7 @@ from typing import cast
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.acceptance import Acceptance, Memory
+from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import (
     Kind,
@@ -75,23 +76,8 @@ def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]
                 state.audit.add("received", full, sender, digest)
 
 
-def note_rejected(site: Site, run: Run, stage: str, error: Rejected) -> None:
-    """Enter into the audit log what a party has refused.
-
-    Args:
-        site: The party's.
-        run: The run.
-        stage: Where in it.
-        error: The refusal.
-    """
-    # The log is about the rejection; whether it can be written does not change the error.
-    with contextlib.suppress(Exception), open_state(site) as state:
-        place = f"{run.federation}/{run.run}/{stage}"
-        state.audit.add("rejected", place, site.party, detail=error.reason)
-
-
-def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
-    """Enter into the audit log a release that the party's own budget has refused.
+def note_refused(site: Site, run: Run, stage: str, error: Rejected | BudgetError) -> None:
+    """Enter into the audit log an artifact that a party rejects, or what its budget has refused.
 
     Args:
         site: The party's.
@@ -99,9 +85,12 @@ def note_refused(site: Site, run: Run, stage: str, error: BudgetError) -> None:
         stage: Where in it.
         error: The refusal; its words are from public facts.
     """
+    action: Action = "rejected" if isinstance(error, Rejected) else "refused"
+    detail = error.reason if isinstance(error, Rejected) else error.problem[:2000]
+    # The log is about the refusal; whether it can be written does not change the error.
     with contextlib.suppress(Exception), open_state(site) as state:
         place = f"{run.federation}/{run.run}/{stage}"
-        state.audit.add("refused", place, site.party, detail=error.problem[:2000])
+        state.audit.add(action, place, site.party, detail=detail)
 
 
 def accept_plan(

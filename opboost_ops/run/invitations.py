@@ -29,7 +29,6 @@ from opboost_ops.run.inbox import (
     keep,
     note_received,
     note_refused,
-    note_rejected,
     pinned_key,
 )
 from opboost_ops.run.phases import stages_of
@@ -117,10 +116,7 @@ def join(
     me = _publisher(party)
     try:
         acceptance, digest = accept_plan(me, run, also=also)
-    except Rejected as error:
-        note_rejected(me.site, run, "join_run", error)
-        raise
-    except BudgetError as error:
+    except (Rejected, BudgetError) as error:
         note_refused(me.site, run, "join_run", error)
         raise
     plan = acceptance.plan

@@ -68,7 +68,6 @@ from opboost_ops.run.inbox import (
     keep,
     note_received,
     note_refused,
-    note_rejected,
 )
 from opboost_ops.run.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.run.phases import stages_of
@@ -109,10 +108,7 @@ def run_stage(
     try:
         publisher = Publisher(party, site, policy, open_store(site.store))
         return _run_stage(publisher, stage, run, notice, fact)
-    except Rejected as error:
-        failure = error
-        note_rejected(site, run, stage, error)
-    except BudgetError as error:
+    except (Rejected, BudgetError) as error:
         failure = error
         note_refused(site, run, stage, error)
     except OpBoostError as error:

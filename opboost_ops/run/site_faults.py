@@ -1,9 +1,10 @@
 """What is wrong at the parties' sites and in their tables, where one machine may read all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,35 +73,30 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
         return [
             Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner
         ], None
-    try:
-        site.noise_secret()
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/site.yaml:secret", error.problem, error.remedy))
-    if federation.learning == "vertical":
-        try:
-            if site.alignment_key.is_file():
-                noise.read_secret(site.alignment_key)
-        except OpBoostError as error:
-            faults.append(Fault(f"{party}/site.yaml:alignment_key", error.problem, error.remedy))
-    else:
-        try:
-            own = federation.parties[party].signing_key
-            mailboxes.pinned_keys(party, policy, federation, own)
-        except OpBoostError as error:
-            faults.append(Fault(f"{party}/policy.yaml:receivers", error.problem, error.remedy))
-    faults += key_faults(federation, party, site)
-    try:
+
+    def require_policy() -> None:
+        nonlocal policy
         if agreement.lacking(site, federation):
             # Agreeing pins keys and columns; until then `require_agreed` says what is missing.
             policy = once_agreed(policy, federation)
         require_consent(policy, federation, party)
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/policy.yaml", error.problem, error.remedy))
-    faults += _lost(party, site)
-    try:
-        tracking_server(site, federation.name)
-    except OpBoostError as error:
-        faults.append(Fault(f"{party}/site.yaml:models_to", error.problem, error.remedy))
+
+    own = federation.parties[party].signing_key
+    checks: dict[str, Callable[[], object]] = {"site.yaml:secret": site.noise_secret}
+    if federation.learning == "horizontal":
+        checks["policy.yaml:receivers"] = partial(
+            mailboxes.pinned_keys, party, policy, federation, own
+        )
+    elif site.alignment_key.is_file():
+        checks["site.yaml:alignment_key"] = partial(noise.read_secret, site.alignment_key)
+    checks["policy.yaml"] = require_policy
+    checks["site.yaml:models_to"] = partial(tracking_server, site, federation.name)
+    for place, check in checks.items():
+        try:
+            check()
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/{place}", error.problem, error.remedy))
+    faults += [*key_faults(federation, party, site), *_lost(party, site)]
     try:
         store = open_store(site.store)
     except OpBoostError as error:

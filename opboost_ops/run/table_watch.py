@@ -1,6 +1,5 @@
 """Whether a party's table has changed since it was last told: assets do not watch files."""
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +10,9 @@ from opboost_ops.config.federation import IdColumn, Purpose
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
-from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.events import Release
-from opboost_ops.run.disclosures import enter
+from opboost_ops.run.disclosures import enter, name_of
 from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.people import people_of
@@ -85,18 +83,9 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     seen = home.json(name) if home.has(name) else {}
     if seen.get("fingerprint") == fingerprint:
         return bool(seen.get("look") == look)
-    line = Release(
-        federation=federation,
-        run="",
-        party=party,
-        receiver="everyone who sees the run",
-        kind="look_at_table",
-        artifact=hashlib.sha256(f"{federation}/{party}/{look}/{name}".encode()).hexdigest(),
-        account="exact",
-        rows=0,
-        discloses=DISCLOSES,
-    )
-    enter(site, line)
+    with open_state(site) as state:
+        told = name_of(f"{federation}/{party}/{look}/{name}")
+        enter(state, party, federation, "look_at_table", told, DISCLOSES)
     home.write_json(name, {"fingerprint": fingerprint, "look": look})
     return True
 
