@@ -88,10 +88,9 @@ fmt: setup ## format the code
 	ruff check --fix .
 	ruff format .
 
-bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and numpy, the exchange
+bench: setup ## the pipeline beside LightGBM alone, mechanisms beside pyope and numpy
 	python benchmarks/pipeline.py --rows 8192 --features 11 --trees 200 --depth 4 --parties 3 --json
 	python benchmarks/desensitize.py --json
-	python benchmarks/exchange.py --json
 
 docs: setup ## build the documentation into ./site
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet

@@ -133,7 +133,7 @@ def complete(table: OneTable) -> OneTable:
     """
     frame = table.frame
     kept = ~np.isnan(frame.matrix).any(axis=1)
-    table.frame, table.label, table.fold = table.rows(kept), table.label[kept], table.fold[kept]
+    table.frame, table.label, table.fold = frame.rows(kept), table.label[kept], table.fold[kept]
     return table
 
 
@@ -163,7 +163,7 @@ def _pure(name: str, epsilon: float, kind: str) -> Scores:
 
 def _model(parameters: Parameters) -> Scores:
     def scores(table: OneTable, test: np.ndarray) -> np.ndarray:
-        model = trainer.train(table.rows(~test), table.label[~test], parameters)
+        model = trainer.train(table.frame.rows(~test), table.label[~test], parameters)
         return trainer.predict(model, table.frame.matrix[test])
 
     return scores

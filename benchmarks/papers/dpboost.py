@@ -117,13 +117,13 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     parameters = parameters_of(cell)
     if cell["method"] == _PLAIN:
         plain = replace(parameters, trainer="lightgbm", private=None)
-        frame = table.rows(train)
+        frame = table.frame.rows(train)
         model = trainer.train(frame, table.label[train], plain)
         found = trainer.predict(model, table.frame.matrix[test])
         found = 2 * found - 1 if table.task == "binary" else scaled(found, bounds_of(parameters))
         return {"error": _error(cell, found, table.label[test]), "filtered": 0.0}
-    grown = grow(cell["method"], table.rows(train), table.label[train], parameters)
-    candidates, codes = _codes(table.rows(test))
+    grown = grow(cell["method"], table.frame.rows(train), table.label[train], parameters)
+    candidates, codes = _codes(table.frame.rows(test))
     *_, score = grown.scores(codes, candidates, RATE)
     given = max(sum(grown.given), 1)
     return {
@@ -144,12 +144,12 @@ def converge(cell: Mapping[str, Any]) -> dict[str, float]:
     truth = table.label[test]
     if cell["method"] == _PLAIN:
         plain = replace(parameters, trainer="lightgbm", private=None)
-        booster = booster_of(trainer.train(table.rows(train), table.label[train], plain))
+        booster = booster_of(trainer.train(table.frame.rows(train), table.label[train], plain))
         matrix = table.frame.matrix[test]
         found = {s: booster.predict(matrix, num_iteration=s, raw_score=True) for s in stations}
         return {f"after_{s}": _error(cell, np.asarray(score), truth) for s, score in found.items()}
-    grown = grow(cell["method"], table.rows(train), table.label[train], parameters)
-    candidates, codes = _codes(table.rows(test))
+    grown = grow(cell["method"], table.frame.rows(train), table.label[train], parameters)
+    candidates, codes = _codes(table.frame.rows(test))
     scores = enumerate(grown.scores(codes, candidates, RATE), start=1)
     return {f"after_{i}": _error(cell, s, truth) for i, s in scores if i in stations}
 

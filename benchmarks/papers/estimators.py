@@ -1,10 +1,7 @@
 """Counts of true values from counts of released ones, by a channel that everybody knows."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from benchmarks.papers.ranges import Queries
 from opboost_ops.mechanisms.channel import Channel
 
 #: Above this the inverse of a channel says nothing in double precision.
@@ -16,75 +13,29 @@ ROUNDS = 300
 _LEAST = 1e-300
 
 
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """An estimate that is linear in the counts of released values.
+def direct(channel: Channel) -> np.ndarray:
+    """The matrix of the estimate that takes released values for true ones.
 
-    Attributes:
-        matrix: float64, shape (|D|, outputs): estimated counts of true values by output.
-        channel: Pr[output | input], float64, shape (|D|, outputs).
+    Returns:
+        float64, shape (|D|, outputs): estimated counts of true values by output.
     """
-
-    matrix: np.ndarray
-    channel: np.ndarray
-
-    def estimate(self, counts: np.ndarray) -> np.ndarray:
-        """Estimated counts of true values.
-
-        Args:
-            counts: Rows by output, shape (outputs, releases).
-
-        Returns:
-            Shape (|D|, releases).
-        """
-        return np.asarray(self.matrix @ counts)
-
-    def expected_error(self, truth: np.ndarray, queries: Queries) -> float:
-        """What the mean squared error of the answers must be, without any release.
-
-        Every row is randomised by itself, so the counts' covariance follows from the channel:
-        the error of an answer is its squared bias and its variance.
-
-        Args:
-            truth: True rows by value, shape (|D|,).
-            queries: The ranges.
-
-        Returns:
-            The mean over queries, of answers as shares of all rows.
-        """
-        rows = truth.sum()
-        mean = self.channel.T @ truth
-        covariance = np.diag(mean) - self.channel.T @ (truth[:, None] * self.channel)
-        # Answers are differences of what lies below a value, for which one matrix is enough.
-        upto = np.cumsum(np.vstack([np.zeros((1, len(mean))), self.matrix]), axis=0)
-        bias = (upto @ mean - np.concatenate([[0.0], np.cumsum(truth)])) / rows
-        spread = upto @ covariance @ upto.T / rows**2
-        a, b = queries.first, queries.last + 1
-        own = np.diagonal(spread)
-        variance = np.maximum(own[a] + own[b] - 2 * spread[a, b], 0.0)
-        return float(((bias[b] - bias[a]) ** 2 + variance).mean())
-
-
-def direct(channel: Channel) -> Linear:
-    """Released values taken for true ones."""
     place = channel.outputs - channel.inputs[0]
     matrix = np.zeros((len(channel.inputs), len(channel.outputs)))
     matrix[place, np.arange(len(channel.outputs))] = 1.0
-    return Linear(matrix, channel.probabilities())
+    return matrix
 
 
-def inverse(channel: Channel) -> tuple[Linear, float]:
+def inverse(channel: Channel) -> tuple[np.ndarray, float]:
     """The unbiased estimate: the channel's least-squares inverse, and its condition number.
 
     Where there are fewer outputs than values (buckets), it is unbiased for buckets, and spreads a
     bucket evenly over its values. The condition number is the largest singular value over the
     least one.
     """
-    table = channel.probabilities()
-    left, singular, right = np.linalg.svd(table.T, full_matrices=False)
+    left, singular, right = np.linalg.svd(channel.probabilities().T, full_matrices=False)
     condition = float(singular[0] / max(float(singular[-1]), 1e-300))
     # Of fewer outputs than values the even spread is the least solution, which this one is.
-    return Linear((right.T / singular) @ left.T, table), condition
+    return (right.T / singular) @ left.T, condition
 
 
 def likely(channel: Channel, counts: np.ndarray) -> np.ndarray:

@@ -12,9 +12,10 @@ import polars as pl
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from opboost_ops.boosting import federboost, metrics
+from opboost_ops.boosting import federboost, metrics, trainer
 from opboost_ops.boosting.federboost import Ensemble, Settings
-from opboost_ops.boosting.histogram import Growth, Tree
+from opboost_ops.boosting.histogram import Growth
+from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.rounds import Alone
 from opboost_ops.config.shared_columns import SharedColumn
@@ -148,14 +149,12 @@ def compared(
     # Of one party, which is to the bit what any number of parties gives (tests).
     ensemble = federboost.learn([c[train] for c in columns], label[train], settings, Alone())
     rows = settings.binned(columns, ensemble.edges)
-    gaps = [
-        width - 1 if keep else None for width, keep in zip(rows.widths, rows.keeps, strict=True)
-    ]
     same = rows.bins.T.astype(np.float64)
-    for at, gap in enumerate(gaps):
-        same[rows.bins[at] == gap, at] = np.nan
+    for at, (width, keep) in enumerate(zip(rows.widths, rows.keeps, strict=True)):
+        if keep:
+            same[rows.bins[at] == width - 1, at] = np.nan
     found = {
-        "horizontal": auc(label[test], scores(ensemble, rows.bins[:, test], gaps)),
+        "horizontal": auc(label[test], scores(ensemble, [c[test] for c in columns], keeps)),
         "same_bins": _lightgbm(same, label, train, test, growth, TREES, 1),
         "own_bins": _lightgbm(raw, label, train, test, growth, TREES, 3),
     }
@@ -163,29 +162,25 @@ def compared(
 
 
 def scores(
-    ensemble: Ensemble, bins: np.ndarray, gaps: Sequence[int | None] | None = None
+    ensemble: Ensemble, columns: Sequence[np.ndarray], keeps: Sequence[bool] = ()
 ) -> np.ndarray:
-    """Raw scores of binned rows by the first tree of each round, float64, shape (n,).
+    """Probabilities of rows by a model of two classes, float64, shape (n,).
 
     Args:
-        ensemble: A model of one tree a round.
-        bins: Shape (columns, n).
-        gaps: By column, the bin of its missing values; None where it has none.
+        ensemble: The model.
+        columns: Domain integers, one array of shape (n,) a column.
+        keeps: Of each column, whether it may miss values, which are above the domain.
     """
-    total = np.full(bins.shape[1], ensemble.facts.initial[0])
-    for (tree,) in ensemble.trees:
-        total += _leaf_values(tree, bins, gaps or (None,) * len(bins))
-    return total
-
-
-def _leaf_values(tree: Tree, bins: np.ndarray, gaps: Sequence[int | None]) -> np.ndarray:
-    nodes = np.zeros(bins.shape[1], dtype=np.int64)
-    for node in sorted(tree.splits):
-        split, left, right = tree.splits[node]
-        here = nodes == node
-        goes_left = split.goes_left(bins[split.feature, here], gaps[split.feature])
-        nodes[here] = np.where(goes_left, left, right)
-    return np.array([leaf.value for leaf in tree.leaves])[nodes]
+    matrix = np.column_stack(columns).astype(np.float64)
+    ends = (DOMAIN.lower, DOMAIN.upper)
+    texts = [
+        ColumnText(f"c{i}", ends, float, keep)
+        for i, keep in enumerate(keeps or (False,) * len(columns))
+    ]
+    for at, column in enumerate(texts):
+        if column.keeps:
+            matrix[matrix[:, at] > DOMAIN.upper, at] = np.nan
+    return trainer.predict(text_of(ensemble, OBJECTIVE, texts), matrix)
 
 
 def _lightgbm(

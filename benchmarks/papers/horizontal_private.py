@@ -11,7 +11,7 @@ from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.horizontal import DATASETS, DOMAIN
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
-from opboost_ops.boosting import federboost, private_federboost, quantiles, trainer
+from opboost_ops.boosting import federboost, private_federboost, trainer
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.frame import Frame, Parameters
@@ -97,8 +97,9 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         return {"auc": horizontal.auc(truth, found)}
     if cell["method"] == "alone":
         shares = horizontal.deal_rows(mine, known, cell["parties"])
-        one = [_scores(federboost.learn(x, y, settings, Alone()), held) for x, y in shares]
-        return {"auc": float(np.mean([horizontal.auc(truth, score) for score in one]))}
+        models = [federboost.learn(x, y, settings, Alone()) for x, y in shares]
+        one = [horizontal.auc(truth, horizontal.scores(model, held)) for model in models]
+        return {"auc": float(np.mean(one))}
     if cell["method"] == "exact":
         ensemble = federboost.learn(mine, known, settings, Alone())
     else:
@@ -107,11 +108,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         settings = Settings(_OBJECTIVE, (DOMAIN,) * len(columns), trees, buckets, NOISY)
         rounds = NoisyAlone(cell["parties"], noise_of(settings, private).means)
         ensemble = learn_private(mine, known, settings, private, rounds)
-    return {"auc": horizontal.auc(truth, _scores(ensemble, held))}
-
-
-def _scores(ensemble: federboost.Ensemble, columns: Sequence[np.ndarray]) -> np.ndarray:
-    return horizontal.scores(ensemble, quantiles.bins_of(columns, ensemble.edges))
+    return {"auc": horizontal.auc(truth, horizontal.scores(ensemble, held))}
 
 
 def _central(

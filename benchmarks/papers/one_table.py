@@ -97,13 +97,3 @@ class OneTable:
         order = np.argsort(keys[:, :8].copy().view(np.uint64).reshape(-1), kind="stable")
         self.fold = np.empty(len(order), dtype=np.int64)
         self.fold[order] = np.arange(len(order)) % folds
-
-    def rows(self, chosen: np.ndarray) -> Frame:
-        """A frame of some rows.
-
-        Args:
-            chosen: Boolean, shape (n,).
-        """
-        frame = self.frame
-        matrix = np.asfortranarray(frame.matrix[chosen])
-        return Frame(frame.names, matrix, frame.categorical, (), frame.thresholds, frame.categories)

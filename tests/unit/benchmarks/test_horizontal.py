@@ -7,10 +7,6 @@ import pytest
 
 from benchmarks.horizontal_rounds import measured
 from benchmarks.papers import horizontal
-from opboost_ops.boosting import federboost, quantiles
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.rounds import Alone
 
 
 def made_up(rows: int = 3000) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
@@ -34,19 +30,6 @@ def test_it_is_as_good_as_lightgbm_on_the_same_bins_and_better_than_guessing() -
     assert horizontal.compared(columns, nothing, raw, seed=1)["horizontal"] == pytest.approx(
         50, abs=5
     )
-
-
-def test_scores_are_sums_of_leaves() -> None:
-    columns, label, _ = made_up(500)
-    settings = Settings(Objective("binary", 2), (horizontal.DOMAIN,) * 2, 3, 4, horizontal.GROWTH)
-    ensemble = federboost.learn(columns, label, settings, Alone())
-    found = horizontal.scores(ensemble, quantiles.bins_of(columns, ensemble.edges))
-    assert len(np.unique(found)) > 3
-    start, (first, *_) = ensemble.facts.initial[0], ensemble.trees[0]
-    leaves = [l.value for n, l in enumerate(first.leaves) if n not in first.splits]  # noqa: E741
-    alone = federboost.Ensemble(ensemble.facts, ensemble.edges, ensemble.trees[:1])
-    one = horizontal.scores(alone, quantiles.bins_of(columns, ensemble.edges))
-    assert set(np.unique(one)) == {start + leaf for leaf in leaves}
 
 
 def test_parties_as_processes_are_timed() -> None:

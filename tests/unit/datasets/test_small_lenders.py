@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import horizontal
-from opboost_ops.boosting import federboost, quantiles
+from opboost_ops.boosting import federboost
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective
@@ -47,9 +47,7 @@ def gains(seed):
     together = federboost.learn(pooled, label, SETTINGS, Alone())
 
     def auc(model, columns, truth):
-        return horizontal.auc(
-            truth, horizontal.scores(model, quantiles.bins_of(columns, model.edges))
-        )
+        return horizontal.auc(truth, horizontal.scores(model, columns))
 
     return [
         auc(together, *theirs) - auc(federboost.learn(*mine, SETTINGS, Alone()), *theirs)
