@@ -26,7 +26,6 @@ from opboost_ops.boosting.rounds import Round, Rounds
 from opboost_ops.boosting.siblings import Levels, asked_of
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
-from opboost_ops.errors import ContractError
 
 
 class Facts(Record):
@@ -158,7 +157,7 @@ def learn(
         bounds[1] *= ONE
     facts = rounds.step(Round("facts"), size, tell, open_run, Facts, bounds)
     if len(facts.missing) != len(gaps) or len(facts.initial) != objective.trees:
-        raise _unfit(Round("facts"))
+        raise Round("facts").unfit()
     missing = dict(zip(gaps, facts.missing, strict=True))
     present = [facts.rows - missing.get(at, 0) for at in range(len(columns))]
     edges = look_up(columns, settings, present, rounds)
@@ -201,7 +200,7 @@ def look_up(
         size = quantiles.size_of(before)
         searches = rounds.step(name, size, counts, narrow, Lookup, (MOST_ROWS,)).searches
         if not _narrower(before, searches):
-            raise _unfit(name)
+            raise name.unfit()
         level += 1
     return tuple(search.edges for search in searches)
 
@@ -248,7 +247,7 @@ def _grow(
         levels.ask(name, asked, opened)
         decision = rounds.step(name, size, vector, decide, Level, bounds)
         if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
-            raise _unfit(name)
+            raise name.unfit()
         trees = trees or [Tree.planted(root) for root in decision.roots]
         for at, tree in enumerate(trees):
             before = opened[at]
@@ -281,11 +280,4 @@ def _narrower(before: Sequence[Search], after: Sequence[Search]) -> bool:
         and set(new.present or ())
         <= {half for o in old.present or () for half in quantiles.halves(o)}
         for old, new in zip(before, after, strict=False)
-    )
-
-
-def _unfit(name: Round) -> ContractError:
-    return ContractError(
-        f"{name}: the decision does not fit the round.",
-        "Bring all parties to the same release of this software, and trigger a new run.",
     )

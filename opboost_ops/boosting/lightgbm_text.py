@@ -3,7 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from opboost_ops.errors import ContractError
@@ -13,11 +13,10 @@ _CATEGORICAL = 1
 #: Further bits of a split's kind: missing values go left; and what counts as missing, none or NaN.
 _LEFT, _MISSING, _NAN = 2, 12, 8
 
-#: How the lines of a tree begin that say where it splits.
-_SPLITS = ("split_feature=", "threshold=", "decision_type=")
-_EDITED = (*_SPLITS, "feature_infos=")
+_INFOS = "feature_infos="
 
-#: Keys of a tree's lines that say how rows went through it; the last of them comes last.
+#: Keys of a tree's lines, in the order of the file: where it splits, and how rows went through it.
+_SPLITS = ("split_feature", "threshold", "decision_type")
 _ROUTING = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count",
             "internal_count")  # fmt: skip
 
@@ -57,7 +56,7 @@ class TextModel:
     def numeric_splits(self) -> dict[str, list[float]]:
         """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
         found: dict[str, set[float]] = {}
-        for tree in self._trees():
+        for _, tree in self._trees(_SPLITS):
             for feature, threshold, kind in zip(*tree, strict=True):
                 if not int(kind) & _CATEGORICAL:
                     name = self.feature_names[int(feature)]
@@ -67,7 +66,7 @@ class TextModel:
     def split_counts(self) -> dict[str, int]:
         """How many splits of all trees, categorical ones included, use each feature."""
         counts = dict.fromkeys(self.feature_names, 0)
-        for features, _, _ in self._trees():
+        for _, (features,) in self._trees(_SPLITS[:1]):
             for feature in features:
                 counts[self.feature_names[int(feature)]] += 1
         return counts
@@ -103,23 +102,23 @@ class TextModel:
         Raises:
             ContractError: A threshold in use has no new value.
         """
-        index = self.feature_names.index(feature)
-        lines = list(self.lines)
-        state: dict[str, list[str]] = {}
-        for i, line in enumerate(lines):
-            if not line.startswith(_EDITED):
+        place, lines = self.feature_names.index(feature), list(self.lines)
+        index = str(place)
+        for (_, at, _), (features, thresholds, kinds) in self._trees(_SPLITS):
+            if index not in features:
                 continue
-            key, _, value = line.partition("=")
-            if key == "feature_infos":
-                infos = value.split(" ")
-                infos[index] = f"[{info[0]:.17g}:{info[1]:.17g}]"
-                lines[i] = f"{key}={' '.join(infos)}"
-            else:
-                state[key] = value.split()
-                if key == "threshold":
-                    at = i
-                if key == "decision_type" and str(index) in state["split_feature"]:
-                    lines[at] = "threshold=" + " ".join(_replaced(state, index, new, feature))
+            for node, (split, kind) in enumerate(zip(features, kinds, strict=True)):
+                if split != index or int(kind) & _CATEGORICAL:
+                    continue
+                old = float(thresholds[node])
+                if old not in new:
+                    raise ContractError(f"A split on {feature} has no value to replace its rank.")
+                thresholds[node] = repr(float(new[old]))
+            lines[at] = "threshold=" + " ".join(thresholds)
+        at = next(i for i, line in enumerate(lines) if line.startswith(_INFOS))
+        infos = lines[at].removeprefix(_INFOS).split(" ")
+        infos[place] = f"[{info[0]:.17g}:{info[1]:.17g}]"
+        lines[at] = _INFOS + " ".join(infos)
         return replace(self, lines=tuple(lines))
 
     def with_missing(self, feature: str) -> "TextModel":
@@ -131,23 +130,14 @@ class TextModel:
         Args:
             feature: Its name.
         """
-        index = str(self.feature_names.index(feature))
-        lines, tree = list(self.lines), dict[str, tuple[int, list[str]]]()
-        for i, line in enumerate(lines):
-            key, _, value = line.partition("=")
-            if key not in _ROUTING:
-                continue
-            tree[key] = i, value.split()
-            if key == "internal_count":
-                at, kinds = tree["decision_type"]
-                of = {name: numbers for name, (_, numbers) in tree.items()}
-                for node, split in enumerate(of["split_feature"]):
-                    kind = int(kinds[node])
-                    if split == index and not kind & (_CATEGORICAL | _MISSING):
-                        sides = (_rows(of[f"{side}_child"][node], of) for side in ("left", "right"))
-                        left, right = sides
-                        kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
-                lines[at] = "decision_type=" + " ".join(kinds)
+        index, lines = str(self.feature_names.index(feature)), list(self.lines)
+        for (_, at, *_), (features, kinds, *sides, leaves, inner) in self._trees(_ROUTING):
+            for node, split in enumerate(features):
+                kind = int(kinds[node])
+                if split == index and not kind & (_CATEGORICAL | _MISSING):
+                    left, right = (_rows(int(side[node]), inner, leaves) for side in sides)
+                    kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
+            lines[at] = "decision_type=" + " ".join(kinds)
         return replace(self, lines=tuple(lines))
 
     def without(self, pattern: str) -> "TextModel":
@@ -156,34 +146,15 @@ class TextModel:
         kept = tuple(line for line in self.lines if not match(line))
         return replace(self, lines=kept)
 
-    def _trees(self) -> list[tuple[list[str], list[str], list[str]]]:
-        trees: list[tuple[list[str], list[str], list[str]]] = []
-        state: dict[str, list[str]] = {}
-        for line in self.lines:
-            if line.startswith(_SPLITS):
-                key, _, value = line.partition("=")
-                state[key] = value.split()
-                if key == "decision_type":
-                    trees.append((state["split_feature"], state["threshold"], state[key]))
-        return trees
+    def _trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
+        """By tree, the places of its lines with some keys, and their values."""
+        marks = tuple(f"{key}=" for key in keys)
+        found = [(at, line) for at, line in enumerate(self.lines) if line.startswith(marks)]
+        for begin in range(0, len(found), len(keys)):
+            tree = found[begin : begin + len(keys)]
+            yield [at for at, _ in tree], [line.partition("=")[2].split() for _, line in tree]
 
 
-def _replaced(
-    state: Mapping[str, list[str]], index: int, new: Mapping[float, float], feature: str
-) -> list[str]:
-    thresholds = list(state["threshold"])
-    rows = zip(state["split_feature"], state["decision_type"], strict=True)
-    for i, (split, kind) in enumerate(rows):
-        if int(split) != index or int(kind) & _CATEGORICAL:
-            continue
-        old = float(thresholds[i])
-        if old not in new:
-            raise ContractError(f"A split on {feature} has no value to replace its rank.")
-        thresholds[i] = repr(float(new[old]))
-    return thresholds
-
-
-def _rows(child: str, tree: Mapping[str, list[str]]) -> int:
+def _rows(child: int, inner: Sequence[str], leaves: Sequence[str]) -> int:
     """How many training rows reached a child: a split, or a leaf by its number's complement."""
-    at = int(child)
-    return int(tree["internal_count"][at] if at >= 0 else tree["leaf_count"][~at])
+    return int(inner[child] if child >= 0 else leaves[~child])

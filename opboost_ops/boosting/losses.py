@@ -5,7 +5,7 @@ import numpy as np
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.frame import Parameters
 
-#: No probability, and no expected count, is taken for less.
+#: No expected count is taken for less.
 _LEAST = 1e-15
 
 #: LightGBM's default width of the square part of Huber's loss, and XGBoost's.
@@ -29,22 +29,16 @@ def trial_score(
 
 
 def own_loss(parameters: Parameters, label: np.ndarray, prediction: np.ndarray) -> float:
-    """The mean of the objective over rows.
+    """The mean over rows of what an objective of regression minimises.
 
-    Log loss, squared or absolute error, Huber's and the pinball loss; of counts and amounts the
+    Squared or absolute error, Huber's and the pinball loss; of counts and amounts the
     deviance of their law (Jorgensen, The Theory of Dispersion Models, 1997, chapter 2).
 
     Args:
-        parameters: Task and objective.
-        label: Numbers or class indices, shape (n,).
-        prediction: As of `metrics.evaluate`.
+        parameters: Objective and its parameters.
+        label: Numbers, shape (n,).
+        prediction: Likewise.
     """
-    if parameters.task != "regression":
-        chance = prediction
-        if parameters.task == "binary":
-            chance = np.column_stack([1 - prediction, prediction])
-        of_truth = chance[np.arange(len(label)), label.astype(np.int64)]
-        return float(-np.log(np.maximum(of_truth, _LEAST)).mean())
     off = label - prediction
     far = np.abs(off)
     own = parameters.own

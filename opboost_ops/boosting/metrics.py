@@ -34,17 +34,8 @@ def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str,
         ``accuracy`` and ``auc`` (multiclass: mean of one class against the rest, over the
         classes present), or ``mse`` and ``r2``.
     """
-    if task == "regression":
-        mse = float(np.mean((label - prediction) ** 2))
-        spread = float(np.var(label))
-        return {"mse": mse, "r2": 1 - mse / spread if spread > 0 else 0.0}
-    if task == "binary":
-        hit = (prediction > 0.5) == (label == 1)
-        return {"accuracy": float(hit.mean()), "auc": _auc(label == 1, prediction)}
-    present = [int(c) for c in np.unique(label)]
-    areas = [_auc(label == c, prediction[:, c]) for c in present]
-    hit = prediction.argmax(axis=1) == label
-    return {"accuracy": float(hit.mean()), "auc": float(np.mean(areas))}
+    found = all_metrics(task, label, prediction)
+    return {name: found[name] for name in EVALUATED[task]}
 
 
 def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
@@ -55,10 +46,15 @@ def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[s
         label: Numbers or class indices, shape (n,).
         prediction: As `evaluate` takes it.
     """
-    found = evaluate(task, label, prediction)
-    for name, losses in row_losses(task, label, prediction).items():
-        found.setdefault(name, float(losses.mean()))
-    return found
+    losses = row_losses(task, label, prediction)
+    found = {name: float(of.mean()) for name, of in losses.items()}
+    if task == "regression":
+        spread = float(np.var(label))
+        return {**found, "r2": 1 - found["mse"] / spread if spread > 0 else 0.0}
+    if task == "binary":
+        return {**found, "auc": _auc(label == 1, prediction)}
+    areas = [_auc(label == c, prediction[:, int(c)]) for c in np.unique(label)]
+    return {**found, "auc": float(np.mean(areas))}
 
 
 def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import re
 
+from opboost_ops.boosting.lightgbm_backend import LOCAL
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.errors import ContractError
 
@@ -38,8 +39,7 @@ def even_mixture(first: str, second: str) -> str:
     text = "\n".join([heads[0].rstrip("\n"), "", *numbered, tails[0]])
     # LightGBM writes it again, so that what it says of importances is of all trees.
     written = lightgbm.Booster(model_str=text).model_to_string()
-    local = r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):"
-    return TextModel.parse(written).without(local).text()
+    return TextModel.parse(written).without(LOCAL).text()
 
 
 def _parts(text: str) -> tuple[str, list[str], str]:
@@ -50,7 +50,7 @@ def _parts(text: str) -> tuple[str, list[str], str]:
     if not mark:
         raise ContractError("This file is not a complete LightGBM text model.")
     head = "\n".join(line for line in head.split("\n") if not line.startswith("tree_sizes="))
-    return head, [*(tree for tree in rest[:-1]), last], mark + tail
+    return head, [*rest[:-1], last], mark + tail
 
 
 def _kept(head: str) -> list[str]:

@@ -10,7 +10,6 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.rounds import Round, Rounds
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
-from opboost_ops.errors import ContractError
 
 #: Cells of a column in which its rows are counted to find bucket ends.
 CELLS = 256
@@ -82,10 +81,7 @@ def noisy_edges(
         and all(a < b for a, b in pairwise(chosen))
         for domain, chosen in zip(settings.domains, decided, strict=True)
     ):
-        raise ContractError(
-            f"{Round('lookup')}: the decision does not fit the round.",
-            "Bring all parties to the same release of this software, and trigger a new run.",
-        )
+        raise Round("lookup").unfit()
     return decided
 
 

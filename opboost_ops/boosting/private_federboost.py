@@ -201,10 +201,7 @@ def _grow(
 
     found = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
     if [len(each) for each in found] != [leaves] * len(places):
-        raise ContractError(
-            f"{name}: the decision does not fit the round.",
-            "Bring all parties to the same release of this software, and trigger a new run.",
-        )
+        raise name.unfit()
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Literal, Protocol, TypeVar
 import numpy as np
 
 from opboost_ops.config.schema import Record
+from opboost_ops.errors import ContractError
 
 #: Name of the logger that says how far the rounds are, and whom a party waits for.
 LOGGER = "opboost_ops.rounds"
@@ -39,6 +40,13 @@ class Round:
         if self.phase == "trees":
             return f"tree {self.tree + 1}, level {self.level + 1}"
         return "facts" if self.phase == "facts" else f"quantile lookup, round {self.level + 1}"
+
+    def unfit(self) -> ContractError:
+        """What refuses a decision that does not fit the round."""
+        return ContractError(
+            f"{self}: the decision does not fit the round.",
+            "Bring all parties to the same release of this software, and trigger a new run.",
+        )
 
 
 class Rounds(Protocol):

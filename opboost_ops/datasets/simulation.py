@@ -8,7 +8,7 @@ nobody's guarantee: the table is one's own.
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -81,26 +81,12 @@ class Simulation:
     def document(self) -> dict[str, Any]:
         """As `opboost simulate --json` prints it."""
         return {
-            "task": self.task,
-            "metric": self.metric,
+            **asdict(self),
             "rows": {"training": self.rows[0], "held_out": self.rows[1]},
-            "alone": self.alone.document(),
-            "centralised": self.centralised.document(),
-            "points": [
-                {
-                    "epsilon": point.epsilon,
-                    "loss": point.loss,
-                    "mode": point.mode,
-                    "metric": point.metric.document(),
-                    "gain": point.gain.document(),
-                }
-                for point in self.points
-            ],
             "pays_from": {
                 mode: getattr(self.pays_from(mode), "epsilon", None)
                 for mode in dict.fromkeys(point.mode for point in self.points)
             },
-            "left_out": dict(self.left_out),
             "charged": False,
         }
 

@@ -13,6 +13,7 @@ from opboost_ops.boosting.denoise.selection import Chosen, choose
 from opboost_ops.boosting.denoise.starts import Start, grid
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.boosting.mixture import even_mixture
+from opboost_ops.boosting.tuning import predicted
 from opboost_ops.mechanisms.channel import Channel
 
 #: Imputations that are stacked, and at most so many rows of all: with many rows fewer draws of
@@ -172,15 +173,9 @@ def _groups(
     fold = (draws.uniform("fold", 0, len(label)) * _FOLDS).astype(np.int64)
     if len(np.unique(fold)) < _FOLDS:
         return np.zeros(len(label), dtype=np.int64), 1
-    several = parameters.task == "multiclass"
-    predicted = np.zeros((len(label), parameters.classes) if several else len(label))
-    matrix = frame.matrix[:, own]
-    for k in range(_FOLDS):
-        learn = fold != k
-        rows = Frame(names, np.asfortranarray(matrix[learn]), categorical, ())
-        model = trainer.train(rows, label[learn], parameters)
-        predicted[~learn] = trainer.predict(model, matrix[~learn])
-    if several:
-        found, codes = np.unique(predicted.argmax(axis=1), return_inverse=True)
+    rows = Frame(names, frame.matrix[:, own], categorical, ())
+    given = predicted(rows, label, parameters, fold)
+    if parameters.task == "multiclass":
+        found, codes = np.unique(given.argmax(axis=1), return_inverse=True)
         return codes.reshape(-1), len(found)
-    return quantile_levels(predicted, _GROUPS)
+    return quantile_levels(given, _GROUPS)

@@ -30,15 +30,11 @@ class Chosen:
         start: Where it began.
         classes: Fitted to all rows that were given.
         weight: With which probability a draw is made from it.
-        score: C on the held-out rows, mean ln p(y | w, l).
-        steps: Its best number of steps there.
     """
 
     start: Start
     classes: Classes
     weight: float
-    score: float
-    steps: int
 
 
 def choose(candidates: Sequence[tuple[Start, Rows]], draws: Draws) -> tuple[Chosen, ...]:
@@ -60,9 +56,9 @@ def choose(candidates: Sequence[tuple[Start, Rows]], draws: Draws) -> tuple[Chos
     found = []
     for i in np.argsort(-weights, kind="stable"):
         if weights[i] > 0:
-            (start, data), (score, steps) = candidates[i], tried[i]
-            classes = _fitted(start, data, steps, draws)
-            found.append(Chosen(start, classes, float(weights[i]), float(score.mean()), steps))
+            start, data = candidates[i]
+            classes = _fitted(start, data, tried[i][1], draws)
+            found.append(Chosen(start, classes, float(weights[i])))
     return tuple(found)
 
 

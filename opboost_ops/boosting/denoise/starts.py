@@ -108,10 +108,9 @@ def classes_of(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> 
             theta[name] = _tilted(theta[name], draws, f"{start}/{name}")
     psi = {}
     for name, codes in rows.own.items():
-        size, share = rows.sizes[name], smoothing.own[name]
-        table = np.zeros((size, rows.levels))
-        np.add.at(table, (codes, rows.level), 1.0)
-        psi[name] = ((table + alpha * share[:, None]) / (counts + alpha))[:, home]
+        table = counted(codes, rows.sizes[name], rows.level, rows.levels)
+        share = alpha * smoothing.own[name][:, None]
+        psi[name] = ((table + share) / (counts + alpha))[:, home]
     phi = np.zeros((rows.levels, width))
     phi[home, np.arange(width)] = 1.0
     if start.kind == "untied":

@@ -1,7 +1,5 @@
 """Boosting on random splits with noisy leaves, at one party: (epsilon, delta) for a whole model."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from opboost_ops.boosting.dp import noise, random_tree
@@ -27,21 +25,6 @@ from opboost_ops.boosting.sum_noise import SumNoise
 TREES, DEPTH, RATE = 400, 6, 0.15
 
 
-@dataclass(frozen=True)
-class NoisyTrees:
-    """What a training has drawn.
-
-    Attributes:
-        trees: In order; leaves in leaf units.
-        initial: The score before all trees.
-        candidates: What splits were drawn from.
-    """
-
-    trees: tuple[Tree, ...]
-    initial: float
-    candidates: Candidates
-
-
 def noise_of(parameters: Parameters) -> SumNoise | None:
     """The noise of a training, and what it costs; None for epsilon alone.
 
@@ -61,7 +44,7 @@ def fit(
     parameters: Parameters,
     memory: Memory | None = None,
     tell: Tell = unheard,
-) -> NoisyTrees:
+) -> tuple[tuple[Tree, ...], float]:
     """Train, or go on where a crashed training was.
 
     Args:
@@ -71,6 +54,9 @@ def fit(
         parameters: With ``private.delta``.
         memory: What was drawn; a committed tree is never drawn again.
         tell: Told after each tree.
+
+    Returns:
+        All trees, and the score before them.
 
     Raises:
         ConfigError: The noise would be out of range.
@@ -106,7 +92,7 @@ def fit(
             tell("trees", len(trees), parameters.trees)
         step = np.array(trees[number].leaves) * (parameters.learning_rate / LEAF_UNITS)
         score += step[place]
-    return NoisyTrees(tuple(trees), initial, candidates)
+    return tuple(trees), initial
 
 
 def _facts(target: np.ndarray, task: Task, sums: Sums) -> list[int]:

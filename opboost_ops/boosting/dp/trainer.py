@@ -1,6 +1,5 @@
 """DPBoost's two levels: ensembles of ensembles, tree by tree, each committed once it is drawn."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,10 +22,6 @@ from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Frame, Parameters, Private, Tell, unheard
 from opboost_ops.errors import ConfigError, ContractError
-
-#: Called after each tree with how many rows it was given, and how many of them sat out. Both are
-#: counts of private rows: for experiments alone.
-Observer = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +46,6 @@ def fit(
     label: np.ndarray,
     parameters: Parameters,
     memory: Memory | None = None,
-    observe: Observer | None = None,
     tell: Tell = unheard,
 ) -> Trained:
     """Train, or go on where a crashed training was.
@@ -62,7 +56,6 @@ def fit(
         parameters: How.
         memory: What was drawn; a committed tree is never drawn again. None for a training that is
             not resumed.
-        observe: For experiments.
         tell: Told after each tree.
 
     Raises:
@@ -81,8 +74,8 @@ def fit(
             )
         binary = parameters.task == "binary"
         scaled = label if binary else gradients.scaled(label, bounds_of(parameters))
-        private_model = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
-        return Trained(private_model.trees, (), candidates, private_model.initial)
+        grown, initial = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
+        return Trained(grown, (), candidates, initial)
     target = gradients.scaled(label, bounds_of(parameters))
     key, trees, events = _remembered(memory, parameters, codes, target)
     rate = budget.exactly(parameters.learning_rate)
@@ -110,7 +103,6 @@ def fit(
                 (ensemble, step),
                 spend,
                 parameters,
-                observe,
             )
             commit(memory, tree=drawn.document(), spent=[e.model_dump() for e in spent])
             trees.append(drawn)
@@ -133,7 +125,6 @@ def _next(
     place: tuple[int, int],
     spend: Fraction,
     parameters: Parameters,
-    observe: Observer | None,
 ) -> tuple[Tree, list[Spent]]:
     assert parameters.private is not None
     found = gradients.gradients(score[rows], target[rows])
@@ -142,8 +133,6 @@ def _next(
         drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
         return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
     kept = gradients.taking_part(found)
-    if observe is not None:
-        observe(len(rows), int((~kept).sum()))
     drawn = tree.grow(
         codes[rows[kept]],
         found[kept],
