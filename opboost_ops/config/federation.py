@@ -154,7 +154,8 @@ class Schedule(Record):
         on_tables: How often each party checks its tables, as a cron expression. When all tables
             have changed since the last run, a run starts; when all tables of new rows have, they
             are scored.
-        timeout_hours: Hours after which a run fails; a task fails after 95 % of it.
+        timeout_hours: Hours after which a run fails; a task fails after 95 % of it, and a party of
+            horizontal learning waits for another 1/48 of it in a round.
     """
 
     cron: str | None = None

@@ -175,7 +175,6 @@ _ALIASES: Mapping[str, Mapping[str, str]] = {
         "gamma": "min_gain_to_split",
         "quantile_alpha": "alpha",
         "huber_slope": "alpha",
-        "least_node": "min_data_in_leaf",
         "unbalance": "is_unbalance",
         "extra_tree": "extra_trees",
     },

@@ -43,14 +43,10 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
             f"leaves no honest party among {len(federation.parties)}",
             "declare fewer",
         )
-    training = federation.training
-    assert isinstance(training, FederBoostTraining)
-    if training.least_node is not None:
-        yield Fault("training.least_node", "is for exact sums: with noise, leaves follow from it",
-                    "remove it")  # fmt: skip
-    if training.learning_rate > _STEEPEST:
+    rate = federation.training.learning_rate
+    if rate > _STEEPEST:
         yield Fault("training.learning_rate",
-                    f"is {training.learning_rate:g}, but private trees take ten steps at once",
+                    f"is {rate:g}, but private trees take ten steps at once",
                     f"declare at most {_STEEPEST:g}, or remove it")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
@@ -65,16 +61,6 @@ def sum_privacy_of(federation: Federation) -> SumPrivacy | None:
     """
     training = federation.training
     return training.private if isinstance(training, FederBoostTraining) else None
-
-
-def wait_minutes_of(federation: Federation) -> float:
-    """How long a party waits for another in a round.
-
-    Args:
-        federation: Of horizontal learning.
-    """
-    assert isinstance(federation.training, FederBoostTraining)
-    return federation.training.wait_minutes or 15.0
 
 
 def dpboost_faults(federation: Federation) -> Iterator[Fault]:

@@ -15,6 +15,7 @@ _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "parties.*.shards": (False,),
     "schedule.catch_up": (),
     "training.lambda_l2": (None, 1.0),
+    "training.least_node": (None, 20),
     "training.private.patience_minutes": (None,),
     "training.private.regularisation": (0.1,),
     "training.private.remain": (None,),
@@ -22,13 +23,18 @@ _SPELLED_OUT: Mapping[str, tuple[Any, ...]] = {
     "training.seed": (),
     "training.tuning.metric": (None,),
     "training.tuning.minutes": (None,),
+    "training.wait_minutes": (),
 }
 
 #: What a federation file of an older release may still say, because it is what applies now.
 _SAME: Mapping[str, tuple[Any, ...]] = {
     "schedule.catch_up": (False,),
+    "training.least_node": (20,),
     "training.seed": (0,),
+    "training.wait_minutes": (15,),
 }
+
+_PATIENCE = "remove it: a party waits for 1/48 of schedule.timeout_hours, 15 minutes of 12 hours"
 
 #: By file and path; ``*`` is any name. The words complete "was removed".
 REMOVED: Mapping[str, Mapping[str, str]] = {
@@ -40,6 +46,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.early_stopping.share": "remove it: it is a tenth of the training rows",
         "training.lambda_l2": "remove it: it is 1 in horizontal learning; a booster's own "
         "penalties are under training.parameters",
+        "training.least_node": "remove it: it is 20 in horizontal learning; LightGBM has "
+        "min_data_in_leaf under training.parameters",
         "training.seed": "remove it: the booster's random draws are the same in each run",
         "schedule.catch_up": "remove it: a missed run is not made up for; trigger it by hand",
         "training.private.columns": "remove it: splits are drawn at random among all columns",
@@ -50,7 +58,8 @@ REMOVED: Mapping[str, Mapping[str, str]] = {
         "training.private.regularisation": "remove it: it is 0.1",
         "training.private.remain": "remove it: all parties stay, and a session goes on when the "
         "`boost` tasks of all are cleared together",
-        "training.private.patience_minutes": "declare training.wait_minutes",
+        "training.private.patience_minutes": _PATIENCE,
+        "training.wait_minutes": _PATIENCE,
         "parties.*.pilot": "remove it: `opboost plan --sample` chooses columns by public rows",
         "parties.*.shards": "remove it: one task reads the files of a table",
         "parties.*.features.*.mechanism.sampler": "remove it: both samplers were one law",

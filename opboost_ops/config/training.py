@@ -248,16 +248,12 @@ class FederBoostTraining(_AllRowsAlike):
         private: The privacy parameters; default: exact sums. Defaults are then 200 trees of depth 6
             at learning rate 0.1, shallower for few rows.
         buckets: Most buckets of a feature; default: 16, with noise 32.
-        least_node: Fewest rows, of all parties together, in a node; default: 20.
-        wait_minutes: How long a party waits for another in a round; default: 15.
     """
 
     trainer: Literal["federboost"]
     active: Name
     private: SumPrivacy | None = None
     buckets: int | None = Field(default=None, ge=2, le=1024)
-    least_node: int | None = Field(default=None, ge=1)
-    wait_minutes: float | None = Field(default=None, gt=0, le=24 * 60)
 
     @model_validator(mode="before")
     @classmethod

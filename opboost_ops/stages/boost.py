@@ -18,7 +18,6 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import (
     honest_of,
     sum_privacy_of,
-    wait_minutes_of,
 )
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.config.training import FederBoostTraining
@@ -157,14 +156,14 @@ def growth_of(federation: Federation) -> Growth:
         depth=training.depth,
         learning_rate=training.learning_rate,
         penalty=1.0,
-        least_node=training.least_node or 20,
+        least_node=20,
     )
 
 
 def patience_of(federation: Federation) -> float:
-    """How many seconds a party waits for another in a round.
+    """How many seconds a party waits for another in a round: a quarter of an hour of twelve.
 
     Args:
         federation: The plan's.
     """
-    return 60.0 * wait_minutes_of(federation)
+    return 3600 * federation.schedule.timeout_hours / 48

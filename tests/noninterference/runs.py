@@ -194,13 +194,15 @@ class Beginnings:
             scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed", "local"]},
         )
         made.edit_yaml(f"{PARTY}/policy.yaml", _with_budgets)
-        training = {"trees": 2, "depth": 2, "wait_minutes": 0.5}
+        training = {"trees": 2, "depth": 2}
         # A whole number, too: there are several ways to keep one.
         for path in tables(made, "a"):
             whole = (pl.col("x") * 88).round().cast(pl.Int64)
             pl.read_parquet(path).with_columns(whole).write_parquet(path)
         write_lenders(folder / "lenders", rows=300, seed=0, training=training)
         lenders = Workspace(folder / "lenders")
+        schedule = {"schedule": {"timeout_hours": 0.4}}
+        lenders.edit_yaml("federation.yaml", lambda data: data.update(schedule), agree=False)
         for workspace in (made, lenders):
             for party in workspace.declared.parties:
                 for number, path in enumerate(tables(workspace, party)):

@@ -51,7 +51,9 @@ def test_every_removed_key_is_named_with_its_replacement_beside_other_faults(
 
 def test_a_removed_key_that_says_what_applies_now_is_passed_over(data: dict[str, Any]) -> None:
     good = parse_federation(data, "federation.yaml")
-    put(data, "training.seed", 0)
+    same = {"seed": 0, "least_node": 20, "wait_minutes": 15}
+    for key, value in same.items():
+        put(data, f"training.{key}", value)
     put(data, "schedule.catch_up", False)
     assert parse_federation(data, "federation.yaml") == good
 

@@ -73,7 +73,7 @@ def test_no_such_value_is_a_penalty(value: Any) -> None:
         ({"tolerancee": 1}, "did you mean tolerance?"),
         ({"lambda_l1": 1}, "declare it under training.parameters: lambda_l1"),
         ({"lambda_l2": 1}, "penalties are under training.parameters"),
-        ({"least_node": 1}, "declare it under training.parameters: min_data_in_leaf"),
+        ({"least_node": 1}, "has min_data_in_leaf under training.parameters"),
     ],
 )
 def test_the_message_offers_what_applies(training: dict[str, Any], line: str) -> None:

@@ -21,9 +21,7 @@ from tests.unit.stages.test_horizontal_private import models
 from tests.unit.stages.test_horizontal_runs import Lenders
 
 PRIVATE = {"epsilon": 60.0, "delta": 1e-4}
-TRAINING = {
-    "trees": 40, "depth": 2, "learning_rate": 0.2, "wait_minutes": 0.26, "private": PRIVATE,
-}  # fmt: skip
+TRAINING = {"trees": 40, "depth": 2, "learning_rate": 0.2, "private": PRIVATE}
 
 FACTS, LOOKUP = "facts-00000-00", "lookup-00000-00"
 FIRST, SECOND, THIRD, LAST = (Round("trees", batch * BATCH).name for batch in range(4))
@@ -47,7 +45,8 @@ KILLS = [
 @pytest.fixture(scope="module")
 def lenders(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        yield Lenders(tmp_path_factory.mktemp("kills") / "all", patch, parties=3, training=TRAINING)
+        folder = tmp_path_factory.mktemp("kills") / "all"
+        yield Lenders(folder, patch, hours=0.2, parties=3, training=TRAINING)
 
 
 def _boost(name, asked, folder, killed=None):

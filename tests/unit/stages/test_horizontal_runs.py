@@ -39,9 +39,12 @@ TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))
 class Lenders:
     """A folder of lenders, and how to run them."""
 
-    def __init__(self, folder, patch, **options):
-        training = {"trees": 3, "depth": 2, "wait_minutes": 0.5, **options.pop("training", {})}
+    def __init__(self, folder, patch, hours=0.4, **options):
+        """With parties that wait for one another for 1/48 of some hours."""
+        training = {"trees": 3, "depth": 2, **options.pop("training", {})}
         self.file = write_lenders(folder, rows=900, seed=0, training=training, **options)
+        declared = yaml.safe_load(self.file.read_text()) | {"schedule": {"timeout_hours": hours}}
+        self.file.write_text(yaml.safe_dump(declared, sort_keys=False))
         self.folder = folder
         self.federation = load_federation(self.file)
         self.names = list(self.federation.parties)
@@ -221,7 +224,7 @@ def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
 
 
 def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatch):
-    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.02})
+    lenders = Lenders(tmp_path / "all", monkeypatch, hours=0.016)
     lenders.run(until=ROUNDS)
     victim = lenders.names[1]
     # Two of three: keys cannot be complete, and the waiting party says for whom.
@@ -275,7 +278,7 @@ def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatc
 
 
 def test_a_party_that_no_policy_names_learns_no_sum(tmp_path, monkeypatch):
-    lenders = Lenders(tmp_path / "all", monkeypatch, training={"wait_minutes": 0.01})
+    lenders = Lenders(tmp_path / "all", monkeypatch, hours=0.008)
     lenders.run(until=ROUNDS)
     name, stranger = lenders.names[1], lenders.names[2]
     path = lenders.folder / name / "policy.yaml"
