@@ -51,6 +51,23 @@ class ConfigError(OpBoostError):
         super().__init__(text if text.endswith((".", "?", "!", ":")) else f"{text}.", remedy)
 
 
+def require_none(faults: Sequence[Fault], file: str, remedy: str = "", effect: str = "") -> None:
+    """Refuse a file with all its faults at once.
+
+    Args:
+        faults: What is wrong with it.
+        file: Its name.
+        remedy: What to do about them.
+        effect: What follows from them, after their number.
+
+    Raises:
+        ConfigError: There are faults.
+    """
+    if faults:
+        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
+        raise ConfigError(f"{count}{effect}", remedy, file=file, faults=faults)
+
+
 class ContractError(OpBoostError):
     """A table, label or model does not keep what its declaration promises."""
 

@@ -21,10 +21,10 @@ from opboost_ops.config.policy_faults import policy_faults
 from opboost_ops.config.removed_keys import split_removed
 from opboost_ops.config.renamed_keys import with_new_names
 from opboost_ops.config.site import Site
-from opboost_ops.config.source import ENVIRONMENT, Source
+from opboost_ops.config.source import Source, below
 from opboost_ops.config.validation_faults import entry_faults, steps_to
 from opboost_ops.config.yaml_text import read_yaml
-from opboost_ops.errors import ConfigError, Fault, OpBoostError
+from opboost_ops.errors import ConfigError, Fault, OpBoostError, require_none
 
 POLICY = "policy.yaml"
 
@@ -89,11 +89,8 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     }
     if site.cells_key is not None:
         update["cells_key"] = folder / site.cells_key
-    elsewhere = "://" in site.store or site.store.startswith((ENVIRONMENT, AIRFLOW))
-    update["store"] = site.store if elsewhere else str(folder / site.store)
-    prefix = "sqlite:///"
-    if site.ledger.startswith(prefix) and not site.ledger.startswith(prefix + "/"):
-        update["ledger"] = f"{prefix}{folder / site.ledger.removeprefix(prefix)}"
+    update["ledger"] = below(folder, site.ledger)
+    update["store"] = site.store if site.store.startswith(AIRFLOW) else below(folder, site.store)
     update["tables"] = {
         name: tables.model_copy(
             update={
@@ -220,10 +217,8 @@ def _parse(
         faults += more(parsed)
     places = {fault.where for fault in known}
     faults = [*known, *(fault for fault in faults if fault.where not in places)]
-    if faults or parsed is None:
-        unique = tuple(grouped(dict.fromkeys(faults)))
-        count = "1 fault" if len(unique) == 1 else f"{len(unique)} faults"
-        raise ConfigError(count, file=file, faults=unique)
+    require_none(grouped(dict.fromkeys(faults)), file)
+    assert parsed is not None
     return parsed
 
 

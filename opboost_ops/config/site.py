@@ -1,6 +1,5 @@
 """``site.yaml``: where one party keeps its things. It never leaves the party."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.config.schema import Name, Record
-from opboost_ops.config.source import ENVIRONMENT, Place, Sink, Source, source_or_path
+from opboost_ops.config.source import Place, Sink, Source, resolved, source_or_path
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import ROWS
@@ -104,7 +103,7 @@ class Site(Record):
         Raises:
             ConfigError: The environment variable that should hold it is not set.
         """
-        return _resolved("ledger", self.ledger)
+        return resolved("ledger", self.ledger)
 
     def dask_address(self) -> str:
         """The address of the Dask cluster; empty for none.
@@ -112,7 +111,7 @@ class Site(Record):
         Raises:
             ConfigError: The environment variable that should hold it is not set.
         """
-        return _resolved("dask", self.dask)
+        return resolved("dask", self.dask)
 
     @property
     def month_keys(self) -> Path:
@@ -179,15 +178,3 @@ def _long_enough(token: str) -> str:
             _MAKE_ONE,
         )
     return token
-
-
-def _resolved(what: str, value: str) -> str:
-    if not value.startswith(ENVIRONMENT):
-        return value
-    name = value.removeprefix(ENVIRONMENT)
-    if not os.environ.get(name):
-        raise ConfigError(
-            f"{what}: the environment variable {name} is not set.",
-            "Set it on this party's workers only.",
-        )
-    return os.environ[name]

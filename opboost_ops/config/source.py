@@ -41,6 +41,40 @@ def is_source(at: str) -> bool:
     return elsewhere or is_text(at) or any(mark in at for mark in "*?[")
 
 
+def resolved(what: str, value: str) -> str:
+    """A value, or what the environment variable holds that it names by ``env:``.
+
+    Args:
+        what: The entry, for the error.
+        value: Of an entry.
+
+    Raises:
+        ConfigError: The environment variable is not set.
+    """
+    if not value.startswith(ENVIRONMENT):
+        return value
+    name = value.removeprefix(ENVIRONMENT)
+    if not os.environ.get(name):
+        raise ConfigError(
+            f"{what}: the environment variable {name} is not set.",
+            "Set it on this party's workers only.",
+        )
+    return os.environ[name]
+
+
+def below(folder: Path, at: str) -> str:
+    """A path or URL, its relative path begun at a folder.
+
+    Args:
+        folder: Where it begins.
+        at: As an entry has it.
+    """
+    prefix = "sqlite:///"
+    if at.startswith(prefix) and not at.startswith(prefix + "/"):
+        return f"{prefix}{folder / at.removeprefix(prefix)}"
+    return at if "://" in at or at.startswith(ENVIRONMENT) else str(folder / at)
+
+
 class Place(Record):
     """A path, a URL, or ``env:NAME`` for an environment variable that holds one.
 
@@ -56,15 +90,12 @@ class Place(Record):
         Raises:
             ConfigError: The environment variable that should hold it is not set.
         """
-        if not self.at.startswith(ENVIRONMENT):
-            return self.at
-        name = self.at.removeprefix(ENVIRONMENT)
-        if not os.environ.get(name):
-            raise ConfigError(
-                f"tables: the environment variable {name} is not set.",
-                "Set it on this party's workers only.",
-            )
-        return os.environ[name]
+        return resolved("tables", self.at)
+
+    @property
+    def is_database(self) -> bool:
+        """Whether it is a database's URL, as far as is known here."""
+        return "://" in self.at and not self.at.startswith(S3)
 
     def below(self, folder: Path) -> Self:
         """The same, with a relative path begun at a folder.
@@ -72,14 +103,7 @@ class Place(Record):
         Args:
             folder: Where it begins.
         """
-        prefix = "sqlite:///"
-        if self.at.startswith(prefix) and not self.at.startswith(prefix + "/"):
-            at = f"{prefix}{folder / self.at.removeprefix(prefix)}"
-        elif "://" in self.at or self.at.startswith(ENVIRONMENT):
-            at = self.at
-        else:
-            at = str(folder / self.at)
-        return self.model_copy(update={"at": at})
+        return self.model_copy(update={"at": below(folder, self.at)})
 
 
 class Source(Place):
@@ -106,10 +130,9 @@ class Source(Place):
         if self.separator == self.decimal:
             raise ValueError("separator and decimal are the same sign: for example separator: ';'")
         if not self.at.startswith(ENVIRONMENT):
-            database = "://" in self.at and not self.at.startswith(S3)
-            if database and not self.query:
+            if self.is_database and not self.query:
                 raise ValueError("query is required: the SELECT that reads the table")
-            if self.query and not database:
+            if self.query and not self.is_database:
                 raise ValueError("query is only for a database's URL")
         return self
 
@@ -131,10 +154,9 @@ class Sink(Place):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if not self.at.startswith(ENVIRONMENT):
-            database = "://" in self.at and not self.at.startswith(S3)
-            if database and not self.table:
+            if self.is_database and not self.table:
                 raise ValueError("table is required: the database table to write")
-            if self.table and not database:
+            if self.table and not self.is_database:
                 raise ValueError("table is only for a database's URL")
         return self
 

@@ -12,7 +12,7 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.domain import quantile_edges
-from opboost_ops.planning.files import public_numbers, public_rows
+from opboost_ops.planning.files import public_numbers, rows_of
 from opboost_ops.planning.scales import SAMPLED, inside, scales_of
 
 
@@ -31,7 +31,7 @@ def with_best_scales(
     Returns:
         The federation, and ``scale`` by feature where it is another one.
     """
-    frame = public_rows(sample)
+    frame = rows_of(sample)
     features = dict(federation.parties[party].features)
     values = {
         name: public_numbers(frame, name, feature, sample.name)

@@ -37,17 +37,17 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
     return {**found, "table": file.name}
 
 
-def public_rows(sample: Path) -> pl.DataFrame:
-    """A public sample.
+def rows_of(path: Path) -> pl.DataFrame:
+    """A Parquet table: a public sample, or a party's own one.
 
     Raises:
         ConfigError: It cannot be read.
     """
     frame: pl.DataFrame | None = None
     with suppress(pl.exceptions.PolarsError, OSError):
-        frame = read_all(sample)
+        frame = read_all(path)
     if frame is None:
-        raise ConfigError(f"{sample.name} is missing or not a Parquet file.")
+        raise ConfigError(f"{path.name} is missing or not a Parquet file.")
     return frame
 
 

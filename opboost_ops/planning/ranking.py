@@ -1,7 +1,6 @@
 """Which mechanism keeps most of the order of each column under a party's caps."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pages.plan_report import plan_report
 from opboost_ops.planning.advice import with_best_scales
-from opboost_ops.planning.files import declaration
+from opboost_ops.planning.files import declaration, rows_of
 from opboost_ops.planning.scales import ScaleLine, scales_of
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
@@ -28,7 +27,6 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.people import people_of
 from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import table_of
-from opboost_ops.stages.table_files import read_all
 
 #: With every ranking by the party's own table.
 PRIVATE = (
@@ -207,6 +205,29 @@ def _least(*caps: float | None) -> float | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
+def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFrame, Path, Path]:
+    """A party's own table, where it is, and the party's home for the federation."""
+    known = party_site_file(file, holder)
+    if known is None:
+        raise ConfigError(
+            f"No site.yaml of {holder} is known.",
+            f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
+        )
+    site = load_site(known)
+    if declared.name not in site.tables:
+        raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
+    table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
+    if not isinstance(table, Source):
+        return rows_of(table), table, home
+    private_folder(site.home)
+    with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
+        path = Path(folder) / f"{holder}.parquet"
+        policy = load_policy(known.parent / POLICY)
+        people = people_of(site, policy, declared.name, declared.id)
+        copy(table, holder, path, set(people.parts.values()), people)
+        return rows_of(path), path, home
+
+
 def _fillings(
     file: Path,
     declared: Federation,
@@ -214,35 +235,10 @@ def _fillings(
     sample: Path | None,
     rules: Mapping[str, FeatureRule],
 ) -> tuple[dict[str, Filling], dict[str, np.ndarray], Path]:
-    home = Path()
-    path = sample
-    frame: pl.DataFrame | None = None
-    if path is None:
-        known = party_site_file(file, holder)
-        if known is None:
-            raise ConfigError(
-                f"No site.yaml of {holder} is known.",
-                f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
-            )
-        site = load_site(known)
-        if declared.name not in site.tables:
-            raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
-        table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
-        if isinstance(table, Source):
-            private_folder(site.home)
-            with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
-                path = Path(folder) / f"{holder}.parquet"
-                policy = load_policy(known.parent / POLICY)
-                people = people_of(site, policy, declared.name, declared.id)
-                copy(table, holder, path, set(people.parts.values()), people)
-                frame = read_all(path)
-        else:
-            path = table
-    if frame is None and path is not None:
-        with suppress(pl.exceptions.PolarsError, OSError):
-            frame = read_all(path)
-    if frame is None or path is None:
-        raise ConfigError(f"{path.name if path else 'It'} is missing or not a Parquet file.")
+    if sample is None:
+        frame, path, home = _own_rows(file, declared, holder)
+    else:
+        frame, path, home = rows_of(sample), sample, Path()
     domain = declared.domain.to_domain()
     found: dict[str, Filling] = {}
     numbers: dict[str, np.ndarray] = {}

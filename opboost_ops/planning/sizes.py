@@ -10,7 +10,7 @@ import numpy as np
 from opboost_ops.config.loading import load_federation
 from opboost_ops.domain import MOST_VALUES
 from opboost_ops.errors import ConfigError
-from opboost_ops.planning.files import public_numbers, public_rows, require_weights
+from opboost_ops.planning.files import public_numbers, require_weights, rows_of
 from opboost_ops.planning.ranking import feature_holder
 from opboost_ops.privacy import domain_sizes
 from opboost_ops.privacy.planner import Caps
@@ -80,7 +80,7 @@ def compare_sizes(
             "compare.",
         )
     require_weights(near, "--near", list(features))
-    frame = None if sample is None else public_rows(sample)
+    frame = None if sample is None else rows_of(sample)
     steps = declared.domain.to_domain().size - 1
     lines: dict[str, list[dict[str, Any]]] = {}
     for name, feature in features.items():

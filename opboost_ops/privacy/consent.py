@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.policy import Policy
+from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.errors import PolicyError
-from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.loss import LossCurve, column_losses
 from opboost_ops.privacy.pins import unpinned_columns
 
 #: What the label holder learns, by what a policy calls it.
@@ -227,13 +227,23 @@ def _over_caps(policy: Policy, federation: Federation, party: str) -> list[str]:
     features = {column.charge: column.feature for column in columns}
     over: list[str] = []
     for charge, curve in column_losses(columns).items():
-        rule = policy.features[features[charge]]
-        ends = {"max_loss_1": curve.loss[0], "max_loss_whole": curve.loss[-1]}
-        for name, loss in ends.items():
-            cap = getattr(rule, name)
-            if cap is not None and (loss == "inf" or loss > cap):
-                asked = loss if loss == "inf" else f"{loss:.4f}"
-                over.append(
-                    f"features.{features[charge]}.{name} is {cap:g}, {charge} costs {asked}"
-                )
+        name = features[charge]
+        over += over_caps(name, policy.features[name], curve, f"{charge} costs")
     return over
+
+
+def over_caps(name: str, rule: FeatureRule, curve: LossCurve, costs: str) -> list[str]:
+    """The caps on one release of a feature that a loss exceeds, in words.
+
+    Args:
+        name: The feature's.
+        rule: The policy's.
+        curve: Of the release.
+        costs: What costs the loss, with its verb.
+    """
+    ends = {"max_loss_1": float(curve.loss[0]), "max_loss_whole": float(curve.loss[-1])}
+    return [
+        f"features.{name}.{key} is {cap:g}, {costs} {loss:.4f}"
+        for key, loss in ends.items()
+        if (cap := getattr(rule, key)) is not None and loss > cap
+    ]

@@ -22,10 +22,8 @@ import numpy as np
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Geometric, Mechanism
-from opboost_ops.mechanisms.designed import MOST_DESIGNED
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.privacy.design import design
-from opboost_ops.privacy.planner import Caps
+from opboost_ops.privacy.planner import Caps, designed_under, rounded_down
 
 #: Shares into which a total is cut: fewer where channels take longer to make.
 UNITS, UNITS_OF_LARGE, _LARGE = 16, 8, 32
@@ -126,14 +124,10 @@ def mechanism_under(domain: Domain, caps: Caps) -> Mechanism | None:
     Geometric where loss(1) alone is capped; else a channel designed for both caps where there is
     one, and geometric below both where there is none.
     """
-    steps = domain.size - 1
-    whole = math.inf if caps.whole is None else caps.whole
-    step = min(caps.step or whole, whole)
-    if step >= LEAST_EPSILON and whole < step * steps and domain.size <= MOST_DESIGNED:
-        made = design(domain, step, whole)
-        if made is not None:
-            return made.mechanism
-    epsilon = _below(min(step, whole / steps))
+    if (designed := designed_under(domain, caps)) is not None:
+        return designed
+    far = math.inf if caps.whole is None else caps.whole / (domain.size - 1)
+    epsilon = rounded_down(min(caps.step or far, far), 6)
     return Geometric(epsilon=epsilon) if epsilon >= LEAST_EPSILON else None
 
 
@@ -292,11 +286,3 @@ def _even(columns: Sequence[int], units: int) -> dict[int, int]:
 def _move(shares: Mapping[int, int], one: int, other: int, count: int) -> dict[int, int]:
     moved = {**shares, one: shares[one] - count, other: shares.get(other, 0) + count}
     return {j: share for j, share in moved.items() if share}
-
-
-def _below(value: float) -> float:
-    """Six digits, rounded down."""
-    if not value > 0:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(value)) - 5)
-    return float(f"{math.floor(value / unit + 1e-9) * unit:.9g}")

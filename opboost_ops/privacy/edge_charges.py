@@ -17,6 +17,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, PolicyError
 from opboost_ops.mechanisms import private_quantiles
+from opboost_ops.privacy.consent import over_caps
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import EDGES_KEY, Ledger
 from opboost_ops.privacy.loss import LossCurve
@@ -180,12 +181,8 @@ def require_allowed(policy: Policy, losses: Mapping[str, LossCurve]) -> None:
         rule = policy.features.get(name)
         if rule is None:
             refused.append(f"features: {name} is not among those that may go")
-            continue
-        for key, end in (("max_loss_1", 0), ("max_loss_whole", -1)):
-            cap = getattr(rule, key)
-            if cap is not None and float(loss.loss[end]) > cap:
-                refused.append(f"features.{name}.{key} is {cap:g}, its edges cost "
-                               f"{float(loss.loss[end]):.4f}")  # fmt: skip
+        else:
+            refused += over_caps(name, rule, loss, "its edges cost")
     if refused:
         raise PolicyError(
             f"The policy of {policy.party} refuses these edges: {'; '.join(refused)}.",

@@ -13,6 +13,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import (
     AdjMap,
     BucketResponse,
+    Designed,
     GeneralisedResponse,
     Geometric,
     GlobalMap,
@@ -89,7 +90,8 @@ def candidates(
         Those for which some epsilon of at least 0.001 keeps the caps.
     """
     makers = list(_makers(domain))
-    found = list(_designed(domain, caps))
+    best = designed_under(domain, caps)
+    found = [] if best is None else [Candidate(best, loss_curve(best, domain))]
     for done, make in enumerate(makers, start=1):
         candidate = _fit(make, domain, caps)
         if candidate is not None:
@@ -116,15 +118,20 @@ def rank(
     return sorted(scored, key=lambda pair: -pair[0])
 
 
-def _designed(domain: Domain, caps: Caps) -> Iterator[Candidate]:
-    """A channel designed for both caps; where the far one cuts nothing off, geometric is best."""
+def designed_under(domain: Domain, caps: Caps) -> Designed | None:
+    """A channel designed for both caps; None where the far one cuts nothing off, or none is found.
+
+    Args:
+        domain: Its domain.
+        caps: The caps.
+    """
     if caps.whole is None or domain.size > MOST_DESIGNED:
-        return
+        return None
     step = min(caps.step or caps.whole, caps.whole)
-    if step >= LEAST_EPSILON and caps.whole < step * (domain.size - 1):
-        made = design(domain, step, caps.whole)
-        if made is not None:
-            yield Candidate(made.mechanism, loss_curve(made.mechanism, domain))
+    if step < LEAST_EPSILON or caps.whole >= step * (domain.size - 1):
+        return None
+    made = design(domain, step, caps.whole)
+    return None if made is None else made.mechanism
 
 
 def _makers(domain: Domain) -> Iterator[Callable[[float], Mechanism]]:
@@ -151,7 +158,7 @@ def _fit(make: Callable[[float], Mechanism], domain: Domain, caps: Caps) -> Cand
         epsilon = min(max(epsilon / over * (1 + CLOSE) / 2, 1e-3), 1000.0)
     # What is offered is exact, and rounded down to three digits.
     for _ in range(60):
-        epsilon = _rounded_down(epsilon)
+        epsilon = rounded_down(epsilon, 3)
         if epsilon < 1e-3:
             return None
         mechanism = make(epsilon)
@@ -177,6 +184,7 @@ def _keeps(curve: LossCurve, caps: Caps) -> bool:
     return all(cap is None or (loss != "inf" and loss <= cap) for loss, cap in pairs)
 
 
-def _rounded_down(value: float) -> float:
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.floor(value / unit + 1e-9) * unit:.6g}")
+def rounded_down(value: float, digits: int) -> float:
+    """A positive number of so many digits, at most as large."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.{digits + 3}g}")

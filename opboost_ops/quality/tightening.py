@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.yaml_text import read_yaml
-from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.quality.suites import Suite
 
 TIGHTENING = "expectations.yaml"
@@ -82,11 +82,7 @@ def tightened(
     columns = sorted({e["kwargs"]["column"] for e in suite.expectations if "column" in e["kwargs"]})
     for i, entry in enumerate(added):
         faults += _faults(f"{key}.{i}", entry, columns)
-    if faults:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise ConfigError(
-            count, "Correct the file beside site.yaml.", file=TIGHTENING, faults=faults
-        )
+    require_none(faults, TIGHTENING, "Correct the file beside site.yaml.")
     return replace(suite, expectations=kept, own=tuple(added))
 
 

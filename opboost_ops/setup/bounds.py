@@ -11,7 +11,7 @@ from typing import Any
 
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
-from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.errors import ConfigError, Fault, require_none
 
 #: The file that `opboost init` writes.
 TEMPLATE = "bounds.csv"
@@ -96,9 +96,7 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
             private[line["feature"]] = epsilon
         if blank := [] if problems else _blank(feature, line):
             missing.append(f"{place}: {', '.join(blank)}")
-    if faults:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise ConfigError(count, "Nothing was written.", file=table.name, faults=faults)
+    require_none(faults, table.name, "Nothing was written.")
     dump(offer, data)
     return FilledIn(offer, filled, len(lines), tuple(missing), private)
 

@@ -12,7 +12,7 @@ from opboost_ops.config.loading import load_offer, parse_federation
 from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
-from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.setup.bounds import TEMPLATE, is_wanted
 from opboost_ops.setup.offers import DOMAIN
 from opboost_ops.setup.private_edges import take_in
@@ -64,9 +64,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     if before and before.get("name") != offered[0].federation:
         problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
         faults.append(Fault(f"{file.name}, name", problem, "name another file by --out"))
-    if faults:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise ConfigError(f"{count}; nothing was written", file="offers", faults=faults)
+    require_none(faults, "offers", effect="; nothing was written")
     holder = next(offer for offer in offered if offer.label is not None)
     types = set.intersection(*(set(offer.id.types) for offer in offered))
     known: Mapping[str, Any] = before.get("parties", {})

@@ -3,6 +3,7 @@
 import base64
 import os
 from collections import defaultdict
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -69,13 +70,8 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     # Copies, since entries that share an anchor are one object: only this one may change.
     receiver = {**receivers.get(party, {}), "signing_key": key}
     expected = {**data, "receivers": {**receivers, party: receiver}}
-    changed = _pinned(text, party, key)
-    if _data_of(changed) != expected:
-        raise ConfigError(
-            f"{path.name} is written in a way that this command cannot add to.",
-            f"Write it there by hand: receivers: {{{party}: {{signing_key: {key}}}}}",
-        )
-    _replace_text(path.resolve(), changed)
+    by_hand = f"receivers: {{{party}: {{signing_key: {key}}}}}"
+    _replace_text(path, _pinned(text, party, key), expected, by_hand)
     return True
 
 
@@ -130,13 +126,8 @@ def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
         name: {**rule, **({"uuid": str(missing[name])} if name in missing else {})}
         for name, rule in rules.items()
     }
-    if _data_of(changed) != expected:
-        lines = "; ".join(f"features.{n}: {{uuid: {u}}}" for n, u in missing.items())
-        raise ConfigError(
-            f"{POLICY} is written in a way that this command cannot add to.",
-            f"Write it there by hand: {lines}",
-        )
-    _replace_text(path.resolve(), changed)
+    by_hand = "; ".join(f"features.{n}: {{uuid: {u}}}" for n, u in missing.items())
+    _replace_text(path, changed, expected, by_hand)
     return missing
 
 
@@ -194,21 +185,28 @@ def _fits(form: Any, text: str) -> bool:
     return True
 
 
-def _data_of(text: str) -> Any:
-    """What a text says as YAML; None if it is none."""
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return None
-
-
-def _replace_text(path: Path, text: str) -> None:
+def _replace_text(path: Path, text: str, expected: Any, by_hand: str) -> None:
     """Replace a file's text, whole or not at all; who may read it stays as it is.
 
+    Args:
+        path: The file, or a link to it.
+        text: What it is to hold.
+        expected: What that is to say.
+        by_hand: What to write into the file where the text says anything else.
+
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: It says anything else, or cannot be written.
     """
+    said = None
+    with suppress(yaml.YAMLError):
+        said = yaml.safe_load(text)
+    if said != expected:
+        raise ConfigError(
+            f"{path.name} is written in a way that this command cannot add to.",
+            f"Write it there by hand: {by_hand}",
+        )
     try:
+        path = path.resolve()
         with whole_file(path) as file:
             os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
             file.write(text.encode())

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, Source, is_source, is_text
-from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.stages.id_recipe import person_ids
 from opboost_ops.stages.sources import copy
 
@@ -144,7 +144,7 @@ def require_sound(
         for needed in (identity, *([] if label is None else [label]))
         if needed not in frame.columns
     ]
-    _raise(faults)
+    require_none(faults, "tables", effect="; nothing was written")
     ids = frame.get_column(identity)
     types = _id_types(ids, place)
     column = f"{party}, {identity}"
@@ -168,14 +168,8 @@ def require_sound(
             faults.append(Fault(place_of, problem, "leave those rows out"))
         if values.n_unique() < 2:
             faults.append(Fault(place_of, "it has one value only", "name another label by --label"))
-    _raise(faults)
+    require_none(faults, "tables", effect="; nothing was written")
     return types
-
-
-def _raise(faults: list[Fault]) -> None:
-    if faults:
-        count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        raise ConfigError(f"{count}; nothing was written", file="tables", faults=faults)
 
 
 def _id_types(values: pl.Series, place: Path | dict[str, Any]) -> set[str]:
