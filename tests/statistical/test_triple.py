@@ -115,15 +115,11 @@ def adj_law(theta: int, alpha: float) -> Callable[[float, Domain, int], np.ndarr
 
 
 def response_law(buckets: int) -> Callable[[float, Domain, int], np.ndarray]:
+    """Bucket b begins with the first value v whose v buckets / |D| is b or more."""
+
     def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
-        home = [(v - domain.lower) * buckets // domain.size for v in domain.values()]
-        result = np.zeros(domain.size)
-        for bucket in range(buckets):
-            members = [int(v) for v, h in zip(domain.values(), home, strict=True) if h == bucket]
-            own = home[x - domain.lower] == bucket
-            middle = members[(len(members) - 1) // 2] - domain.lower
-            result[middle] = np.exp(epsilon if own else 0) / (np.exp(epsilon) + buckets - 1)
-        return result
+        cuts = (-(-b * domain.size // buckets) for b in range(1, buckets))
+        return uneven_law(*cuts)(epsilon, domain, x)
 
     return law
 

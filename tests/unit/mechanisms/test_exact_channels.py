@@ -86,7 +86,7 @@ def grid(size: int) -> Iterator[Mechanism]:
     if size > 20:
         thetas, buckets = [thetas[size % 5]], [buckets[size % 3]]
         shapes = [(thetas[0], ALPHAS[size % 3])]
-    yield from (GlobalMap(epsilon=epsilon) for epsilon in EPSILONS)
+    yield from (GlobalMap(epsilon=epsilon) for epsilon in (*EPSILONS, 1000.0))
     yield from (Geometric(epsilon=epsilon) for epsilon in (*EPSILONS, 0.001))
     yield from designs(size)
     for epsilon in EPSILONS[size % 2 :: 2] if size > 40 else EPSILONS:

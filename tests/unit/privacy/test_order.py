@@ -9,28 +9,11 @@ from scipy.stats import kendalltau
 
 from benchmarks.papers.order_measures import gamma, partition_gamma, weighted_kendall
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import (
-    AdjMap,
-    BucketResponse,
-    GeneralisedResponse,
-    Geometric,
-    GlobalMap,
-    LocalMap,
-    Mechanism,
-    Piecewise,
-)
+from opboost_ops.mechanisms import AdjMap, LocalMap, Mechanism
 from opboost_ops.privacy.order import expected_weighted_kendall
+from tests.unit.mechanisms.test_operations import MECHANISMS
 
 TEN = Domain(1, 10)
-MECHANISMS: list[Mechanism] = [
-    GlobalMap(epsilon=0.7),
-    Geometric(epsilon=0.7),
-    AdjMap(epsilon=0.7, theta=4, alpha=2),
-    LocalMap(epsilon=0.7, theta=3),
-    BucketResponse(epsilon=1.5, buckets=4),
-    GeneralisedResponse(epsilon=1.5),
-    Piecewise(epsilon=1.5),
-]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)

@@ -20,23 +20,22 @@ from opboost_ops.errors import ContractError
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.suites import Suite
-from tests.unit.quality.suites_under_test import GOOD, ROWS, raw, raw_suite, table
+from tests.unit.quality.test_suites import ROWS, SUITES, put, raw
 
 TEXT = "zq7canary48151623"
 NUMBER = 48151623.421875
 CANARIES = (TEXT, "48151623", "zq7")
+RAW, _ = SUITES["raw_table"]
 
 
 def canaries() -> pa.Table:
     """Every column is full of canaries, and every expectation has something to complain of."""
-    return table(
+    return pa.table(
         {
-            "person": [TEXT, TEXT, "", *[f"{TEXT}{i}" for i in range(ROWS - 3)]],
-            "amount": [NUMBER] * ROWS,
-            "income": [NUMBER] * ROWS,
-            "grade": [f"{TEXT}{i}" for i in range(ROWS)],
-            "town": [TEXT] * ROWS,
-            "paid": [TEXT] * ROWS,
+            "id": [TEXT, TEXT, "", *[f"{TEXT}{i}" for i in range(ROWS - 3)]],
+            "size": [f"{TEXT}{i}" for i in range(ROWS)],
+            **dict.fromkeys(("age", "gap"), [NUMBER] * ROWS),
+            **dict.fromkeys(("town", "y"), [TEXT] * ROWS),
         }
     )
 
@@ -51,7 +50,7 @@ def test_no_value_is_in_a_report_a_log_or_the_terminal(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         logging.getLogger("great_expectations").setLevel(logging.DEBUG)
-        report = run_suite(raw_suite(), canaries())
+        report = run_suite(RAW, canaries())
     assert not report.passed
     shown = capfd.readouterr()
     told = (report.json(), report.html(), repr(report), str(report.outside()), caplog.text)
@@ -63,22 +62,21 @@ def test_no_value_is_in_a_report_a_log_or_the_terminal(
 
 def test_counts_are_right() -> None:
     data = raw()
-    data["person"][:2] = ["p3", ""]
-    data["amount"][0] = None
-    data["grade"][:3] = [7, 8, 9]
+    for change in (put("id", "p3", ""), put("age", None), put("size", "7", "8", "9", "7")):
+        data = change(data)
     results = {
         (r.column, r.indicator or r.expectation): r
-        for r in run_suite(raw_suite(), table(data)).results
+        for r in run_suite(RAW, data.to_arrow()).results
         if not r.success
     }
     found = {key: (r.unexpected, r.rows) for key, r in results.items()}
     assert found == {
-        ("person", "expect_column_values_to_be_unique"): (2, ROWS),
-        ("person", "expect_column_value_lengths_to_be_between"): (1, ROWS),
-        ("amount", "expect_column_values_to_not_be_null"): (1, ROWS),
-        ("grade", "category"): (3, ROWS),
+        ("id", "expect_column_values_to_be_unique"): (2, ROWS),
+        ("id", "expect_column_value_lengths_to_be_between"): (1, ROWS),
+        ("age", "expect_column_values_to_not_be_null"): (1, ROWS),
+        ("size", "category"): (4, ROWS),
     }
-    assert results["grade", "category"].percent == 15
+    assert results["size", "category"].percent == 10
 
 
 def test_an_expectation_that_cannot_be_looked_at_has_failed() -> None:
@@ -88,7 +86,7 @@ def test_an_expectation_that_cannot_be_looked_at_has_failed() -> None:
         (
             {
                 "type": "expect_column_mean_to_be_between",
-                "kwargs": {"column": "person", "min_value": 0, "max_value": 1},
+                "kwargs": {"column": "id", "min_value": 0, "max_value": 1},
             },
         ),
     )
@@ -102,7 +100,7 @@ def test_an_expectation_that_cannot_be_looked_at_has_failed() -> None:
 
 @pytest.mark.parametrize("own", [False, True])
 def test_a_foreign_error_loses_its_text(own: bool) -> None:
-    unknown = ({"type": "expect_nothing", "kwargs": {"column": "amount"}},)
+    unknown = ({"type": "expect_nothing", "kwargs": {"column": "age"}},)
     suite = Suite("raw_table", (), unknown) if own else Suite("raw_table", unknown)
     with pytest.raises(ContractError) as caught:
         run_suite(suite, canaries())
@@ -115,7 +113,7 @@ def test_a_foreign_error_loses_its_text(own: bool) -> None:
 def test_no_folder_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    run_suite(raw_suite(), table(raw()))
+    run_suite(RAW, raw().to_arrow())
     assert list(tmp_path.rglob("*")) == []
 
 
@@ -131,15 +129,15 @@ def test_nothing_heavy_is_imported_with_the_module_and_nothing_is_reported_home(
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_all_kinds_of_arrow_text(kind: pa.DataType) -> None:
-    data = table(raw())
-    data = data.set_column(0, "person", data.column("person").cast(kind))
-    assert run_suite(raw_suite(), data).passed
+    data = raw().to_arrow()
+    data = data.set_column(0, "id", data.column("id").cast(kind))
+    assert run_suite(RAW, data).passed
 
 
 @pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["1", "2", "3"]), pl.String, pl.Int8])
 def test_all_kinds_of_categories(kind: Any) -> None:
-    frame = pl.DataFrame(raw()).with_columns(pl.col("grade").cast(pl.String).cast(kind))
-    assert run_suite(raw_suite(), frame.to_arrow()).passed
+    frame = raw().with_columns(pl.col("size").cast(kind))
+    assert run_suite(RAW, frame.to_arrow()).passed
 
 
 def test_integer_ids_are_exact() -> None:
@@ -173,10 +171,10 @@ class _Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize("boundary", GOOD)
+@pytest.mark.parametrize("boundary", SUITES)
 def test_the_page_is_whole_and_loads_nothing(boundary: str) -> None:
-    suite, columns = GOOD[boundary]
-    report = run_suite(suite(), table(columns()))
+    suite, good = SUITES[boundary]
+    report = run_suite(suite, good().to_arrow())
     text = report.html().decode()
     page = _Page()
     page.feed(text)
@@ -198,7 +196,7 @@ def test_the_page_names_what_failed_first_and_escapes_names() -> None:
         IdColumn(column="person", type="string"),
         Checks(),
     )
-    data = table({"person": ["a", "b"], name: [0.5, None]})
+    data = pa.table({"person": ["a", "b"], name: [0.5, None]})
     text = run_suite(suite, data).html().decode()
     assert "<script" not in text
     assert "&lt;script&gt;" in text

@@ -20,7 +20,7 @@ from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.suites import Suite
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.scratch.blocks import Blocks
-from tests.unit.quality.suites_under_test import GOOD, raw, raw_suite, table
+from tests.unit.quality.test_suites import SUITES, put, raw
 
 ROWS = 12
 FEW = settings(
@@ -117,17 +117,16 @@ def test_a_profile_agrees_with_great_expectations_on_the_rows(
         ]
 
 
-@pytest.mark.parametrize("boundary", GOOD)
+@pytest.mark.parametrize("boundary", SUITES)
 def test_short_tables(boundary: str) -> None:
-    make, data = GOOD[boundary]
+    suite, good = SUITES[boundary]
     for rows in (0, 1):
-        run_suite(make(), table(data()).slice(0, rows))
+        run_suite(suite, good().head(rows).to_arrow())
 
 
 def test_repeated_ids_are_found_among_spilled_hashes(tmp_path: Any) -> None:
-    data = raw()
-    data["person"][1] = data["person"][18] = "p17"
-    report = run_suite(raw_suite(), in_blocks(table(data), 4), Scratch(tmp_path, 3))
+    repeated = put("id", "p17", "p17")(raw()).to_arrow()
+    report = run_suite(SUITES["raw_table"][0], in_blocks(repeated, 4), Scratch(tmp_path, 3))
     (result,) = [r for r in report.results if not r.success]
     assert (result.expectation, result.unexpected) == ("expect_column_values_to_be_unique", 3)
 
@@ -135,24 +134,24 @@ def test_repeated_ids_are_found_among_spilled_hashes(tmp_path: Any) -> None:
 def test_own_expectations_see_all_rows_of_the_columns_that_they_name() -> None:
     read: list[tuple[str, ...]] = []
     own = [
-        ("column_median_to_be_between", {"column": "amount", "min_value": 9, "max_value": 10}),
-        ("column_pair_values_a_to_be_greater_than_b", {"column_A": "amount", "column_B": "income"}),
-        ("table_row_count_to_be_between", {"min_value": 21}),
+        ("column_median_to_be_between", {"column": "age", "min_value": 19, "max_value": 20}),
+        ("column_pair_values_a_to_be_greater_than_b", {"column_A": "age", "column_B": "gap"}),
+        ("table_row_count_to_be_between", {"min_value": 41}),
     ]
     suite = Suite("x", (), tuple({"type": f"expect_{k}", "kwargs": v} for k, v in own))
 
     def blocks(columns: Sequence[str]) -> Iterator[pa.Table]:
         read.append(tuple(columns))
-        return in_blocks(table(raw()), 7)(columns)
+        return in_blocks(raw().to_arrow(), 7)(columns)
 
     assert [r.success for r in run_suite(suite, blocks).results] == [True, False, False]
-    assert set(read) == {(), ("amount",), ("amount", "income"), ("person",)}
+    assert set(read) == {(), ("age",), ("age", "gap"), ("id",)}
 
 
 def test_a_table_that_cannot_be_read_says_so() -> None:
     def read(_: Sequence[str]) -> Iterator[pa.Table]:
-        yield table(raw())
+        yield raw().to_arrow()
         raise ContractError("The table is truncated.")
 
     with pytest.raises(ContractError, match="truncated"):
-        run_suite(raw_suite(), read)
+        run_suite(SUITES["raw_table"][0], read)

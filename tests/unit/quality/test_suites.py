@@ -24,6 +24,7 @@ CANARY_TEXT = "zq7canary48151623"
 
 ROWS = 40
 DOMAIN = Domain(1, 10)
+IDS = IdColumn(column="id", type="string")
 LABEL = Label(column="y", task="binary", classes=(0, 1))
 
 
@@ -38,10 +39,12 @@ PARTY = Party(
     features={
         "age": Feature(uuid=uuid(1), bounds=(0, 100)),
         "gap": Feature(uuid=uuid(2), bounds=(0, 100), missing=Fill(fill=1)),
-        "size": Feature(uuid=uuid(3), type="ordinal", categories=("s", "m", "l")),
+        "size": Feature(uuid=uuid(3), type="ordinal", categories=("1", "2", "3")),
+        "town": Feature(uuid=uuid(4), type="nominal", missing="keep"),
     },
 )
 NUMBERS = PARTY.model_copy(update={"label": Label(column="y", task="regression")})
+UNDECLARED = PARTY.model_copy(update={"label": Label(column="y", task="binary")})
 
 
 def raw() -> pl.DataFrame:
@@ -50,7 +53,8 @@ def raw() -> pl.DataFrame:
             "id": [f"p{i}" for i in range(ROWS)],
             "age": [float(i) for i in range(ROWS)],
             "gap": [None if i < 4 else float(i) for i in range(ROWS)],
-            "size": ["s", "m", "l", "m"] * (ROWS // 4),
+            "size": ["1", "2", "3", "2"] * (ROWS // 4),
+            "town": [None, "east", *["north", "south"] * (ROWS // 2 - 1)],
             "y": [0, 1] * (ROWS // 2),
         }
     )
@@ -104,15 +108,10 @@ CHECKS = Checks(max_clipped_share=0.1, max_missing_share=0.2)
 REGRESSION = Label(column="y", task="regression")
 
 SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
-    "raw_table": (suites.raw_table(PARTY, IdColumn(column="id", type="string"), CHECKS), raw),
-    "raw_table/regression": (
-        suites.raw_table(NUMBERS, IdColumn(column="id", type="string"), CHECKS),
-        raw,
-    ),
-    "new_rows": (
-        suites.new_rows(PARTY, IdColumn(column="id", type="string"), CHECKS, 100),
-        lambda: raw().drop("y"),
-    ),
+    "raw_table": (suites.raw_table(PARTY, IDS, CHECKS), raw),
+    "raw_table/undeclared": (suites.raw_table(UNDECLARED, IDS, CHECKS), raw),
+    "raw_table/regression": (suites.raw_table(NUMBERS, IDS, CHECKS), raw),
+    "new_rows": (suites.new_rows(PARTY, IDS, CHECKS, 100), lambda: raw().drop("y")),
     "preprocessed_table": (
         suites.preprocessed_table(dict.fromkeys("ab", DOMAIN), ROWS),
         ranks,
@@ -196,7 +195,7 @@ FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
         ("feature", "column_unique_value_count_to_be_between", ""): [
             constant("age", 3.0),
             constant("gap", None),
-            constant("size", "s"),
+            constant("size", "1"),
         ],
         ("label", "column_to_exist", ""): [without("y")],
         ("label", "column_values_to_not_be_null", ""): [put("y", None)],
