@@ -8,7 +8,6 @@ import pytest
 
 from benchmarks.papers import denoise, two_parties
 from opboost_ops.datasets.dataset import ID, Dataset
-from opboost_ops.privacy.loss import end_losses
 from tests.unit.benchmarks.conftest import Quick
 
 
@@ -69,21 +68,3 @@ def test_a_quick_study(
     assert f"| {plain['plain']:.4f} | {plain['joint']:.4f} |" in text
     for cached in (denoise._prepared, denoise._ends, denoise._task):
         cached.cache_clear()
-
-
-def test_halves_are_halves_and_lose_no_column() -> None:
-    before = made_up(own=True)
-    after = denoise.halved(before)
-    assert [len(of) for of in after.features.values()] == [2, 3]
-    assert set(after.tables["a"].columns) == {ID, "y", "a", "x0"}
-    assert set(after.tables["b"].columns) == {ID, "x1", "x2", "x3"}
-    assert after.tables["a"]["x0"].equals(before.tables["b"]["x0"])
-
-
-def test_the_other_channel_has_the_same_loss_of_a_step() -> None:
-    for epsilon in denoise.EPSILONS:
-        one, other = (
-            end_losses(denoise.mechanism_of(name, epsilon).channel(denoise.DOMAIN))
-            for name in denoise.MECHANISMS
-        )
-        assert other[0] == pytest.approx(one[0], rel=1e-5)

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.papers import accuracy
 from benchmarks.papers.experiment import Options
-from benchmarks.papers.measurements import measure_all, summary
+from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import TwoParties
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.frame import Frame
@@ -43,13 +43,6 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     assert found.select("metric").to_series().to_list() == [figure(c)["metric"] for c in CELLS]
     again = measure_all(CELLS[::-1], lambda _: pytest.fail("measured again"), "x", options)
     assert again.equals(found.reverse())
-
-
-def test_mean_and_spread_over_seeds(tmp_path: Path) -> None:
-    rows = measure_all(CELLS, figure, "x", Options(3, work=tmp_path))
-    lines = summary(rows, ("method", "epsilon"), ("metric",))
-    assert lines[0] == {"method": "a", "epsilon": 0.5, "seeds": 3, "metric": 6.0, "metric_sd": 1.0}
-    assert len(lines) == 4
 
 
 def test_the_papers_ratio() -> None:

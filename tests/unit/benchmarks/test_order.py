@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.papers.settings import epsilon_at, mechanism_of, method, name_of
+from benchmarks.papers.settings import mechanism_of, name_of
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -67,16 +67,3 @@ def test_quick_run_is_what_the_channels_give(quick: Quick, tmp_path: Path) -> No
 def test_losses_at_both_ends_are_those_of_the_curve(mechanism: Mechanism) -> None:
     curve = loss_curve(mechanism, TEN).loss
     assert end_losses(mechanism.channel(TEN)) == (float(curve[0]), float(curve[-1]))
-
-
-def test_epsilon_for_a_given_loss() -> None:
-    for setting, known in (
-        (method("grr"), 0.8),
-        (method("bucket_response", buckets=5), 0.8),
-        (method("adj_map", 2, 0.4), None),
-    ):
-        for which, end in (("loss_1", 0), ("loss_whole", 1)):
-            epsilon = epsilon_at(setting, TEN, which, 0.8)  # type: ignore[arg-type]
-            channel = mechanism_of({**setting, "epsilon": epsilon}).channel(TEN)
-            assert end_losses(channel)[end] == pytest.approx(0.8, rel=0.0021)
-            assert known is None or epsilon == pytest.approx(known, rel=0.0021)

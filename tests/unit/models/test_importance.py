@@ -2,9 +2,7 @@
 
 import itertools
 import json
-import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,37 +15,6 @@ from opboost_ops.models.importance import columns_by_feature, importance_of, row
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace
-
-
-def expected(tree: dict[str, Any], row: np.ndarray, known: set[int]) -> float:
-    """A tree's expectation when only some columns are known, by training shares."""
-    if "leaf_value" in tree:
-        return float(tree["leaf_value"])
-    left, right = tree["left_child"], tree["right_child"]
-    if tree["split_feature"] in known:
-        goes_left = row[tree["split_feature"]] <= tree["threshold"]
-        return expected(left if goes_left else right, row, known)
-    sizes = [child.get("internal_count", child.get("leaf_count")) for child in (left, right)]
-    parts = [expected(child, row, known) for child in (left, right)]
-    return float(np.average(parts, weights=sizes))
-
-
-def test_contributions_are_shapley_values() -> None:
-    """Against the definition: all orders in which three columns may become known."""
-    rng = np.random.RandomState(0)
-    matrix = rng.randint(1, 9, size=(300, 3)).astype(float)
-    label = matrix[:, 0] * matrix[:, 1] + rng.normal(size=300)
-    frame = Frame(("a.x", "a.y", "a.z"), matrix, (), ())
-    text = train(frame, label, Parameters("regression", 0, 3, 0.5, 3, 0, 1))
-    found = contributions(text, matrix[:5])
-    trees = [tree["tree_structure"] for tree in booster_of(text).dump_model()["tree_info"]]
-    for row, parts in zip(matrix, found[:, 0], strict=False):
-        shapley = np.zeros(3)
-        for order in itertools.permutations(range(3)):
-            for i, column in enumerate(order):
-                gain = [sum(expected(t, row, set(order[:n])) for t in trees) for n in (i, i + 1)]
-                shapley[column] += (gain[1] - gain[0]) / math.factorial(3)
-        assert parts == pytest.approx(shapley, abs=1e-9)
 
 
 def test_a_features_columns_are_added_before_the_absolute_value(trained_once: Workspace) -> None:

@@ -20,12 +20,16 @@ def bits(rows: Sequence[Sequence[int]], features: int | None = None) -> Frame:
     return Frame(names, matrix, (), (), dict.fromkeys(names, (0.5,)))
 
 
+#: What is declared under ``private``.
+_PRIVATE = ("trees_per_ensemble", "regularisation", "random", "delta")
+
+
 def parameters(epsilon: float, trees: int = 1, **more: Any) -> Parameters:
     """Regression on [-1, 1]; what is not said is small."""
-    private = {"label_bounds": BOUNDS} | {
-        name: more.pop(name) for name in ("trees_per_ensemble", "regularisation") if name in more
-    }
+    private = {name: more.pop(name) for name in _PRIVATE if name in more}
     settings = {"task": "regression", "classes": 0, "learning_rate": 0.1, "depth": 1, "seed": 0}
+    if more.get("task", "regression") == "regression":
+        private["label_bounds"] = BOUNDS
     return Parameters(
         **(settings | more),
         trees=trees,
@@ -48,6 +52,21 @@ def mixed(rows: int, seed: int) -> tuple[Frame, np.ndarray]:
         {"kind": 5, "place": 40},
     )
     return frame, ((matrix[:, 0] > 5) ^ (matrix[:, 2] == 3)).astype(float)
+
+
+class Lines:
+    """A memory of lines; when there is room for no more, power is lost."""
+
+    def __init__(self, kept: list[bytes], room: int = 1000) -> None:
+        self.kept, self.room = kept, room
+
+    def lines(self) -> list[bytes]:
+        return list(self.kept)
+
+    def append(self, line: bytes) -> None:
+        if len(self.kept) == self.room:
+            raise KeyboardInterrupt
+        self.kept.append(line)
 
 
 def candidates_of(frame: Frame) -> Candidates:

@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops.boosting.dp import budget, subsets, trainer, tree
 from opboost_ops.errors import ConfigError, ContractError
-from tests.unit.boosting.dp.tables import bits, mixed, parameters
+from tests.unit.boosting.dp.tables import Lines, bits, mixed, parameters
 
 
 @pytest.mark.parametrize(
@@ -92,19 +92,6 @@ def test_one_more_row_moves_no_other_row_to_another_tree() -> None:
     expected = np.array([float(share) for share in shares]) * 5000
     assert (np.abs(counts - expected) < 6 * np.sqrt(expected) + 1).all()
     assert (subsets.tree_of_row(key, 0, 10, rate, 1) == 0).all()
-
-
-class Lines:
-    def __init__(self, kept: list[bytes], room: int = 100) -> None:
-        self.kept, self.room = kept, room
-
-    def lines(self) -> list[bytes]:
-        return list(self.kept)
-
-    def append(self, line: bytes) -> None:
-        if len(self.kept) == self.room:
-            raise KeyboardInterrupt
-        self.kept.append(line)
 
 
 def test_a_retry_goes_on_from_committed_trees(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,28 +18,12 @@ from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Parameters
 from opboost_ops.errors import ContractError
-from tests.unit.boosting.dp.tables import candidates_of, mixed, parameters
+from tests.unit.boosting.dp.tables import Lines, candidates_of, mixed, parameters
 
 
 def settings(epsilon: float, delta: float, trees: int, **more: object) -> Parameters:
-    found = parameters(epsilon, trees, **{"task": "binary", "classes": 2, "depth": 6, **more})
-    assert found.private is not None
-    bounds = found.private.label_bounds if found.task == "regression" else None
-    private = replace(found.private, random=True, delta=delta, label_bounds=bounds)
-    return replace(found, private=private)
-
-
-class Lines:
-    """A memory of lines."""
-
-    def __init__(self, lines: list[bytes]) -> None:
-        self.all = lines
-
-    def lines(self) -> list[bytes]:
-        return self.all
-
-    def append(self, line: bytes) -> None:
-        self.all.append(line)
+    of = {"task": "binary", "classes": 2, "depth": 6, **more}
+    return parameters(epsilon, trees, random=True, delta=delta, **of)
 
 
 # Calibration takes a tenth of a second, more on a busy machine.
@@ -111,15 +95,15 @@ def test_a_retry_goes_on_and_another_training_does_not() -> None:
     declared = settings(2.0, 1e-6, 5, depth=2)
     memory = Lines([])
     whole = trainer.fit(frame, label, declared, memory)
-    assert trainer.fit(frame, label, declared, Lines(list(memory.all))).trees == whole.trees
-    partly = trainer.fit(frame, label, declared, Lines(memory.all[:3]))
+    assert trainer.fit(frame, label, declared, Lines(list(memory.kept))).trees == whole.trees
+    partly = trainer.fit(frame, label, declared, Lines(memory.kept[:3]))
     assert partly.trees[:2] == whole.trees[:2]
     assert partly.initial == whole.initial
     with pytest.raises(ContractError, match="another frame"):
-        trainer.fit(frame, label, replace(declared, depth=1), Lines(list(memory.all)))
+        trainer.fit(frame, label, replace(declared, depth=1), Lines(list(memory.kept)))
     # Another delta is another noise.
     with pytest.raises(ContractError, match="another frame"):
-        trainer.fit(frame, label, settings(2.0, 1e-5, 5, depth=2), Lines(list(memory.all)))
+        trainer.fit(frame, label, settings(2.0, 1e-5, 5, depth=2), Lines(list(memory.kept)))
 
 
 @pytest.mark.parametrize("task", ["binary", "regression"])

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,16 +11,10 @@ from opboost_ops.boosting import trainer as boosters
 from opboost_ops.boosting.dp import budget, noise, random_tree, trainer
 from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.boosting.dp.trainer import Trained
-from opboost_ops.boosting.frame import Parameters
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
 from tests.unit.boosting.dp.test_audit import Attack
 
-
-def random(epsilon: float, trees: int = 1, **more: object) -> Parameters:
-    found = parameters(epsilon, trees, **more)
-    assert found.private is not None
-    bounds = found.private.label_bounds if found.task == "regression" else None
-    return replace(found, private=replace(found.private, random=True, label_bounds=bounds))
+random = partial(parameters, random=True)
 
 
 def leaf(found: Trained) -> float:
