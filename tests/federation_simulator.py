@@ -321,10 +321,10 @@ def digest(files: Files) -> str:
     return parse_manifest(files[MANIFEST], "simulated").digest
 
 
-def flipped(files: Files, name: str, at: int = -1) -> Files:
-    """With one bit of one file turned."""
+def flipped(files: Files, name: str, at: int = -1, bits: int = 1) -> Files:
+    """With one bit of one file turned, or several of one byte."""
     raw = bytearray(files[name])
-    raw[at] ^= 1
+    raw[at] ^= bits
     return {**files, name: bytes(raw)}
 
 

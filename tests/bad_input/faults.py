@@ -30,6 +30,7 @@ def refused(
     error_class: type[OpBoostError],
     *words: str,
     published: frozenset[str] = frozenset(),
+    left: Callable[[Workspace], Any] | None = None,
 ) -> OpBoostError:
     """Run until it fails; insist on where, how, and on what is left behind.
 
@@ -39,14 +40,16 @@ def refused(
         error_class: Exactly which error.
         words: What the message must name.
         published: What alone the run may have published, as ``kind/party``.
+        left: What no refusal may change.
     """
-    before = untouched(workspace)
+    left = left or untouched
+    before = left(workspace)
     failed, error = workspace.first_failure()
     assert failed == step, str(error)
     assert type(error) is error_class, str(error)
     message_is_right(error, *words)
     assert set(workspace.published()) == set(published)
-    assert untouched(workspace) == before
+    assert left(workspace) == before
     return error
 
 

@@ -83,16 +83,6 @@ def test_bounds_are_left_blank_and_required(tmp_path: Path) -> None:
     assert not (target / "federation.yaml").exists()
 
 
-def test_id_types_that_differ(tmp_path: Path) -> None:
-    target = start(tmp_path, BANK, "id,spend,late\na,1,0\nb,2,1\n")
-    with pytest.raises(ConfigError, match="integer in one table and a string in another"):
-        pl.DataFrame({"id": [1, 2], "old": [True, False]}).write_parquet(tmp_path / "bank.parquet")
-        init.command("bank", str(tmp_path / "bank.parquet"), "id", target / "bank-2")
-        second = target / "bank-2" / "bank-offer.yaml"
-        federate([second, target / "shop" / "shop-offer.yaml"], target / "federation.yaml")
-    assert not (target / "federation.yaml").exists()
-
-
 def test_people_whom_several_columns_name(tmp_path: Path) -> None:
     bank = "born,name,rating\n1990-02-01,Li,a\n1990-02-01,Ng,b\n1991-02-01,Li,a\n"
     shop = bank.replace("Li", " LI").replace("rating", "late")

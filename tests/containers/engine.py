@@ -8,24 +8,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.waiting import until
+
 #: Seconds between two health checks of each container, where the engine runs none by itself.
 _PULSE = 3
-
-
-def until(done: Callable[[], Any], what: str, seconds: float) -> Any:
-    """Wait for something, and for no longer than it deserves; what came of it."""
-    deadline = time.monotonic() + seconds
-    while not (found := done()):
-        if time.monotonic() > deadline:
-            pytest.fail(f"Waited {seconds:.0f} s in vain for {what}.")
-        time.sleep(0.5)
-    return found
 
 
 class Engine:

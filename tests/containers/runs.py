@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from opboost_ops.orchestration.client import Client
-from tests.containers.engine import Project, until
+from tests.containers.engine import Project
+from tests.waiting import until
 
 TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.containers import parties, runs
-from tests.containers.engine import Engine, Project, until
+from tests.containers.engine import Engine, Project
 from tests.containers.images import Images
 from tests.deployments import PARTIES
 from tests.servers.conftest import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 

@@ -10,10 +10,11 @@ import pytest
 
 from opboost_ops.orchestration.client import Client
 from tests.containers import runs, sites
-from tests.containers.engine import Engine, Project, until
+from tests.containers.engine import Engine, Project
 from tests.containers.images import ROOT, Images
 from tests.deployments import PARTIES
 from tests.servers.conftest import free_port
+from tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 

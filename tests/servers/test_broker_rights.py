@@ -1,6 +1,5 @@
 """What a worker may do in the Redis of `opboost compose`, by a real one with its settings."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import redis
 
 from opboost_ops.orchestration.compose import write_compose
 from tests.deployments import write_deployment
+from tests.programs import program
 from tests.servers.conftest import free_port
 from tests.waiting import until
 
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
     """A client with the password of bank's worker."""
-    if shutil.which("redis-server") is None:
-        pytest.fail("Redis is missing: install the package redis-server.")
+    redis_server = program("redis-server")
     root, port = tmp_path_factory.mktemp("broker"), free_port()
     (federation,) = write_deployment(root, "/exchange", rows=200).iterdir()
     keys = write_compose(federation, root / "compose").file.parent / "keys"
@@ -30,7 +29,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
     (root / "redis.conf").write_text(settings)
     url = (keys / "bank-broker.url").read_text().replace("redis:6379", f"127.0.0.1:{port}")
     with (
-        subprocess.Popen(["redis-server", Path(root, "redis.conf")], stdout=-3) as server,
+        subprocess.Popen([redis_server, Path(root, "redis.conf")], stdout=-3) as server,
         redis.Redis.from_url(url) as client,
     ):
         until(lambda: _answers(client), "Redis", 30)

@@ -3,11 +3,9 @@
 import contextlib
 import http.client
 import json
-import shutil
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,25 +20,13 @@ from opboost_ops.orchestration.sites.maps import write_maps
 from opboost_ops.orchestration.standalone import Standalone
 from tests.deployments import PARTIES, write_deployment
 from tests.processes import Processes
+from tests.programs import program
 from tests.servers.conftest import free_port
 from tests.servers.conftest import postgres_server as postgres_server
 from tests.sites import compose
+from tests.waiting import until
 
 BIN = Path(sys.executable).parent
-
-
-def until(done: Any, what: str, seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
-def haproxy() -> str:
-    found = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin")
-    if found is None:
-        pytest.fail("HAProxy is missing: install the package haproxy.")
-    return found
 
 
 def _beats(processes: Processes, party: str) -> bool:
@@ -114,7 +100,7 @@ def _asked(
 def sites(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Sites]:
-    haproxy()
+    program("haproxy")
     root = tmp_path_factory.mktemp("outgoing")
     federations = write_deployment(
         root, str(root / "exchange"), training={"trees": 10}, queue="queue.{}"
@@ -143,7 +129,7 @@ def sites(
                 "API_SERVER": airflow.url.removeprefix("http://"),
             }
             config = compose.FOLDER / "coordinator" / "haproxy.cfg"
-            command = [haproxy(), "-f", config]
+            command = [program("haproxy"), "-f", config]
             processes.start("proxy", command, {**compose.bare(), **proxy}, root)
             client = airflow.client()
             until(lambda: client.has_dag("credit_scoring_score"), "DAGs")
@@ -196,7 +182,7 @@ class Site:
     def start_tunnel(self, processes: Processes, name: str = "tunnel") -> None:
         config = compose.FOLDER / "site" / "haproxy.cfg"
         environment = compose.moved(compose.environment(self.declared["tunnel"]), self.places)
-        command = [haproxy(), "-f", config]
+        command = [program("haproxy"), "-f", config]
         whole = {**compose.bare(), **environment}
         processes.start(f"{name}-{self.party}", command, whole, self.home)
 

@@ -1,7 +1,6 @@
 """Compose files, keys and maps, without starting anything."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from opboost_ops.datasets.workspace import dump, write_workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
+from tests.programs import program
 from tests.sites import compose
 from tests.sites.conftest import PARTIES
 
@@ -27,11 +27,8 @@ FILES = {name: compose.FOLDER / f"compose.{name}.yaml" for name in ("coordinator
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_compose_files_are_read_by_docker_compose(name: str) -> None:
-    program = shutil.which("docker-compose")
-    if program is None:
-        pytest.fail("docker-compose is missing: install the package docker-compose.")
     values = {"COORDINATOR": "proxy", "QUEUE": "bank", "WORKER": "bank", "PARTY": "BANK"}
-    command = [program, "-f", FILES[name], "config"]
+    command = [program("docker-compose"), "-f", FILES[name], "config"]
     done = subprocess.run(command, capture_output=True, text=True, env={**compose.bare(), **values})
     assert done.returncode == 0, done.stderr
     read = yaml.safe_load(done.stdout)["services"]

@@ -13,7 +13,8 @@ import pytest
 from airflow.api_fastapi.auth.tokens import JWTGenerator
 
 from opboost_ops.orchestration.sites.keys import write_sites
-from tests.sites.conftest import BIN, Site, Sites, until
+from tests.sites.conftest import BIN, Site, Sites
+from tests.waiting import until
 
 EDGE = "/edge_worker/v1"
 TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
@@ -39,32 +40,21 @@ OWN = '["queue.bank"]'
 OTHERS = '["queue.shop"]'
 TASK = f"{TRAIN}/shop_release.check_table/manual__x/1/-1"
 
-#: What bank asks for and does not get.
+#: What bank asks for and does not get, one of each kind; `test_proxy` has many.
 REFUSED = [
-    # Another's queue, every queue, and what one JSON parser reads so and another one so.
+    # Another's queue, and every queue.
     ("POST", f"{EDGE}/jobs/fetch/bank", fetch(OTHERS)),
     ("POST", f"{EDGE}/jobs/fetch/bank", fetch("null")),
-    ("POST", f"{EDGE}/jobs/fetch/bank", fetch("[]")),
-    ("POST", f"{EDGE}/jobs/fetch/bank", fetch('["queue.bank","queue.shop"]')),
     ("POST", f"{EDGE}/jobs/fetch/bank", fetch(f'{OWN},"queues":{OTHERS}')),
-    ("POST", f"{EDGE}/jobs/fetch/bank", fetch(OWN).replace("queues", "\\u0071ueues")),
-    ("POST", f"{EDGE}/jobs/fetch/bank", fetch(OWN) + " " * 20_000 + "{}"),
-    ("POST", f"{EDGE}/jobs/fetch/bank", ""),
     ("POST", f"{EDGE}/worker/bank-2", register(OTHERS)),
-    ("POST", f"{EDGE}/worker/bank-2", register("null")),
-    ("PATCH", f"{EDGE}/worker/bank", register(OTHERS)),
     ("PATCH", f"{EDGE}/worker/queues/bank", '{"new_queues":["queue.shop"],"remove_queues":null}'),
     # Another's name.
-    ("POST", f"{EDGE}/jobs/fetch/shop", fetch(OWN)),
     ("POST", f"{EDGE}/jobs/fetch/shop-2", fetch(OWN)),
     ("POST", f"{EDGE}/jobs/fetch/bank%2F..%2Fshop", fetch(OWN)),
-    ("POST", f"{EDGE}/worker/shop", register(OWN)),
     ("PATCH", f"{EDGE}/worker/shop", register(OWN)),
     # Another's task.
     ("PATCH", f"{EDGE}/jobs/state/{TASK}/success", ""),
-    ("POST", f"{EDGE}/logs/push/{TASK}", "{}"),
     ("GET", f"{EDGE}/logs/logfile_path/{TASK}", ""),
-    ("GET", f"/execution/xcoms/{TRAIN}/r/shop_release.check_table/return_value", ""),
     ("POST", f"/execution/xcoms/{TRAIN}/r/shop_release.check_table/return_value", '"forged"'),
     (
         "POST",
@@ -73,18 +63,11 @@ REFUSED = [
     ),
     # What is everybody's in Airflow.
     ("GET", "/execution/variables/any", ""),
-    ("GET", "/execution/connections/any", ""),
     ("POST", f"/execution/dag-runs/{TRAIN}/forged", "{}"),
-    ("GET", "/execution/task-instances/count", ""),
     # What is not for sites at all.
-    ("GET", "/", ""),
-    ("GET", "/docs", ""),
     ("GET", "/api/v2/dags", ""),
     ("POST", "/auth/token", '{"username":"admin","password":"x"}'),
-    ("GET", "/edge_worker/ui/worker", ""),
-    ("GET", f"{EDGE}/../../api/v2/dags", ""),
     ("GET", f"{EDGE}/%2e%2e/%2e%2e/api/v2/dags", ""),
-    ("GET", "//api/v2/dags", ""),
     ("GET", "/execution/../api/v2/dags", ""),
 ]
 

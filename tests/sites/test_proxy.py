@@ -23,9 +23,10 @@ from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
 from tests.deployments import PARTIES, write_deployment
 from tests.processes import Processes
+from tests.programs import program
 from tests.servers.conftest import free_port
 from tests.sites import compose
-from tests.sites.conftest import haproxy, until
+from tests.waiting import until
 
 RECORDED = {path.stem: path for path in sorted((Path(__file__).parent / "recorded").glob("*.json"))}
 EDGE = "/edge_worker/v1"
@@ -73,7 +74,7 @@ class Proxy:
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    program, root = haproxy(), tmp_path_factory.mktemp("proxy")
+    haproxy, root = program("haproxy"), tmp_path_factory.mktemp("proxy")
     write_sites(root / "keys", PARTIES, ["127.0.0.1"])
     federations = write_deployment(root, str(root / "exchange"), queue="queue.{}")
     write_maps(federations, root / "maps")
@@ -103,7 +104,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
             "API_SERVER": f"127.0.0.1:{server.server_port}",
         }
         config = compose.FOLDER / "coordinator" / "haproxy.cfg"
-        processes.start("proxy", [program, "-f", config], environment, root)
+        processes.start("proxy", [haproxy, "-f", config], environment, root)
         try:
             until(lambda: _answers(made), "the proxy", 30)
             yield made
@@ -291,7 +292,8 @@ def test_a_task_is_spoken_of_with_its_own_token_alone(proxy: Proxy) -> None:
         ("GET", "/execution/../api/v2/dags"),
         ("GET", "/execution//xcoms/a/b/c/d"),
         ("GET", "/execution/xcoms/credit_scoring_train/r%2f..%2fx/bank_release.check_table/y"),
-        ("GET", "/api/v2/connections"),
+        ("GET", "//api/v2/connections"),
+        ("GET", f"{EDGE}/../../api/v2/dags"),
         ("GET", "/opboost/ledger"),
         ("GET", "/"),
     ],

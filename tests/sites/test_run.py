@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.sites.conftest import PARTIES, Sites, until
+from tests.sites.conftest import PARTIES, Sites
+from tests.waiting import until
 
 TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
 

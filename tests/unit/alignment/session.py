@@ -11,7 +11,6 @@ import numpy as np
 from opboost_ops.alignment import ids, oprf, sealing, shares, zero_shares
 from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY
-from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.row_format import RowFormat
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
@@ -114,11 +113,16 @@ class Session:
     def stored_shares(self, j: int, messages: Sequence[bytes], points: np.ndarray) -> np.ndarray:
         """A holder's shares as they are without the masks of some points, (n, m - 1, 16)."""
         key, (layout,) = self.laid_shares(j)
-        others = len(self.holders) - 1
-        bytes_of = sealing.derived(key, "slot", (messages, points, None), TAG * (1 + others))
-        slots = np.ascontiguousarray(bytes_of[:, :TAG])
-        values = zero_shares.decode(layout.content, layout.number, slots) ^ bytes_of[:, TAG:]
-        return values.reshape(len(messages), others, TAG)
+        slots, masks = self._slots(key, messages, points)
+        values = zero_shares.decode(layout.content, layout.number, slots) ^ masks
+        return values.reshape(len(messages), -1, TAG)
+
+    def _slots(
+        self, key: bytes, messages: Sequence[bytes], points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Where shares of people are stored, and their masks there."""
+        bytes_of = sealing.derived(key, "slot", (messages, points, None), TAG * len(self.holders))
+        return np.ascontiguousarray(bytes_of[:, :TAG]), bytes_of[:, TAG:]
 
     def own_sharing(self, j: int, messages: Sequence[bytes]) -> np.ndarray | None:
         if len(self.holders) == 1:
@@ -136,17 +140,11 @@ class Session:
 
     def unblinded(self, j: int) -> np.ndarray:
         """Points of all that were asked about, through query and answer."""
-        messages = self.label
-        rows, asked = [], []
-        for _, points, own in oprf.ask(
-            self.engine, self.exponent(99), FEDERATION, [messages], len(messages), self.scratch
-        ):
-            asked.append(points)
-            rows.append(own)
-        answer = oprf.evaluate(self.engine, self.exponent(j), asked, len(messages) + 1)
-        back = oprf.unblind(self.engine, self.exponent(99), answer, len(messages) + 1, "holder")
-        points = np.empty((len(messages) + 1, 32), dtype=np.uint8)
-        points[np.concatenate(rows)] = np.concatenate(list(back))
+        asked, rows = self.query()
+        answer = oprf.evaluate(self.engine, self.exponent(j), [asked], len(asked))
+        back = oprf.unblind(self.engine, self.exponent(99), answer, len(asked), "holder")
+        points = np.empty((len(asked), 32), dtype=np.uint8)
+        points[rows] = np.concatenate(list(back))
         return points
 
     def query(self) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +173,8 @@ class Session:
             for at, (place, target) in self.wrong_share.items():
                 if at == j:
                     self._spoil(j, key, layouts, place, target)
-            sharings.add(j, _pieces(asked, points[j]), key, len(layouts), layouts.__getitem__)
+            people = ((some, theirs) for some, theirs, _ in _keyed(asked, points[j], None))
+            sharings.add(j, people, key, len(layouts), layouts.__getitem__)
         found, rows = [], []
         for j in range(m):
             key, parts = self.sealed(j)
@@ -192,25 +191,13 @@ class Session:
         self, j: int, key: bytes, layouts: list[shares.Layout], place: int, target: int
     ) -> None:
         """Another share of one person for one target, as a hostile holder would store it."""
-        messages, points = self.everybody(j), self.own_points[j]
-        some = (messages, points, None)
-        width = 16 * (len(self.holders) - 1)
-        bytes_of = sealing.derived(key, "slot", some, 16 + width)
-        keys = np.ascontiguousarray(bytes_of[:, :16])
+        slots, _ = self._slots(key, self.everybody(j), self.own_points[j])
         (layout,) = layouts
-        values = zero_shares.decode(layout.content, layout.number, keys)
+        values = zero_shares.decode(layout.content, layout.number, slots)
         others = [t for t in range(len(self.holders)) if t != j]
-        at = 16 * others.index(target)
-        values[place, at] ^= 1
-        content, number = zero_shares.encode(bytes(32), keys, values)
+        values[place, TAG * others.index(target)] ^= 1
+        content, number = zero_shares.encode(bytes(32), slots, values)
         layouts[0] = shares.Layout(content, number, layout.people)
-
-
-def _pieces(
-    messages: Sequence[bytes], points: np.ndarray
-) -> Iterator[tuple[list[bytes], np.ndarray]]:
-    for at in range(0, len(messages), 3):
-        yield list(messages[at : at + 3]), points[at : at + 3]
 
 
 def _keyed(
@@ -230,6 +217,3 @@ def triples(table: np.ndarray) -> set[bytes]:
     for one in c:
         found.update(map(bytes, (pairs ^ one).view(f"V{table.shape[1]}").ravel()))
     return found
-
-
-__all__ = ["FORMAT", "Holder", "Session", "part_count", "people", "triples"]

@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 import yaml
@@ -16,15 +15,12 @@ from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
-from opboost_ops.datasets.workspace import site_data, write_keys
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.rollback import check
 from tests.federation import Workspace
 from tests.party_state import cell_files
-from tests.unit.backup import drawing
 from tests.unit.backup.conftest import PASSPHRASE
 
-PROCESSES, TURNS, BACKUPS = 3, 6, 4
 LOCK, KEY = Lock(PASSPHRASE), Key(PASSPHRASE)
 
 
@@ -36,57 +32,6 @@ def started(module: str, *words: object, **environment: str) -> "subprocess.Pope
         text=True,
         env=environment or None,
     )
-
-
-@pytest.mark.deployment
-def test_every_charge_before_it_is_in_it_with_its_cells(tmp_path: Path) -> None:
-    bank = tmp_path / "bank"
-    bank.mkdir()
-    write_keys(bank / "keys")
-    (bank / "site.yaml").write_text(yaml.safe_dump(site_data("bank", "credit", Path("t"))))
-    (bank / "policy.yaml").write_text("version: 1\nparty: bank\n")
-    with open_state(load_site(bank / "site.yaml")):
-        pass
-    processes = [
-        started("tests.unit.backup.drawing", bank, number, TURNS) for number in range(PROCESSES)
-    ]
-    told: set[int] = set()
-    before: list[set[int]] = []
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    for number in range(BACKUPS):
-        # One charge more than at the backup before, of whichever process.
-        line = processes[number % PROCESSES].stdout
-        assert line is not None
-        told.add(int(line.readline()))
-        before.append(set(told))
-        back_up(bank, tmp_path / f"backup-{number}", LOCK)
-    for process in processes:
-        assert process.stdout is not None
-        told |= set(map(int, process.stdout.read().split()))
-        assert process.wait() == 0
-    assert told == set(range(PROCESSES * TURNS))
-    for number, charged in enumerate(before):
-        place = tmp_path / f"restored-{number}"
-        restore(place, tmp_path / f"backup-{number}", KEY)
-        site = load_site(place / "site.yaml")
-        with open_state(site) as state:
-            lines = state.ledger.releases()
-            published = {int(line.artifact, 16) for line in lines if line.draw is None}
-            assert charged <= published
-            for (column, cells), found in state.cells.generations().items():
-                draws = [line.draw for line in lines if line.column == column]
-                state = state.cells.load(column, cells)
-                # Neither behind its entries nor ahead of them, although others were drawing.
-                assert state is not None
-                assert found.number == len(draws) == max(draw.number for draw in draws if draw)
-                bits = np.unpackbits(state.seen[0], bitorder="little").nonzero()[0]
-                assert charged <= set(bits.tolist())
-                assert len(bits) == len(draws)
-            assert {column for column, _ in state.cells.generations()} == set(drawing.COLUMNS)
-        assert {gap.lacks for gap in check(site)} <= {"open"}
 
 
 @pytest.mark.deployment
@@ -125,12 +70,17 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
         shutil.rmtree(bank, ignore_errors=True)
         restore(bank, backup, KEY)
         with open_state(site) as state:
-            assert charged <= {line.artifact for line in state.ledger.releases()}
+            lines = state.ledger.releases()
+            assert charged <= {line.artifact for line in lines}
             assert state.lost_states() == []
-        found = check(site)
-        assert not [gap for gap in found if gap.lacks in ("cells", "audit")], number
+            # Neither behind its entries nor ahead of them, although others were drawing.
+            for (column, cells), found in state.cells.generations().items():
+                mine = [one.draw for one in lines if (one.column, one.cells) == (column, cells)]
+                assert found.number == max(draw.number for draw in mine if draw)
+        gaps = check(site)
+        assert not [gap for gap in gaps if gap.lacks in ("cells", "audit")], number
     # The last one was taken when all had ended: nothing at all is missing.
-    assert found == []
+    assert gaps == []
     with open_state(site) as state:
         assert {line.artifact for line in state.ledger.releases()} == everything
         assert cell_files(state) == states

@@ -1,12 +1,10 @@
 """From a draft to the bytes in the store, and what a manifest says and does not say."""
 
-import base64
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,14 +21,15 @@ from opboost_ops.exchange.manifest import (
     require_protocol,
 )
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
+from opboost_ops.exchange.signing import signed_by
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.loss import loss_curve
+from tests.federation_simulator import Member
 
 RUN = "0123456789abcdef"
 PLACE = f"toy/{RUN}/ranks/bank"
 ROWS = 500
-BANK = Signer(Ed25519PrivateKey.from_private_bytes(base64.b64decode(new_signing_key(b"b" * 32)[0])))
+BANK = Member("bank").signer
 PUBLIC = new_encryption_key(b"l" * 32)[1]
 
 

@@ -1,31 +1,24 @@
 """An artifact of several files: sealed, stored and read with one part in memory at a time."""
 
-import base64
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from opboost_ops.alignment import parts
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import listed_sizes, opened
-from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
+from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.files import Files
 from opboost_ops.exchange.manifest import Manifest, parse_manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store import Store
+from tests.federation_simulator import Member
 
 RUN = "0" * 16
 PLACE = f"credit/{RUN}/psi_query/bank"
-SIGNER = Signer(
-    Ed25519PrivateKey.from_private_bytes(base64.b64decode(new_signing_key(b"s" * 32)[0]))
-)
-PRIVATE, PUBLIC = new_encryption_key(b"k" * 32)
-KEY = PrivateKey(X25519PrivateKey.from_private_bytes(base64.b64decode(PRIVATE)))
+LABEL, BANK = Member("credit"), Member("bank")
 
 
 class Counted(Sequence[np.ndarray]):
@@ -50,8 +43,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sealed(entries: Sequence[np.ndarray], encrypted: bool) -> Mapping[str, bytes]:
     draft = Draft(kind="psi_query", about="bank", rows=199, discloses="", entries=entries)
-    envelope = Envelope(b"1" * 32, PUBLIC) if encrypted else None
-    return draft.seal(SIGNER, "credit", RUN, "credit", False, envelope)[1]
+    envelope = Envelope(LABEL.secret, BANK.private.public) if encrypted else None
+    return draft.seal(LABEL.signer, "credit", RUN, "credit", False, envelope)[1]
 
 
 def read(store: Store, encrypted: bool) -> Artifact:
@@ -61,7 +54,7 @@ def read(store: Store, encrypted: bool) -> Artifact:
     files = store.get(PLACE, admit)
     assert isinstance(files, Files)
     manifest: Manifest = parse_manifest(files["manifest.json"], PLACE)
-    return opened(manifest, files, KEY.decrypt if encrypted else None, PLACE)
+    return opened(manifest, files, BANK.private.decrypt if encrypted else None, PLACE)
 
 
 @pytest.mark.parametrize("encrypted", [False, True])

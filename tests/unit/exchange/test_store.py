@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import signal
 import stat
-import sys
 import threading
 import time
 import traceback
@@ -114,29 +113,6 @@ def test_of_many_threads_with_the_same_content_all_succeed(url: str) -> None:
     for thread in threads:
         thread.join()
     assert sorted(new) == [False] * 7 + [True]
-
-
-def process(url: str, number: int, start: "multiprocessing.synchronize.Barrier") -> None:
-    own = open_store(url)
-    start.wait()
-    try:
-        own.put_once(PLACE, version(number))
-    except ArtifactError:
-        sys.exit(3)
-
-
-@pytest.mark.parametrize("writers", [2, pytest.param(16, marks=pytest.mark.slow)])
-def test_of_many_processes_one_wins_whole(url: str, writers: int) -> None:
-    context = multiprocessing.get_context("fork")
-    start = context.Barrier(writers)
-    processes = [context.Process(target=process, args=(url, i, start)) for i in range(writers)]
-    for one in processes:
-        one.start()
-    for one in processes:
-        one.join(60)
-    codes = [one.exitcode for one in processes]
-    assert sorted(map(str, codes)) == ["0"] + ["3"] * (writers - 1)
-    assert open_store(url).get(PLACE) == version(codes.index(0))
 
 
 def killed(url: str, call: int, place: str = PLACE) -> None:
