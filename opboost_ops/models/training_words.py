@@ -56,9 +56,10 @@ def training_words(
                 f"in mode {federation.scoring.mode}, on clear ones."
             )
     if alone:
+        several = f"in {alone['folds']} folds of the training rows"
+        judged = several if alone["folds"] > 1 else "on training rows that they had not seen"
         yield (
             f"The columns of {federation.label_holder} alone have their own parameters, the best "
-            f"of {alone['trials']}, by {alone['metric']} in {alone['folds']} folds of the training "
-            f"rows: {alone['trees']} trees, depth {alone['depth']}, learning rate "
-            f"{alone['learning_rate']:.3g}."
+            f"of {alone['trials']}, by {alone['metric']} {judged}: {alone['trees']} trees, depth "
+            f"{alone['depth']}, learning rate {alone['learning_rate']:.3g}."
         )

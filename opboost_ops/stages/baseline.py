@@ -2,7 +2,8 @@
 
 What suits the common model may not suit fewer columns: a baseline that has to use the same 300
 trees gets worse, and the common model then looks better. So the baseline has parameters of its
-own, chosen by trials on training rows.
+own, chosen by trials on training rows: those of `training.tuning`, otherwise at most three, which
+are compared on a third of the rows.
 
 Nothing of it comes from another party, so it is kept at home, and made again only if something of
 its own has changed: rows, columns, labels, parameters or software.
@@ -34,8 +35,9 @@ from opboost_ops.stages.tuning_search import search, with_trial
 #: Where the party's folder of the federation keeps the last baseline.
 _LAST, _PREDICTION = "alone", "alone.npy"
 
-#: At most so many training rows are in a trial without `training.tuning`.
-_ROWS = 50_000
+#: At most so many training rows are in the trials without `training.tuning`; one part of so many
+#: judges models of the others.
+_ROWS, _PARTS = 50_000, 3
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,9 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     training = context.federation.training
     declared = parameters_of(training, task, classes)
     held_out = frame_of(holdout, facts, f"{context.party}.").matrix
-    booster = trainer.format_of(declared.trainer).version()
-    made_of = _fingerprint(
-        own,
-        label,
-        held_out,
-        repr((declared, training.tuning, classes, __version__, np.__version__, booster)),
-    )
+    software = (__version__, np.__version__, trainer.format_of(declared.trainer).version())
+    how = (declared, training.tuning, classes, _ROWS, _PARTS, software)
+    made_of = _fingerprint(own, label, held_out, repr(how))
     # Beside the runs, as it outlives them.
     kept = Home(context.home.folder.parent)
     if (known := _known(kept, made_of)) is not None:
@@ -84,13 +82,14 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     if training.tuning is not None:
         look = training.tuning
         found = search(context.home, own, label, declared, look, context.tell, "evaluate")
-        best, tried, metric = with_trial(declared, found), found["trials"], found["metric"]
+        best, metric = with_trial(declared, found), found["metric"]
+        tried, parts = found["trials"], found["folds"]
     else:
-        metric = tuning.metric_of(declared)
+        metric, parts = tuning.metric_of(declared), 1
         best, tried = _best(own, label, declared, metric)
     model = trainer.train(own, label, best, tell=context.tell)
     chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
-    chosen |= {"trials": tried, "metric": metric, "folds": tuning.FOLDS}
+    chosen |= {"trials": tried, "metric": metric, "folds": parts}
     made = Baseline(trainer.predict(model, held_out), chosen)
     _keep(kept, made_of, made)
     return made
@@ -144,12 +143,19 @@ def _best(
     own: Frame, label: np.ndarray, declared: Parameters, metric: str
 ) -> tuple[Parameters, int]:
     """The best of the declared parameters and two others, and how many were tried."""
-    few = folds(label, -(-len(label) // _ROWS), declared.seed, "alone") == 0
+    # Their order follows from a key, so that each so many of them are like the others.
+    few = np.arange(0, len(label), -(-len(label) // _ROWS))
     rows, truth = own.rows(few), label[few]
-    part = folds(truth, tuning.FOLDS, declared.seed, "alone")
+    judges = folds(truth, _PARTS, declared.seed, "alone") == 0
+    learns, matrix = rows.rows(~judges), rows.rows(judges).matrix
     candidates = list(_candidates(declared))
     scores = [
-        trial_score(metric, each, truth, tuning.predicted(rows, truth, each, part))
+        trial_score(
+            metric,
+            each,
+            truth[judges],
+            trainer.train_and_predict(learns, truth[~judges], each, matrix),
+        )
         for each in candidates
     ]
     return candidates[int(np.argmax(scores))], len(candidates)
