@@ -7,8 +7,6 @@ gets; a feature holder that spoils single rows; a coordinator that swaps artifac
 Bits per person are those of `benchmarks.bits`.
 """
 
-import argparse
-import json
 import os
 import shutil
 import sys
@@ -25,6 +23,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import yaml
 
+from benchmarks.measure import parser_of, show
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.stages import open_rows, seal
 from opboost_ops.stages.stage import Context, Outcome
@@ -50,10 +49,9 @@ from tests.party_state import state_of
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--nights", type=int, default=30)
     parser.add_argument("--only", choices=sorted(SERIES), help="one series of attacks alone")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
     for name in [options.only] if options.only else SERIES:
@@ -61,7 +59,7 @@ def main() -> None:
             found += SERIES[name](Path(folder), options.nights)
         print(f"{name}: done", file=sys.stderr, flush=True)
     result = {"nights": options.nights, "attacks": found, "load": os.getloadavg()[0]}
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def line(number: int, attack: str, party: str, now: float, **more: Any) -> dict[str, Any]:

@@ -5,8 +5,6 @@ one; one in which 2 % of the values changed; one of other people (2 % left, 2 % 
 part of them. Seconds are of the processor, for all columns together.
 """
 
-import argparse
-import json
 import tempfile
 import time
 import uuid
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.measure import parser_of, show
 from opboost_ops.domain import Domain
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
@@ -23,13 +22,12 @@ CONTEXT = bytes(32)
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--people", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=10)
     parser.add_argument("--domain", type=int, default=10, help="size of the columns' domain")
     parser.add_argument("--changes", type=int, default=3, help="cap on changes of a cell")
     parser.add_argument("--encrypted", action="store_true", help="under a key at rest")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     domain = Domain(1, options.domain)
@@ -50,7 +48,7 @@ def main() -> None:
             found[name] = night(
                 Path(folder), everybody[there], column_values, domain, options.changes, key
             )
-    print(json.dumps(found, indent=None if options.json else 1))
+    show(found, options)
 
 
 def night(

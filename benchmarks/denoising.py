@@ -7,7 +7,6 @@ is of resident memory, less what the process had once its frame was there: so it
 and training take beside the frame.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -17,7 +16,7 @@ from uuid import UUID
 import lightgbm  # noqa: F401 - or plain training would pay for reading it
 import numpy as np
 
-from benchmarks.measure import forget_peak, forked, status
+from benchmarks.measure import forget_peak, forked, parser_of, show, status
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.denoise import joint
 from opboost_ops.boosting.denoise.draws import Draws
@@ -32,10 +31,9 @@ SEED = bytes(32)
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--shape", nargs="+", default=["10000x9", "1000000x10", "1000000x40"])
     parser.add_argument("--kind", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     found = []
     for shape in options.shape:
@@ -45,7 +43,7 @@ def main() -> None:
             line[kind] = forked(lambda k=kind, n=rows, c=columns: measured(k, n, c))
         found.append(line)
         print(json.dumps(line), file=sys.stderr)
-    print(json.dumps({"shapes": found}, indent=None if options.json else 1))
+    show({"shapes": found}, options)
 
 
 def made_up(rows: int, columns: int) -> tuple[Frame, np.ndarray]:

@@ -5,8 +5,6 @@ outputs; the keys themselves, once a table, are timed apart. Also one table of m
 Parquet to Parquet, beside reading and writing the same table.
 """
 
-import argparse
-import json
 import tempfile
 import time
 import uuid
@@ -17,7 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from benchmarks.measure import forget_peak, status, timed
+from benchmarks.measure import forget_peak, parser_of, show, status, timed
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import (
@@ -39,13 +37,12 @@ COLUMN = uuid.UUID(int=1)
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--values", type=int, default=100_000)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--pyope-values", type=int, default=200, help="timed, then scaled")
     parser.add_argument("--repeats", type=int, default=7, help="the median counts")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the table")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     domain = Domain(1, 100)
@@ -71,7 +68,7 @@ def main() -> None:
             "speedup_over_numpy": round(floats / ours, 3),
         }
     result["table"] = table(options.rows, options.epsilon, rng)
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def mechanisms(epsilon: float) -> list[Mechanism]:

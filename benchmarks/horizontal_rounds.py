@@ -1,7 +1,6 @@
 """Horizontal learning by a process a party: elapsed and processor seconds, rounds and bytes."""
 
 import argparse
-import json
 import multiprocessing
 import os
 import resource
@@ -16,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.measure import parser_of, show
 from benchmarks.papers.horizontal import BUCKETS, DOMAIN, GROWTH, OBJECTIVE, Share, deal_rows, words
 from opboost_ops.aggregation.identity import Identity
 from opboost_ops.aggregation.mailbox import Mailbox
@@ -37,16 +37,15 @@ _PATIENCE = 1800.0
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--parties", type=int, default=3)
     parser.add_argument("--trees", type=int, default=200)
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--rows", type=int, default=8192)
     parser.add_argument("--columns", type=int, default=11)
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     result = {**vars(options), "load": round(os.getloadavg()[0], 1), **measured(options)}
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:

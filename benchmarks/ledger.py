@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from benchmarks.measure import parser_of, show
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
@@ -32,9 +33,8 @@ KEY = "0" * 16
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--lines", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -49,7 +49,7 @@ def main() -> None:
             words = [sys.executable, __file__, "--measure", url]
             told = subprocess.run(words, check=True, capture_output=True, text=True)
             found.append({"lines": lines, **json.loads(told.stdout)})
-    print(json.dumps(found, indent=None if options.json else 1))
+    show(found, options)
 
 
 def fill(url: str, nights: int) -> None:

@@ -1,5 +1,6 @@
-"""What benchmarks measure with: seconds, peaks of memory, processes of their own."""
+"""What benchmarks are made of: a command line, seconds, peaks of memory, processes of their own."""
 
+import argparse
 import json
 import os
 import time
@@ -7,6 +8,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+
+def parser_of(description: str | None) -> argparse.ArgumentParser:
+    """The command line of a benchmark whose figures `show` prints."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="one line")
+    return parser
+
+
+def show(result: Any, options: argparse.Namespace) -> None:
+    """Print figures as JSON, in one line where that is asked for."""
+    print(json.dumps(result, indent=None if options.json else 1))
 
 
 def timed(work: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:

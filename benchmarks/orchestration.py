@@ -7,22 +7,19 @@ is none of the stages' own is ``rest``. ``first_wall`` and ``first_rest`` are th
 after Airflow has started.
 """
 
-import argparse
-import json
 import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import parser_of, show
 from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.orchestration.processes import members, settings
 from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.run import phases
 from opboost_ops.run.local import run_federation
@@ -33,18 +30,16 @@ SECONDS_QUIET = 4
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--dataset", default="credit", help="a named table; credit has three parties"
     )
     parser.add_argument("--repeats", type=int, default=3, help="the median is printed")
-    parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--without", action="store_true", help="no run without Airflow beside it")
-    parser.add_argument("--set", nargs="*", default=[], help="core.parallelism=8, of Airflow's")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = {**vars(options), **measured(options, Path(folder))}
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def measured(options: Any, folder: Path) -> dict[str, Any]:
@@ -56,22 +51,18 @@ def measured(options: Any, folder: Path) -> dict[str, Any]:
     apart: list[dict[str, Any]] = []
     dag = f"{federation.name}_train"
     chains = phases.stages_by_task(federation, "train")
-    changed = settings(dict(each.split("=", 1) for each in options.set))
-    with Standalone(folder / "airflow", file.parent, sites, environment=changed) as airflow:
+    with Standalone(folder / "airflow", file.parent, sites) as airflow:
         client = airflow.client()
         while not client.has_dag(dag):
             airflow.check()
             time.sleep(0.2)
         # Both by turns, so that the machine's moods meet both; the first pair is not counted.
         for _ in range(options.repeats + 1):
-            begin, spent = time.monotonic(), by_component(airflow)
+            begin = time.monotonic()
             run = client.trigger(dag)
             finished = follow(airflow, client, file, lambda *_: None, run=run)
             between = time.monotonic()
-            now = by_component(airflow)
-            took = {name: round(now[name] - spent[name], 2) for name in now}
-            where = taken_apart(client, dag, run, finished.spent, chains)
-            apart.append({**where, "processor": took})
+            apart.append(taken_apart(client, dag, run, finished.spent, chains))
             if not options.without:
                 run_federation(file, {})
             by_airflow.append(between - begin)
@@ -148,20 +139,6 @@ def taken_apart(
     wall = (datetime.fromisoformat(whole["end_date"]) - begun).total_seconds()
     found |= {"wall": wall, "rest": wall - found["stages"]}
     return {"tasks": len(tasks), "path": len(path), **{k: round(v, 3) for k, v in found.items()}}
-
-
-def by_component(airflow: Standalone) -> dict[str, float]:
-    """Processor seconds of each component of an Airflow and of all that it has started, by name."""
-    tick, found = os.sysconf("SC_CLK_TCK"), {}
-    for name, process in airflow._processes.items():
-        ticks = 0
-        for member in members([process.pid]):
-            with suppress(OSError):
-                # Its own, and those of its children that have ended and that it has waited for.
-                told = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-                ticks += sum(map(int, told[11:15]))
-        found[name] = ticks / tick
-    return found
 
 
 if __name__ == "__main__":

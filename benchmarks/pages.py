@@ -5,9 +5,7 @@ as long as asked. Each page is looked at in a process of its own, forked before 
 once when that process knows nothing yet, and once more. Seconds are the processor's.
 """
 
-import argparse
 import gc
-import json
 import os
 import sys
 import tempfile
@@ -18,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.measure import forked
+from benchmarks.measure import forked, parser_of, show
 
 #: Page, and where it is.
 PAGES = {
@@ -41,16 +39,15 @@ PAGES = {
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--lines", type=int, default=20_000, help="of each party's ledger")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["AIRFLOW_HOME"] = f"{folder}/airflow"
         os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
         result = measured(Path(folder), options.runs, options.lines)
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def measured(folder: Path, runs: int, lines: int) -> dict[str, Any]:

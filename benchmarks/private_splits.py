@@ -12,7 +12,6 @@ missing values, five new random folds in each repetition. ``--seconds ROWS`` mea
 time beside plain LightGBM of the same size instead.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import dp_ebm
+from benchmarks.measure import parser_of, show
 from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
 from benchmarks.papers.one_table import OneTable
 from opboost_ops.boosting import trainer
@@ -61,7 +61,7 @@ Scores = Callable[[OneTable, np.ndarray], np.ndarray]
 
 def main() -> None:
     """Run the study and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--dataset", type=lambda text: text.split(","), default=["abalone"])
     parser.add_argument("--epsilon", type=_numbers)
     parser.add_argument("--delta", type=float, default=1e-6, help="0 for epsilon alone")
@@ -69,7 +69,6 @@ def main() -> None:
     parser.add_argument("--beside", type=lambda text: text.split(","), default=[])
     parser.add_argument("--protocol", choices=("folds", "sbdt"), default="folds")
     parser.add_argument("--seconds", type=int, help="rows; measures time alone")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     if options.seconds:
         print(json.dumps(seconds(options.seconds)))
@@ -96,7 +95,7 @@ def main() -> None:
                 line["sbdt"] = known[epsilon]
             found.setdefault(name, {})[f"{epsilon:g}"] = line
             print(name, epsilon, json.dumps(line), file=sys.stderr)
-    print(json.dumps(found, indent=None if options.json else 1))
+    show(found, options)
 
 
 def seconds(rows: int, features: int = 10) -> dict[str, float]:

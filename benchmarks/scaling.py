@@ -36,7 +36,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.measure import forget_peak, status
+from benchmarks.measure import forget_peak, parser_of, show, status
 from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
@@ -55,7 +55,7 @@ GROUP = 262_144
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--features", type=int, default=10)
     parser.add_argument("--holders", type=int, default=1, help="feature holders, of one size")
@@ -65,7 +65,6 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--later", type=float, help="share of people who are new in a later run")
     parser.add_argument("--table", action="store_true", help="peaks of memory, as Markdown")
-    parser.add_argument("--json", action="store_true", help="one line")
     parser.add_argument("--party", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.party:
@@ -85,7 +84,7 @@ def main() -> None:
     if options.table:
         print(peaks(found))
         return
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def peaks(found: list[dict[str, Any]]) -> str:

@@ -4,8 +4,6 @@ Generated tables, so speeds and memory only. Every party runs in a process of it
 the peak of the largest of them.
 """
 
-import argparse
-import json
 import resource
 import tempfile
 import time
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.measure import parser_of, show
 from benchmarks.single_rows import single_rows
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset, row_ids
@@ -28,18 +27,17 @@ BOUNDS = (-4.0, 4.0)
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="new rows")
     parser.add_argument("--train", type=int, default=20_000, help="rows to train on")
     parser.add_argument("--features", type=int, default=12)
     parser.add_argument("--trees", type=int, default=80)
     parser.add_argument("--mode", default="desensitised", help="desensitised or routed")
     parser.add_argument("--serve", type=int, help="score so many rows one by one, too")
-    parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         result = {**vars(options), **measured(options, Path(folder) / "federation")}
-    print(json.dumps(result, indent=None if options.json else 1))
+    show(result, options)
 
 
 def measured(options: Any, folder: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from matplotlib.axes import Axes
 
-from benchmarks.papers import markdown, pictures
+from benchmarks.papers import pictures
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.order_measures import gamma, weighted_kendall
@@ -30,7 +30,10 @@ from benchmarks.papers.settings import (
     ALPHAS,
     EPSILONS,
     KEYS,
+    Which,
+    compared,
     epsilon_at,
+    equal_table,
     mechanism_of,
     method,
     name_of,
@@ -102,12 +105,9 @@ def run(options: Options) -> dict[str, Any]:
     by = ("upper", *KEYS)
     rows = [_row(line, named) for line in summary(measured, by, named)]
     same = [
-        {"columns": asked, "upper": upper, "match": which, "target": target, **m}
+        {"columns": asked, "upper": upper, **setting}
         for upper in options["upper"]
-        for which, targets in EQUAL.items()
-        for target in targets
-        for m in methods(upper)
-        if m["method"] != "local_map"
+        for setting in compared(methods(upper), EQUAL)
     ]
     matched = measure_all(same, expect, "order_equal", options)
     return {
@@ -218,9 +218,8 @@ def _raw(name: str, domain: Domain) -> tuple[np.ndarray, DomainMap]:
 _loaded = lru_cache(maxsize=2)(load)
 
 
-_WORDS = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 #: Losses at which the page compares; the summary has all.
-_SAME = (("loss_1", 0.5), ("loss_whole", 1.0), ("loss_whole", 4.0))
+_SAME: tuple[tuple[Which, float], ...] = (("loss_1", 0.5), ("loss_whole", 1.0), ("loss_whole", 4.0))
 
 
 def section(found: Mapping[str, Any], folder: Path) -> str:
@@ -251,16 +250,12 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
 
 def _equal(found: Mapping[str, Any], upper: int) -> list[str]:
     rows = [row for row in found["equal"] if row["upper"] == upper]
-    targets = [t for t in dict.fromkeys((r["match"], r["target"]) for r in rows) if t in _SAME]
-    heads = [f"{_WORDS[which]} = {target:g}" for which, target in targets]
-    lines = []
-    for name in _tabled(rows):
-        mine = {(r["match"], r["target"]): r for r in rows if name_of(r) == name}
-        lines.append([name, *(f"{_mean(mine[t], 'expected'):.3f}" for t in targets)])
+    shown = _tabled(rows)
+    rows = [row for row in rows if name_of(row) in shown]
     return [
         f"### [{found['lower']}, {upper}], at equal loss",
         "Expected mean coefficient at equal exact loss (to 0.2 %). Local-map has no finite loss.",
-        markdown.table(["method", *heads], lines),
+        equal_table(rows, _SAME, lambda row: f"{_mean(row, 'expected'):.3f}"),
     ]
 
 

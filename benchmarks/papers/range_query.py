@@ -23,7 +23,10 @@ from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import (
     EPSILONS,
     KEYS,
+    Which,
+    compared,
     epsilon_at,
+    equal_table,
     mechanism_of,
     method,
     name_of,
@@ -82,20 +85,14 @@ def run(options: Options) -> dict[str, Any]:
     size, repeats, queries = options["size"], options.seeds, options["queries"]
     tables, epsilons = options["table"], options["epsilon"]
     about = {"size": size, "repeats": repeats, "queries": queries}
-    nominal = [
-        {**about, "match": "epsilon", "target": epsilon, **m, "table": table}
-        for m in methods(size)
-        for epsilon in epsilons
-        for table in tables
-    ]
-    matched = [
-        {**about, "match": which, "target": target, **m, "table": table}
-        for m in methods(size)
-        if m["method"] != "local_map"
-        for which, targets in EQUAL.items()
-        for target in targets
-        for table in tables
-    ]
+    nominal, matched = (
+        [
+            {**about, **setting, "table": table}
+            for setting in compared(methods(size), targets)
+            for table in tables
+        ]
+        for targets in ({"epsilon": epsilons}, EQUAL)
+    )
     rows = measure_all(nominal, measure, "range_query", options)
     same = measure_all(matched, measure, "range_query_equal", options)
     asked = ranges.Queries.random(size, queries)
@@ -250,12 +247,10 @@ def _line(row: Mapping[str, Any]) -> dict[str, Any]:
     return line | {f: shown(row[f]) for f in figures}
 
 
-_WORDS = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
-
 #: Alphas of the table and the pictures (0: other mechanisms than Adj-map); the summary has all.
 _ALPHAS = (0, 2)
 #: Losses at which the table compares.
-_SAME = (("loss_1", 0.16), ("loss_whole", 4.0))
+_SAME: tuple[tuple[Which, float], ...] = (("loss_1", 0.16), ("loss_whole", 4.0))
 
 
 def section(found: Mapping[str, Any], folder: Path) -> str:
@@ -280,24 +275,14 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             f"![Error by epsilon and by loss](figures/evaluation-range_query-{name}.svg)",
             f"Dotted: an answer without any release, {blind:.2e}.",
         ]
-    for name in tables[:1]:
-        parts += [
-            f"{name} at equal loss (to 0.2 %): direct, inverse, likely. Local-map has no finite "
-            "loss.",
-            _equal(found, name),
-            _ahead(found, name),
-        ]
+    first = tables[0]
+    rows = [r for r in found["equal"] if r["table"] == first and r["alpha"] in _ALPHAS]
+    parts += [
+        f"{first} at equal loss (to 0.2 %): direct, inverse, likely. Local-map has no finite loss.",
+        equal_table(rows, _SAME, _cell),
+        _ahead(found, first),
+    ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _equal(found: Mapping[str, Any], table: str) -> str:
-    rows = [r for r in found["equal"] if r["table"] == table and r["alpha"] in _ALPHAS]
-    targets = [t for t in dict.fromkeys((r["match"], r["target"]) for r in rows) if t in _SAME]
-    lines = []
-    for name in dict.fromkeys(name_of(row) for row in rows):
-        mine = {(r["match"], r["target"]): r for r in rows if name_of(r) == name}
-        lines.append([name, *(_cell(mine[t]) for t in targets)])
-    return markdown.table(["method", *(f"{_WORDS[w]} = {t:g}" for w, t in targets)], lines)
 
 
 def _ahead(found: Mapping[str, Any], table: str) -> str:

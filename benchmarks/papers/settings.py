@@ -1,11 +1,12 @@
 """Mechanisms as plain values, and the epsilon at which each has a given loss."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from benchmarks.papers.markdown import table
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy.loss import end_losses
@@ -19,6 +20,8 @@ KEYS = ("method", "epsilon", "theta", "alpha", "buckets")
 
 #: Which loss is held equal: loss(1), or loss(R - L).
 Which = Literal["loss_1", "loss_whole"]
+
+_LOSSES: Mapping[Which, str] = {"loss_1": "loss(1)", "loss_whole": "loss(R - L)"}
 
 #: An epsilon is found when its loss is this near to the target, as a share of it.
 _NEAR = 0.002
@@ -45,6 +48,43 @@ def method(name: str, theta: int = 0, alpha: float = 0.0, buckets: int = 0) -> d
         buckets: Of the bucketed response.
     """
     return {"method": name, "theta": theta, "alpha": alpha, "buckets": buckets}
+
+
+def compared(
+    methods: Sequence[Mapping[str, Any]], targets: Mapping[str, Sequence[float]]
+) -> list[dict[str, Any]]:
+    """Methods at nominal epsilons (``epsilon``), or at equal losses, which Local-map has not.
+
+    Args:
+        methods: From `method`.
+        targets: By ``epsilon`` or `Which`.
+    """
+    return [
+        {"match": which, "target": target, **method}
+        for method in methods
+        for which, values in targets.items()
+        for target in values
+        if which == "epsilon" or method["method"] != "local_map"
+    ]
+
+
+def equal_table(
+    rows: Sequence[Mapping[str, Any]],
+    targets: Sequence[tuple[Which, float]],
+    cell: Callable[[Mapping[str, Any]], str],
+) -> str:
+    """Methods at equal loss in Markdown, a line each.
+
+    Args:
+        rows: Measurements of what `compared` gave.
+        targets: Losses that are shown.
+        cell: Of one row.
+    """
+    lines: dict[str, dict[tuple[Which, float], str]] = {}
+    for row in rows:
+        lines.setdefault(name_of(row), {})[row["match"], row["target"]] = cell(row)
+    heads = ["method", *(f"{_LOSSES[which]} = {target:g}" for which, target in targets)]
+    return table(heads, ([name, *(of[at] for at in targets)] for name, of in lines.items()))
 
 
 def mechanism_of(setting: Mapping[str, Any]) -> Mechanism:
