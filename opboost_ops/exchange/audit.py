@@ -166,8 +166,7 @@ class Audit:
 
     def _where(self, condition: sa.ColumnElement[bool]) -> list[tuple[int, Entry]]:
         query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(condition)
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_AUDIT.c.number)).all()
+        rows = self._database.rows(query.order_by(_AUDIT.c.number))
         return [(number, parse(number, text)) for number, text in rows]
 
     def head(self) -> tuple[int, str]:

@@ -61,8 +61,7 @@ class PinnedStores:
         return self._database.unless_changed("pins", self._pins)
 
     def _pins(self) -> Mapping[str, Pin]:
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_STORES).order_by(_STORES.c.federation)).all()
+        rows = self._database.rows(sa.select(_STORES).order_by(_STORES.c.federation))
         return {row.federation: Pin(row.identity, row.since) for row in rows}
 
     def pin(self, federation: str, identity: str) -> None:
@@ -73,9 +72,8 @@ class PinnedStores:
             identity: The store's.
         """
         row = {"federation": federation, "identity": identity, "since": now()}
-        with self._database.writing() as connection:
-            connection.execute(sa.delete(_STORES).where(_STORES.c.federation == federation))
-            connection.execute(sa.insert(_STORES).values(row))
+        here = _STORES.c.federation == federation
+        self._database.execute(sa.delete(_STORES).where(here), sa.insert(_STORES).values(row))
 
     def note_check(self, missing: int) -> None:
         """Keep the outcome of a comparison of the state with the store.
@@ -84,12 +82,9 @@ class PinnedStores:
             missing: How many things were missing.
         """
         row = {"id": 1, "at": now(), "missing": missing}
-        with self._database.writing() as connection:
-            connection.execute(sa.delete(_CHECKS))
-            connection.execute(sa.insert(_CHECKS).values(row))
+        self._database.execute(sa.delete(_CHECKS), sa.insert(_CHECKS).values(row))
 
     def last_check(self) -> Check | None:
         """The outcome of the last one; None where there was none."""
-        with self._database.reading() as connection:
-            row = connection.execute(sa.select(_CHECKS)).first()
+        row = self._database.first(sa.select(_CHECKS))
         return Check(row.at, row.missing) if row is not None else None

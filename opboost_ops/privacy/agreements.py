@@ -130,12 +130,11 @@ class AgreementRecords:
         return self._database.unless_changed("agreements", self._read)
 
     def _read(self) -> Agreements:
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number)).all()
-            first = connection.execute(sa.select(_COLUMNS)).all()
-            kept: dict[str, dict[str, int]] = {}
-            for row in connection.execute(sa.select(_KEPT).order_by(*_KEPT.primary_key.columns)):
-                kept.setdefault(row.federation, {})[row.version] = row.agreement
+        rows = self._database.rows(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number))
+        first = self._database.rows(sa.select(_COLUMNS))
+        kept: dict[str, dict[str, int]] = {}
+        for row in self._database.rows(sa.select(_KEPT).order_by(*_KEPT.primary_key.columns)):
+            kept.setdefault(row.federation, {})[row.version] = row.agreement
         try:
             made = tuple(
                 Agreement.model_validate({**row._mapping, "content": json.loads(row.content)})
@@ -164,9 +163,8 @@ class AgreementRecords:
             made: The agreement.
             columns: By column UUID, what it declares; of known columns the first one stays.
         """
-        with self._database.writing() as connection:
-            row = {**made.model_dump(), "content": json.dumps(made.content, sort_keys=True)}
-            connection.execute(sa.insert(_AGREEMENTS).values(row))
+        row = {**made.model_dump(), "content": json.dumps(made.content, sort_keys=True)}
+        self._database.execute(sa.insert(_AGREEMENTS).values(row))
         self.declare(columns)
 
     def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> None:
@@ -176,7 +174,7 @@ class AgreementRecords:
             columns: By column UUID; of known columns the first one stays.
         """
         with self._database.writing() as connection:
-            known = set(connection.execute(sa.select(_COLUMNS.c.column)).scalars())
+            known = set(self._database.column(sa.select(_COLUMNS.c.column)))
             new = [
                 {"column": column, "declared": json.dumps(declared, sort_keys=True)}
                 for column, declared in columns.items()
@@ -211,9 +209,8 @@ class AgreementRecords:
             numbers: Theirs.
             at: When, UTC.
         """
-        with self._database.writing() as connection:
-            here = _AGREEMENTS.c.number.in_(sorted(numbers))
-            connection.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
+        here = _AGREEMENTS.c.number.in_(sorted(numbers))
+        self._database.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
 
 
 def _uuids(federation: Mapping[str, Any]) -> Iterator[str]:

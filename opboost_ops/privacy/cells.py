@@ -76,19 +76,13 @@ class Cells:
             column: The column's UUID.
             cells: Name of the noise key, 16 hex digits.
         """
-        with self._database.reading() as connection:
-            row = connection.execute(
-                sa.select(_CELLS.c.name, _CELLS.c.number, _CELLS.c.digest, _CELLS.c.people).where(
-                    _CELLS.c.column == str(column), _CELLS.c.cells == cells
-                )
-            ).first()
-        return Generation(*row) if row is not None else None
+        row = self._database.first(sa.select(_CELLS).where(*_place(column, cells)))
+        return Generation(*row[2:]) if row is not None else None
 
     def generations(self) -> dict[tuple[UUID, str], Generation]:
         """All states, by column and name of the noise key."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_CELLS).order_by(*_CELLS.primary_key.columns))
-            return {(UUID(row[0]), row[1]): Generation(*row[2:]) for row in rows}
+        rows = self._database.rows(sa.select(_CELLS).order_by(*_CELLS.primary_key.columns))
+        return {(UUID(row[0]), row[1]): Generation(*row[2:]) for row in rows}
 
     def load(self, column: UUID, cells: str) -> CellState | None:
         """The state of a noise key; None before the first draw.
@@ -234,10 +228,7 @@ class Cells:
             column: The column's UUID.
             cells: Name of the noise key, 16 hex digits.
         """
-        with self._database.writing() as connection:
-            connection.execute(
-                sa.delete(_CELLS).where(_CELLS.c.column == str(column), _CELLS.c.cells == cells)
-            )
+        self._database.execute(sa.delete(_CELLS).where(*_place(column, cells)))
 
     def replace(self, column: UUID, cells: str, state: CellState) -> None:
         """Take over a state: one of a former release, or an empty one where it was lost.
@@ -290,12 +281,9 @@ class Cells:
         number = before.number + 1 if before else 1
         made = self.files.write(f"{column}-{cells}", number, state)
         row = {"column": str(column), "cells": cells, **vars(made)}
-        with self._database.writing() as connection:
-            if before is not None:
-                connection.execute(
-                    sa.delete(_CELLS).where(_CELLS.c.column == str(column), _CELLS.c.cells == cells)
-                )
-            connection.execute(sa.insert(_CELLS).values(row))
+        with self._database.writing():
+            self.remove(column, cells)
+            self._database.execute(sa.insert(_CELLS).values(row))
 
     def _charged(
         self, state: CellState, people: np.ndarray, values: np.ndarray, domain: Domain
@@ -331,6 +319,10 @@ class Cells:
             numbers[rows] = values[rows].astype(np.int64) - domain.lower
             release_memory()
         return numbers
+
+
+def _place(column: UUID, cells: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return _CELLS.c.column == str(column), _CELLS.c.cells == cells
 
 
 def empty_state(domain: Domain) -> CellState:

@@ -125,7 +125,7 @@ class Checkpoints:
             known = self.of_run(federation, receiver, run)
             if known is not None:
                 return known
-            last = connection.execute(_last(federation, receiver)).first()
+            last = self._database.first(_last(federation, receiver))
             number, head, entry = (last.number, last.head, last.entry) if last else (0, GENESIS, 0)
             number += 1
             mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
@@ -166,17 +166,12 @@ class Checkpoints:
         row |= {"number": standing.head.number, "head": standing.head.head, "entry": entry}
         seen = {party: one.plain() for party, one in standing.seen.items()}
         row["seen"] = json.dumps(seen, sort_keys=True)
-        with self._database.writing() as connection:
-            connection.execute(sa.insert(_OWN).values(row))
+        self._database.execute(sa.insert(_OWN).values(row))
 
     def of_run(self, federation: str, receiver: str, run: str) -> Standing | None:
         """What a run's manifests carry, not signed; None if it has given nothing yet."""
-        with self._database.reading() as connection:
-            row = connection.execute(
-                sa.select(_OWN.c.number, _OWN.c.head, _OWN.c.seen).where(
-                    _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
-                )
-            ).first()
+        here = _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
+        row = self._database.first(sa.select(_OWN).where(*here))
         if row is None:
             return None
         head = Checkpoint(number=row.number, head=row.head)
@@ -184,23 +179,20 @@ class Checkpoints:
 
     def last_number(self, federation: str, receiver: str) -> int:
         """The highest number that was given; 0 if there is none."""
-        with self._database.reading() as connection:
-            row = connection.execute(_last(federation, receiver)).first()
+        row = self._database.first(_last(federation, receiver))
         return row.number if row is not None else 0
 
     def runs(self, federation: str) -> list[str]:
         """The runs of a federation in which a checkpoint was given, the last one first."""
         query = sa.select(_OWN.c.run).where(_OWN.c.federation == federation)
-        with self._database.reading() as connection:
-            return list(connection.execute(query.order_by(_OWN.c.id.desc())).scalars())
+        return self._database.column(query.order_by(_OWN.c.id.desc()))
 
     def covers(self, federation: str, receiver: str, number: int) -> bool:
         """Whether a recovery has charged all that a number may stand for."""
         query = sa.select(_OWN.c.id).where(
             _OWN.c.federation == federation, _OWN.c.receiver == receiver, *_covering(number)
         )
-        with self._database.reading() as connection:
-            return connection.execute(query.limit(1)).first() is not None
+        return self._database.first(query.limit(1)) is not None
 
     def knows(self, federation: str, receiver: str, checkpoint: Checkpoint) -> bool:
         """Whether a checkpoint is among those given, or covered by a recovery.
@@ -215,8 +207,7 @@ class Checkpoints:
         same = sa.and_(_OWN.c.number == number, _OWN.c.head == checkpoint.head)
         covered = sa.and_(*_covering(number))
         query = sa.select(_OWN.c.id).where(*here, sa.or_(same, covered))
-        with self._database.reading() as connection:
-            return connection.execute(query.limit(1)).first() is not None
+        return self._database.first(query.limit(1)) is not None
 
     def received(self, federation: str, receiver: str) -> dict[str, Checkpoint]:
         """By party, the latest checkpoint that was received from it.
@@ -228,10 +219,8 @@ class Checkpoints:
         query = sa.select(_RECEIPTS.c.party, _RECEIPTS.c.checkpoint).where(
             _RECEIPTS.c.federation == federation, _RECEIPTS.c.receiver == receiver
         )
-        with self._database.reading() as connection:
-            return {
-                party: Checkpoint(**json.loads(text)) for party, text in connection.execute(query)
-            }
+        rows = self._database.rows(query)
+        return {party: Checkpoint(**json.loads(text)) for party, text in rows}
 
     def receive(self, federation: str, party: str, receiver: str, checkpoint: Checkpoint) -> None:
         """Keep another party's checkpoint if it is the latest; its signature is verified.
@@ -248,9 +237,8 @@ class Checkpoints:
         row = {"federation": federation, "party": party, "receiver": receiver}
         here = [_RECEIPTS.c[name] == value for name, value in row.items()]
         text = json.dumps(checkpoint.plain(), sort_keys=True)
-        with self._database.writing() as connection:
-            connection.execute(sa.delete(_RECEIPTS).where(*here))
-            connection.execute(sa.insert(_RECEIPTS).values({**row, "checkpoint": text}))
+        new = sa.insert(_RECEIPTS).values({**row, "checkpoint": text})
+        self._database.execute(sa.delete(_RECEIPTS).where(*here), new)
 
 
 def _covering(number: int) -> tuple[Any, ...]:

@@ -161,6 +161,25 @@ class Database:
             # PostgreSQL would go on showing what was there at the first question.
             self._reader.rollback()
 
+    def rows(self, query: sa.Select[Any]) -> list[Any]:
+        """All rows of a query."""
+        with self.reading() as connection:
+            return list(connection.execute(query))
+
+    def first(self, query: sa.Select[Any]) -> Any:
+        """The first row of a query; None if there is none."""
+        return next(iter(self.rows(query)), None)
+
+    def column(self, query: sa.Select[Any]) -> list[Any]:
+        """What a query of one column finds."""
+        return [row[0] for row in self.rows(query)]
+
+    def execute(self, *changes: sa.Executable) -> None:
+        """Make changes, all of them or none."""
+        with self.writing() as connection:
+            for change in changes:
+                connection.execute(change)
+
     def unless_changed(self, name: str, read: Callable[[], _Read]) -> _Read:
         """The cached result of a query, until anybody commits anything.
 

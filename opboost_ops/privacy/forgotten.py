@@ -32,12 +32,13 @@ def cell_hashes(
         for name in names:
             towards = noise.receiver_secret(secret, name)
             for person in people:
-                kind: Literal["string", "integer"] = (
-                    "string" if isinstance(person, str) else "integer"
-                )
-                keys = noise.person_keys(towards, pa.array([person]), kind)
+                keys = noise.person_keys(towards, pa.array([person]), _kind(person))
                 found.append(noise.person_hashes(towards, keys))
     return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.uint64)
+
+
+def _kind(person: str | int) -> Literal["string", "integer"]:
+    return "string" if isinstance(person, str) else "integer"
 
 
 #: In place of a key: entries that are hashes of persons as cell states have them.
@@ -100,9 +101,8 @@ class Forgotten:
         return self._database.unless_changed("forgotten", self._read)
 
     def _read(self) -> ForgottenPeople:
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
-            return ForgottenPeople(frozenset((key, person) for key, person in rows))
+        rows = self._database.rows(sa.select(_FORGOTTEN.c.key, _FORGOTTEN.c.person))
+        return ForgottenPeople(frozenset((key, person) for key, person in rows))
 
     def add(self, secret: bytes, person: str | int, cells: Iterable[int] = ()) -> bool:
         """Add a person.
@@ -115,8 +115,7 @@ class Forgotten:
         Returns:
             Whether the person was not on the list before.
         """
-        kind: Literal["string", "integer"] = "string" if isinstance(person, str) else "integer"
-        ids = pa.array([person])
+        ids, kind = pa.array([person]), _kind(person)
         with self._database.writing():
             known = self.read().entries
             keys = {key for key, _ in known if key != _CELLS}

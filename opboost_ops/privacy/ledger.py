@@ -140,11 +140,10 @@ class Ledger:
         Args:
             artifact: Its digest.
         """
-        with self._database.writing() as connection:
-            known = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
-            if connection.execute(known).first() is None:
+        with self._database.writing():
+            if not self.committed(artifact):
                 line = {"artifact": artifact, "committed_at": now()}
-                connection.execute(sa.insert(_COMMITS).values(line))
+                self._database.execute(sa.insert(_COMMITS).values(line))
 
     def runs(self, federation: str, kinds: Collection[str]) -> set[str]:
         """The runs of a federation of which there is an entry of some kinds.
@@ -157,8 +156,7 @@ class Ledger:
         run = event["run"].as_string()
         here = event["federation"].as_string() == federation
         query = sa.select(run).where(here, event["kind"].as_string().in_(kinds)).distinct()
-        with self._database.reading() as connection:
-            return set(connection.execute(query).scalars())
+        return set(self._database.column(query))
 
     def known(self, artifacts: Iterable[str]) -> set[str]:
         """Which of some artifacts, or draws, there are lines of.
@@ -166,10 +164,8 @@ class Ledger:
         Args:
             artifacts: Their digests, or names; a few.
         """
-        wanted = sorted(artifacts)
-        with self._database.reading() as connection:
-            query = sa.select(_RELEASES.c.artifact).where(_RELEASES.c.artifact.in_(wanted))
-            return set(connection.execute(query).scalars())
+        known = _RELEASES.c.artifact
+        return set(self._database.column(sa.select(known).where(known.in_(sorted(artifacts)))))
 
     def drawn(self, kind: str, names: Collection[str]) -> set[str]:
         """Which of some draws there are entries of.
@@ -181,14 +177,12 @@ class Ledger:
         event = _RELEASES.c.event
         draws = event["draws"].as_string()
         query = sa.select(draws).where(event["kind"].as_string() == kind, draws.in_(sorted(names)))
-        with self._database.reading() as connection:
-            return set(connection.execute(query).scalars())
+        return set(self._database.column(query))
 
     def committed(self, artifact: str) -> bool:
         """Whether an artifact is known to lie in the store."""
-        with self._database.reading() as connection:
-            known = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
-            return connection.execute(known).first() is not None
+        known = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
+        return self._database.first(known) is not None
 
     def releases(self) -> list[Release]:
         """All releases, oldest first, reserved or committed."""
@@ -218,8 +212,7 @@ class Ledger:
         query = sa.select(_RELEASES.c.recorded_at, _TEXT).where(
             _TEXT.contains(run, autoescape=True)
         )
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(_RELEASES.c.id)).tuples().all()
+        rows = self._database.rows(query.order_by(_RELEASES.c.id))
         found = [(at, release_of(text)) for at, text in rows]
         return [(at, release) for at, release in found if release.run == run]
 
@@ -229,8 +222,7 @@ class Ledger:
         # A draw is complete once it is charged: its artifacts have entries of their own.
         artifact = _RELEASES.c.event["draw"]["number"].as_integer().is_(None)
         query = sa.select(_TEXT).where(~known, artifact).order_by(_RELEASES.c.id)
-        with self._database.reading() as connection:
-            return [release_of(event) for (event,) in connection.execute(query)]
+        return list(map(release_of, self._database.column(query)))
 
 
 def _totals(connection: sa.Connection) -> Totals:

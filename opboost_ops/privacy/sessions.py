@@ -50,13 +50,12 @@ class Sessions:
             federation: The federation's name.
             run: The run's id.
         """
-        with self._database.reading() as connection:
-            found = connection.execute(
-                sa.select(_SESSIONS.c.name, _SESSIONS.c.begun_at, _SESSIONS.c.ended_at).where(
-                    _SESSIONS.c.federation == federation, _SESSIONS.c.run == run
-                )
-            ).first()
-        return None if found is None else Session(found.name, found.begun_at, found.ended_at)
+        found = self._database.first(
+            sa.select(_SESSIONS.c.name, _SESSIONS.c.begun_at, _SESSIONS.c.ended_at).where(
+                _SESSIONS.c.federation == federation, _SESSIONS.c.run == run
+            )
+        )
+        return None if found is None else Session(*found)
 
     def begin(self, federation: str, run: str, key: bytes) -> None:
         """Note that a session begins, before anything of it leaves.
@@ -67,8 +66,7 @@ class Sessions:
             key: The session's key.
         """
         line = {"federation": federation, "run": run, "name": name_of(key), "begun_at": now()}
-        with self._database.writing() as connection:
-            connection.execute(sa.insert(_SESSIONS).values(line))
+        self._database.execute(sa.insert(_SESSIONS).values(line))
 
     def end(self, federation: str, run: str) -> None:
         """Note that a session has ended: nothing more is sent in it.
@@ -77,13 +75,12 @@ class Sessions:
             federation: The federation's name.
             run: The run's id.
         """
-        with self._database.writing() as connection:
-            connection.execute(
-                sa.update(_SESSIONS)
-                .where(_SESSIONS.c.federation == federation, _SESSIONS.c.run == run)
-                .where(_SESSIONS.c.ended_at.is_(None))
-                .values(ended_at=now())
-            )
+        self._database.execute(
+            sa.update(_SESSIONS)
+            .where(_SESSIONS.c.federation == federation, _SESSIONS.c.run == run)
+            .where(_SESSIONS.c.ended_at.is_(None))
+            .values(ended_at=now())
+        )
 
 
 def name_of(key: bytes) -> str:
