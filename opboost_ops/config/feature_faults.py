@@ -161,8 +161,6 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
             "is required of a feature holder",
             f"for example {{name: {kind}, epsilon: 1.0}}",
         )
-    if feature.epsilons and mechanism is None:
-        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     if feature.type == "nominal":
         yield from _nominal_faults(where, feature)
     elif isinstance(mechanism, UnaryEncoding):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,7 +11,6 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.privacy.cell_widths import raw_losses
 from opboost_ops.privacy.domain_sizes import kept
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
@@ -109,6 +109,8 @@ def compare_scales(
             edges_of = quantile_edges(sample, domain.size)
             maps[SAMPLED] = DomainMap(domain, feature.bounds, "edges", edges_of)
     ranks = None if sample is None else _ranks(sample)
+    lower, upper = feature.bounds
+    near = (upper - lower) / (domain.size - 1)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
         edges = cost if cells == _EDGES["private_quantiles"] else 0.0
@@ -116,21 +118,28 @@ def compare_scales(
         if not LEAST_EPSILON <= epsilon < float("inf"):
             continue
         mechanism = Geometric(epsilon=epsilon)
-        found = raw_losses(mapping, loss_curve(mechanism, domain), None, edges)
+        losses = [float(loss) + edges for loss in loss_curve(mechanism, domain).loss]
+        ends = mapping.boundaries()
+        steps = _most_steps(np.asarray(ends), near)
+        loss_near = losses[steps - 1] if steps else edges
+        narrowest = min(b - a for a, b in pairwise((lower, *ends, upper)) if b > a)
         share = None if sample is None else kept(sample, mapping, mechanism, domain, ranks)[0]
         lines.append(
-            ScaleLine(
-                cells,
-                edges,
-                found.loss_1,
-                found.near,
-                found.loss_near,
-                found.loss_whole,
-                found.narrowest,
-                share,
-            )
+            ScaleLine(cells, edges, losses[0], near, loss_near, losses[-1], narrowest, share)
         )
     return lines
+
+
+def _most_steps(ends: np.ndarray, near: float) -> int:
+    """How many steps of the domain values can be apart that are near in the feature's unit.
+
+    Args:
+        ends: Where cells end, rising, shape (n,); a value at an end lies below it.
+        near: A distance.
+    """
+    # Of two values a hair beyond an end and as far below another as rounding leaves it.
+    reached = np.searchsorted(ends, ends + near * (1 - 1e-9), side="left")
+    return int((reached - np.arange(len(ends))).max(initial=0))
 
 
 def inside(values: np.ndarray, feature: AnyFeature) -> np.ndarray:

@@ -93,11 +93,11 @@ def compare_sizes(
         found = domain_sizes.compare(feature.bounds, apart, caps, sizes, values)
         lines[name] = [
             {
-                "values": line.values, "near": apart, "step": line.step, "steps_near": line.steps,
-                "mechanism": line.mechanism.label(), "loss_1": line.loss_1,
-                "loss_near": line.loss_near, "loss_whole": line.loss_whole,
-                "kept": round(line.kept, 6), "error": line.error,
+                **vars(line),
+                "near": apart,
+                "mechanism": line.mechanism.label(),
+                "kept": round(line.kept, 6),
             }
             for line in found
-        ]  # fmt: skip
+        ]
     return Sizes(holder, sample is not None, lines)

@@ -172,15 +172,6 @@ class Totals:
         return Totals(after, (*self.models, *models))
 
 
-def totals(releases: Sequence[Release]) -> Totals:
-    """What releases come to.
-
-    Args:
-        releases: Of one party, oldest first.
-    """
-    return Totals().with_releases(releases)
-
-
 @lru_cache(maxsize=4096)
 def exact(loss: float | str) -> Loss:
     """A published loss as the number that it is."""

@@ -29,8 +29,8 @@ class Size:
         values: |D|.
         step: What a step is, in the feature's unit.
         mechanism: The best one there.
-        steps: How many steps two values may be apart that are ``near`` in the feature's unit.
-        loss_near: loss(steps).
+        steps_near: How many steps two values may be apart that are ``near`` in the feature's unit.
+        loss_near: loss(steps_near).
         loss_1: loss(1).
         loss_whole: loss(R - L).
         kept: Share of the raw values' variance that the best guess from a released value explains.
@@ -40,7 +40,7 @@ class Size:
     values: int
     step: float
     mechanism: Mechanism
-    steps: int
+    steps_near: int
     loss_near: float
     loss_1: float
     loss_whole: float

@@ -123,11 +123,7 @@ class QueryCounts:
             kept: Epochs whose points are still needed; those of others are taken out.
             require: Refuses by raising; then nothing was counted.
         """
-        place = {
-            "federation": question.federation,
-            "receiver": question.receiver,
-            "epoch": question.epoch,
-        }
+        place = {n: getattr(question, n) for n in ("federation", "receiver", "epoch")}
         here = [_QUERIES.c[name] == value for name, value in place.items()]
         with self._database.writing() as connection:
             known = sa.select(_QUERIES.c.query).where(*here, _QUERIES.c.query == question.query)
