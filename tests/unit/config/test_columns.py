@@ -11,8 +11,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.loss import category_loss, column_losses, loss_curve
+from tests.unit.config.test_agreement import data
 
-KEY = "A" * 43 + "="
 FEATURES: dict[str, Any] = {
     "age": {"bounds": [0, 100], "mechanism": {"name": "global_map", "epsilon": 0.5}},
     "channel": {
@@ -34,25 +34,7 @@ def federation(**features: Any) -> Federation:
         name: {"uuid": f"00000000-0000-4000-8000-{i:012d}", **feature}
         for i, (name, feature) in enumerate((features or FEATURES).items())
     }
-    data = {
-        "version": 1,
-        "name": "credit",
-        "id": {"column": "id", "type": "string"},
-        "domain": {"lower": 1, "upper": 10},
-        "parties": {
-            "lender": {
-                "role": "label_holder",
-                "signing_key": KEY,
-                "label": {"column": "y", "task": "binary"},
-            },
-            "bank": {
-                "role": "feature_holder",
-                "signing_key": "B" * 43 + "=",
-                "features": named,
-            },
-        },
-    }
-    return parse_federation(data, "federation.yaml")
+    return parse_federation(data(parties__bank__features=named), "federation.yaml")
 
 
 def columns() -> dict[str, Column]:

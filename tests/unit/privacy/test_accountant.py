@@ -11,7 +11,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import GlobalMap, LocalMap, MissingBit
 from opboost_ops.mechanisms.bits import BIT
-from opboost_ops.privacy.accountant import accounts, totals
+from opboost_ops.privacy.accountant import Totals, accounts
 from opboost_ops.privacy.budgets import Budget, forecast
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.loss import loss_curve
@@ -44,6 +44,10 @@ def release(draws: str, feature: str = "age", **changes: Any) -> Release:
         **changes,
     }
     return Release(**facts)
+
+
+def totals(releases: list[Release]) -> Totals:
+    return Totals().with_releases(releases)
 
 
 def history(count: int, most: int | None = None, inputs: int = 10) -> list[Release]:

@@ -11,11 +11,11 @@ BOUNDS = (0.0, 900.0)
 
 def test_near_values_cost_the_same_on_every_domain() -> None:
     found = compare(BOUNDS, 100.0, Caps(step=1.0), (10, 28, 91))
-    assert [line.steps for line in found] == [1, 3, 10]
+    assert [line.steps_near for line in found] == [1, 3, 10]
     assert [line.step for line in found] == pytest.approx([100.0, 900 / 27, 10.0])
     for line in found:
         assert 0.999 <= line.loss_near <= 1.0
-        assert line.loss_1 == pytest.approx(1.0 / line.steps, rel=1e-4)
+        assert line.loss_1 == pytest.approx(1.0 / line.steps_near, rel=1e-4)
         # Nine times as far costs nine times as much, however many steps that is.
         assert line.loss_whole == pytest.approx(9.0, rel=1e-3)
     # So a larger domain buys nothing: what it seems to buy at one epsilon is loss.
@@ -29,7 +29,7 @@ def test_two_values_that_are_near_are_never_more_steps_apart() -> None:
         low = np.linspace(0, 900 - near, 4001)
         step = 900 / (size - 1)
         apart = np.ceil((low + near) / step - 1e-9) - np.ceil(low / step - 1e-9)
-        assert apart.max() <= line.steps
+        assert apart.max() <= line.steps_near
 
 
 def test_a_cap_across_the_domain_holds_too() -> None:

@@ -1,6 +1,5 @@
 """Draws: held back and charged in one transaction, found again after a crash, refused when lost."""
 
-import sqlite3
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -234,13 +233,3 @@ def test_nobody_comes_back_from_the_list_of_the_forgotten(party: Party) -> None:
 def test_a_persons_hashes_are_those_under_every_secret_and_type() -> None:
     secrets = (bytes(32), bytes(range(32)))
     assert len(cell_hashes(secrets, ["lender", ":linkable"], ["12", 12])) == 8
-
-
-def test_a_later_ledger_is_refused(party: Party) -> None:
-    Database(party.url)
-    connection = sqlite3.connect(party.folder / "ledger.sqlite")
-    connection.execute("INSERT INTO schema (version, since) VALUES (4, '')")
-    connection.commit()
-    connection.close()
-    with pytest.raises(ConfigError, match="version 4"):
-        Database(party.url)

@@ -10,9 +10,8 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.privacy.accountant import totals
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Draw, Release, release_of
+from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.federation import Workspace
@@ -82,22 +81,6 @@ def test_another_artifact_is_another_release(url: str) -> None:
     ledger = Ledger(Database(url))
     ledger.reserve([release("income"), release("income", "b" * 64)])
     assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
-
-
-def test_a_rule_is_told_all_that_counts_and_nothing_else(url: str) -> None:
-    ledger, told = Ledger(Database(url)), []
-    edges = {"edges": (1.0, 2.0), "span": (0.0, 9.0)}
-    before = [release(None), release("income").model_copy(update=edges), release("debt")]
-    draws = [
-        release("income", end * 64).model_copy(
-            update={"kind": "draw", "draw": Draw(number=n, added=added, worst=1, inputs=10)}
-        )
-        for n, (end, added) in enumerate((("d", 1), ("e", 0)), start=1)
-    ]
-    ledger.reserve([*before, *draws])
-    new = [release("income", "c" * 64), release(None, "c" * 64)]
-    ledger.reserve(new, lambda *lines: told.append(lines))
-    assert told == [(totals([*before, *draws]), new)]
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:

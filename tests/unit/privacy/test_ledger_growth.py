@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opboost_ops.privacy.accountant import Totals, accounts
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger
+from tests.unit.privacy.test_accountant import totals
 from tests.unit.privacy.test_draws import COLUMN, CURVE
 from tests.unit.privacy.test_draws import FACTS as OF_A_RUN
 
@@ -45,8 +45,7 @@ def test_what_a_rule_is_given_adds_up_to_the_same(tmp_path: Path, seed: int) -> 
     ledger = Ledger(Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
     lines = history(seed)
     ledger.reserve(lines)
-    told: list[Totals] = []
-    new = lines[0].model_copy(update={"artifact": "f" * 64, "draws": "f" * 64})
-    ledger.reserve([new], lambda before, _: told.append(before))
-    (given,) = told
-    assert given.accounts == accounts(lines)
+    told: list[object] = []
+    new = [line.model_copy(update={"artifact": "f" * 64}) for line in (lines[0], lines[4])]
+    ledger.reserve(new, lambda *given: told.append(given))
+    assert told == [(totals(lines), new)]

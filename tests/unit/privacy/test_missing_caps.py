@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import pytest
+import yaml
 
-from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
@@ -15,70 +16,37 @@ from tests.unit.cli.conftest import Opboost, opboost
 
 __all__ = ["opboost"]
 
-UUIDS = {
-    "spend": "3716eb4f-d8b8-46e0-a2c7-348019d2a7cc",
-    "late_payments": "9f0c2a55-6c0f-4c53-9a43-5d1a0d8b7f4e",
-}
+
 CAPS = {
-    "max_loss_1": 0.5,
-    "max_loss_whole": 2.9,
+    "max_loss_1": 1.0,
+    "max_loss_whole": 6.0,
     "max_changes": 2,
-    "budget_1": 1,
-    "budget_whole": 5.8,
+    "budget_1": 2.0,
+    "budget_whole": 12.0,
 }
 
 
-def federation(domain: tuple[int, int], epsilon: float) -> Any:
-    """A shop and a lender."""
-    mechanism = {"name": "global_map", "epsilon": epsilon}
-    shop = {
-        "role": "feature_holder",
-        "signing_key": "A" * 43 + "=",
-        "encryption_key": "C" * 42 + "A=",
-        "features": {
-            name: {"uuid": uuid, "bounds": [0, 9], "mechanism": mechanism}
-            for name, uuid in UUIDS.items()
-        },
-    }
-    lender = {
-        "role": "label_holder",
-        "signing_key": "B" * 42 + "A=",
-        "encryption_key": "D" * 42 + "A=",
-        "label": {"column": "y", "task": "binary"},
-    }
-    data = {
-        "version": 1,
-        "name": "credit",
-        "id": {"column": "id", "type": "string"},
-        "domain": {"lower": domain[0], "upper": domain[1]},
-        "parties": {"lender": lender, "shop": shop},
-    }
-    return parse_federation(data, "federation.yaml")
+def policy(workspace: Workspace, **changes: Any) -> Policy:
+    """The bank's, with all caps but some."""
+    known = load_policy(workspace.folder / "bank" / "policy.yaml")
+    caps = {**CAPS, **changes}
+    rules = {name: rule.model_copy(update=caps) for name, rule in known.features.items()}
+    return known.model_copy(update={"features": rules})
 
 
-def policy(without: str = "") -> Policy:
-    """The shop's, with all caps but one."""
-    caps = {name: cap for name, cap in CAPS.items() if name != without}
-    rules = {
-        name: {"uuid": uuid, "mechanisms": ["global_map"], **caps} for name, uuid in UUIDS.items()
-    }
-    receivers = {"lender": {"signing_key": "B" * 42 + "A="}}
-    data = {"version": 1, "party": "shop", "require_encryption": True}
-    data["alignment"] = {"seal_everybody": True, "max_new_queries": 100}
-    return Policy.model_validate({**data, "features": rules, "receivers": receivers})
+def test_all_caps_leave_nothing_open(trained_once: Workspace) -> None:
+    require_consent(policy(trained_once), trained_once.declared, "bank")
+    assert missing_caps(policy(trained_once)) == []
 
 
-def test_all_caps_leave_nothing_open() -> None:
-    require_consent(policy(), federation((1, 10), 0.64), "shop")
-    assert missing_caps(policy()) == []
-
-
-def test_a_larger_domain_is_refused() -> None:
-    asked = federation((1, 200), 0.63)
-    with pytest.raises(PolicyError, match=r"max_loss_whole is 2\.9, spend costs 34\.7"):
-        require_consent(policy(), asked, "shop")
+def test_a_larger_domain_is_refused(trained_once: Workspace) -> None:
+    data = yaml.safe_load(trained_once.file.read_text())
+    data["domain"] = {"lower": 1, "upper": 200}
+    asked = parse_federation(data, "federation.yaml")
+    with pytest.raises(PolicyError, match="max_loss_whole is 6, income costs"):
+        require_consent(policy(trained_once), asked, "bank")
     # With a cap on loss(1) alone it passes.
-    require_consent(policy(without="max_loss_whole"), asked, "shop")
+    require_consent(policy(trained_once, max_loss_whole=None), asked, "bank")
 
 
 def test_all_that_is_open_is_named(workspace: Workspace, opboost: Opboost) -> None:

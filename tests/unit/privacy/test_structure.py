@@ -1,47 +1,28 @@
 """How narrow exactly disclosed cells are: also at both ends, and where a value is missing."""
 
 import math
-import uuid
 from typing import Any
 
 import pytest
 
 from opboost_ops.config.feature import Feature
-from opboost_ops.config.policy import Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import accounts, totals
+from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.structure import Structure
-
-INCOME = uuid.UUID(int=1)
-SPAN = (0.0, 30_000.0)
+from tests.unit.privacy.test_accountant import AGE, policy, release, totals
 
 
-def answered(*edges: float, feature: str = "income", **changes: Any) -> Release:
+def answered(*edges: float, feature: str = "age", **changes: Any) -> Release:
     """Routed scoring's line: thresholds in the feature's unit."""
-    facts: dict[str, Any] = {
-        "federation": "credit",
-        "run": "0" * 16,
-        "party": "bank",
-        "receiver": "lender",
-        "kind": "routes",
-        "artifact": f"{feature}/{edges}".ljust(64, "-"),
-        "account": "structural",
-        "feature": feature,
-        "column": INCOME,
-        "edges": edges,
-        "span": SPAN if edges else None,
-        "rows": 9,
-        **changes,
-    }
-    return Release(**facts)
+    facts = {"kind": "routes", "account": "structural", "draw": None, "loss": None}
+    span = (0.0, 30_000.0) if edges else None
+    return release(str(edges), feature, **{**facts, "edges": edges, "span": span, **changes})
 
 
 def budget(width: float) -> Budget:
-    rule = {"uuid": INCOME, "mechanisms": ["global_map"], "least_cell_width": width}
-    policy = Policy.model_validate({"version": 1, "party": "bank", "features": {"income": rule}})
-    return Budget(policy, {INCOME: "income"})
+    return Budget(policy(least_cell_width=width), {AGE: "age"})
 
 
 @pytest.mark.parametrize(
@@ -60,15 +41,12 @@ def test_the_cells_at_both_ends_count(edges: tuple[float, ...], least: float) ->
 
 
 def test_a_routed_missing_bit_is_a_cell_of_no_width() -> None:
-    told = answered(feature="income=missing")
+    told = answered(feature="age=missing")
     budget(0)(totals([]), [told])
     with pytest.raises(BudgetError, match="would leave a cell of 0"):
         budget(2000)(totals([]), [told])
     # Randomised, it is charged by its loss and tells nothing exactly.
-    assert (
-        accounts([answered(feature="income=missing", account="local_dp")])[INCOME].least_cell
-        is None
-    )
+    assert accounts([answered(feature="age=missing", account="local_dp")])[AGE].least_cell is None
 
 
 def test_what_was_told_already_is_not_held_against_a_run_that_tells_no_more() -> None:
@@ -76,16 +54,16 @@ def test_what_was_told_already_is_not_held_against_a_run_that_tells_no_more() ->
     strict = budget(2000)
     strict(totals(before), [answered(0.0, 500.0, run="1" * 16, artifact="2" * 64)])
     strict(totals(before), [answered(500.0)])
-    assert accounts(before)[INCOME].least_cell == 0
+    assert accounts(before)[AGE].least_cell == 0
     with pytest.raises(BudgetError, match="would leave a cell of 0"):
         strict(totals(before), [answered(15_000.0)])
 
 
 def test_lines_of_the_former_release_have_no_range_and_count_between_edges() -> None:
     before = [answered(0.0, 500.0, span=None)]
-    assert accounts(before)[INCOME].least_cell == 500
+    assert accounts(before)[AGE].least_cell == 500
     # With the next exact disclosure the ends count for all edges.
-    assert accounts([*before, answered(500.0)])[INCOME].least_cell == 0
+    assert accounts([*before, answered(500.0)])[AGE].least_cell == 0
 
 
 def test_ranges_of_several_declarations_all_count() -> None:
@@ -110,12 +88,12 @@ def test_edges_beyond_the_bounds_tell_of_nobody() -> None:
     ],
 )
 def test_the_range_of_a_feature(feature: dict[str, Any], span: Any) -> None:
-    assert Feature(uuid=INCOME, **feature).span == span
+    assert Feature(uuid=AGE, **feature).span == span
 
 
 @pytest.mark.parametrize(("edge", "categories"), [(0, 1), (0.9, 1), (1, 2), (2, 1), (2.4, 1)])
 def test_categories_in_order_are_counted_also_at_the_ends(edge: float, categories: int) -> None:
-    span = Feature(uuid=INCOME, type="ordinal", categories=("a", "b", "c", "d")).span
+    span = Feature(uuid=AGE, type="ordinal", categories=("a", "b", "c", "d")).span
     found = Structure()
     found.add([edge], span, False)
     assert found.least_cell is not None
