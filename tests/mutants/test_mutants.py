@@ -32,10 +32,7 @@ MUTANTS = {
     "half of epsilon forgotten": Mutant(
         "mechanisms/parameters.py",
         {"-epsilon / 2 * distance": "-epsilon * distance"},
-        (
-            f"{UNIT}/test_exact_channels.py::test_global_map_at_every_distance[5]",
-            f"{UNIT}/test_global_map.py::test_two_values_by_hand",
-        ),
+        (f"{UNIT}/test_exact_channels.py::test_global_map_at_every_distance[5]",),
     ),
     "partitions anchored at 0": Mutant(
         "mechanisms/partitions.py",
@@ -167,7 +164,8 @@ MUTANTS = {
         "mechanisms/geometric.py",
         {"(-Decimal(self.epsilon)).exp()": "(-Decimal(self.epsilon) / 2).exp()"},
         (
-            f"{UNIT}/test_geometric.py::test_three_values_by_hand",
+            f"{UNIT}/test_exact_channels.py::"
+            "test_the_table_that_is_sampled_is_the_channel_and_keeps_its_bound[7]",
             f"{UNIT}/test_geometric.py::test_the_loss_is_epsilon_a_step_to_nine_digits[10-1.0]",
         ),
     ),
