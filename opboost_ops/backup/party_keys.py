@@ -1,6 +1,6 @@
 """The private keys of a party, as a backup takes them along."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from opboost_ops.config.site import Site
@@ -49,21 +49,18 @@ def require_same(site: Site, keys: PartyKeys) -> None:
         )
 
 
-def put_back(site: Site, keys: PartyKeys) -> list[Path]:
+def put_back(site: Site, keys: PartyKeys, made: Callable[[Path], None]) -> None:
     """Write the keys that a site lacks; a file that is there is never changed.
 
     Args:
         site: The party's.
         keys: Its keys.
-
-    Returns:
-        The files that were written.
+        made: Told each file that is written.
     """
-    wanted = _wanted(site, keys)
-    made = [path for path in wanted if not path.exists()]
-    for path in made:
-        write_private(path, wanted[path])
-    return made
+    for path, content in _wanted(site, keys).items():
+        if not path.exists():
+            made(path)
+            write_private(path, content)
 
 
 def key_places(site: Site) -> dict[str, Path]:

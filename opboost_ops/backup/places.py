@@ -3,8 +3,8 @@
 import errno
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
-from types import TracebackType
 from uuid import uuid4
 
 from opboost_ops.backup.archive import CELLS, DATABASE, MODELS, Progress, Reader
@@ -13,7 +13,7 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.scratch.folders import private_folder
 
 
-class Places:
+class Places(ExitStack):
     """The folders of a restore. Left before `keep`, everything is as it was.
 
     Args:
@@ -23,6 +23,7 @@ class Places:
     """
 
     def __init__(self, folder: Path, site: Site, stamp: str) -> None:
+        super().__init__()
         end = f".restore-{uuid4().hex[:8]}"
         self._end = f".before-restore-{stamp}"
         #: What names of tables end with that are set aside.
@@ -31,38 +32,24 @@ class Places:
         self._at = {kind: path.with_name(f".{path.name}{end}") for kind, path in self._of.items()}
         #: The rows of each table.
         self.rows = folder / end / "rows"
-        self._new = not folder.exists()
-        self._folder = folder
-        #: Files that were written where there was none.
-        self.made: list[Path] = []
         #: What was set aside, in words.
         self.aside: list[str] = []
-        self._moved: list[tuple[Path, Path]] = []
-        self._kept = False
-
-    def __enter__(self) -> "Places":
+        undo = ExitStack()
+        if not folder.exists():
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+        for made in (self.rows.parent, *self._at.values()):
+            self.callback(shutil.rmtree, made, ignore_errors=True)
+        #: How everything becomes as it was.
+        self._undo = self.enter_context(undo)
         self.rows.mkdir(parents=True, mode=0o700)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if not self._kept:
-            for source, target in reversed(self._moved):
-                target.rename(source)
-            for path in self.made:
-                path.unlink(missing_ok=True)
-        for folder in (self.rows.parent, *self._at.values()):
-            shutil.rmtree(folder, ignore_errors=True)
-        if not self._kept and self._new:
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def keep(self) -> None:
         """All is in place."""
-        self._kept = True
+        self._undo.pop_all()
+
+    def made(self, path: Path) -> None:
+        """Note a file that is written where there is none."""
+        self._undo.callback(path.unlink, missing_ok=True)
 
     def staged(self, name: str) -> Path | None:
         """Where an entry is unpacked to; None for what is read from the backup itself.
@@ -96,7 +83,7 @@ class Places:
     def free_name(self, path: Path) -> Path:
         """The name under which something is set aside that is copied; it is noted as such."""
         target = path.with_name(path.name + self._end)
-        self.made.append(target)
+        self.made(target)
         self.aside.append(target.name)
         return target
 
@@ -110,7 +97,7 @@ class Places:
 
     def _move(self, source: Path, target: Path) -> None:
         source.rename(target)
-        self._moved.append((source, target))
+        self._undo.callback(target.rename, source)
 
 
 def unpack(reader: Reader, places: Places, progress: Progress) -> None:

@@ -108,7 +108,7 @@ def restore(
             beyond = not_in_backup(present, places.rows / "releases.jsonl")
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
-            places.made += put_back(site, keys)
+            put_back(site, keys, places.made)
             kept = _put_declared(folder, reader, places)
             _replace(site, contents, places, present)
             places.keep()
@@ -199,7 +199,7 @@ def _put_declared(folder: Path, reader: Reader, places: Places) -> list[str]:
         path = folder / name.removeprefix(FILES)
         content = reader.read(name)
         if not path.exists():
-            places.made.append(path)
+            places.made(path)
             write_private(path, content)
         elif path.read_bytes() != content:
             kept.append(path.name)
@@ -216,7 +216,7 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
             places.move_aside(file)
             places.move_aside(file.with_name(f"{file.name}-journal"))
         elif not file.exists():
-            places.made.append(file)
+            places.made(file)
     database = Database(url)
     try:
         with database.writing() as connection:

@@ -3,9 +3,8 @@
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from opboost_ops.backup.archive import CELLS, MODELS
@@ -20,40 +19,29 @@ _REPLACED = (".parquet", ".people")
 _LEFT = 86_400.0
 
 
-class SecondNames:
+class SecondNames(ExitStack):
     """Cell states and models of a party, as they are at one moment.
 
     Cell states and model versions are added, never changed, and get second names; the few small
-    files that are written in place are copied. As a context manager it
-    removes them all.
+    files that are written in place are copied. As a context manager it removes them all.
 
     Args:
         site: The party's.
     """
 
     def __init__(self, site: Site) -> None:
+        super().__init__()
         end = f".backup-{uuid4().hex[:8]}"
         self._of = {CELLS: site.cells, MODELS: site.models}
         self._at = {kind: path.with_name(f".{path.name}{end}") for kind, path in self._of.items()}
         #: When each version of a model was made, by its folder's entry: their order.
         self.made: dict[str, int] = {}
-
-    def __enter__(self) -> "SecondNames":
-        for path in self._of.values():
+        for kind, path in self._of.items():
+            self.callback(shutil.rmtree, self._at[kind], ignore_errors=True)
             for left in path.parent.glob(f".{path.name}.backup-*"):
                 with suppress(OSError):
                     if time.time() - left.stat().st_mtime > _LEFT:
                         shutil.rmtree(left)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for folder in self._at.values():
-            shutil.rmtree(folder, ignore_errors=True)
 
     def take(self) -> None:
         """Take them, quickly: writers of the party's state wait.

@@ -229,7 +229,7 @@ class Artifact:
             number: Which.
             width: Bytes of each.
         """
-        raw = self._file(part_names(self.parts, ENTRIES)[number])
+        raw = self._file(part_names(self.parts)[number])
         if len(raw) % width:
             raise Rejected(
                 "wrong_row_count", f"{self.manifest.reference}: its entries have another length."

@@ -11,9 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 #: The one file of a list of points, tags or bits that is no longer than a part.
 ENTRIES = "entries.bin"
 
-#: The one file of a table that is no larger than a part.
-TABLE = "table.parquet"
-
 _PART = re.compile(r"^(entries-[0-9]{4}\.bin|table-[0-9]{4}\.parquet)(\.enc)?$")
 
 #: Most parts of an artifact.
@@ -77,15 +74,13 @@ def sizes_of(files: Mapping[str, bytes]) -> dict[str, int]:
     return {name: len(raw) for name, raw in files.items()}
 
 
-def part_names(count: int, whole: str = ENTRIES) -> list[str]:
-    """Names of the files of a list or table, in its order.
+def part_names(count: int) -> list[str]:
+    """Names of the files of a list, in its order.
 
     Args:
         count: How many parts it has.
-        whole: Name of its file where it has but one.
     """
-    stem, _, end = whole.partition(".")
-    return [whole] if count == 1 else [f"{stem}-{i:04}.{end}" for i in range(count)]
+    return [ENTRIES] if count == 1 else [f"entries-{i:04}.bin" for i in range(count)]
 
 
 def is_part(name: str) -> bool:

@@ -119,19 +119,15 @@ class LocalStore:
 
     def written(self, reference: str) -> float | None:
         """See `Store.written`."""
-        with faults(reference):
-            try:
-                return (self._path(reference) / MANIFEST).lstat().st_mtime
-            except (FileNotFoundError, NotADirectoryError):
-                return None
+        with faults(reference), suppress(FileNotFoundError, NotADirectoryError):
+            return (self._path(reference) / MANIFEST).lstat().st_mtime
+        return None
 
     def runs(self, federation: str) -> list[str]:
         """See `Store.runs`."""
-        with faults(federation):
-            try:
-                return sorted(filter(is_run_id, os.listdir(self._path(federation))))
-            except FileNotFoundError:
-                return []
+        with faults(federation), suppress(FileNotFoundError):
+            return sorted(filter(is_run_id, os.listdir(self._path(federation))))
+        return []
 
     def garbage(self, older_than_seconds: float) -> list[str]:
         """See `Store.garbage`."""

@@ -163,7 +163,9 @@ def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
     template = target / "bank" / "bounds.csv"
     lines = template.read_text().splitlines()
     assert len(lines) == 7 and lines[1].startswith("Total_Pay,,lower upper,")
-    with pytest.raises(ConfigError, match=r"3, day: lower and upper are not dates"):
+    with pytest.raises(
+        ConfigError, match=r"3, day: lower and upper are not dates.*for example 2020-01-31"
+    ):
         template.write_text("\n".join([*lines[:2], "day,days,,soon,later,,,,", *lines[3:]]))
         bounds.command(target / "bank")
     filled = [line.replace("lower upper,,", "lower upper,0,100") for line in lines]
@@ -197,6 +199,7 @@ def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     told = [(fault.where, fault.problem) for fault in caught.value.faults]
     assert [where for where, _ in told] == ["shop, id", "shop, id", "shop, late"]
     assert "1 of 4 rows have no ID" in told[0][1] and "2 of 4 rows" in told[1][1]
+    assert "keep one row a person" in str(caught.value)
     assert "1 of 4 rows have no label" in told[2][1]
     assert not (tmp_path / "f").exists()
 

@@ -90,11 +90,6 @@ def one_class(new: Beginner) -> str:
     return new.init("shop")
 
 
-def duplicate_ids(new: Beginner) -> str:
-    new.table("bank", BANK + "7,1.5,a,2020-01-01\n")
-    return new.init("bank")
-
-
 def another_party(new: Beginner) -> str:
     new.federate()
     site = new.folder / "bank" / "site.yaml"
@@ -129,20 +124,9 @@ def forgotten_agree(new: Beginner) -> str:
     return new.opboost("run", new.file)
 
 
-def constant_column(new: Beginner) -> str:
-    lines = BANK.splitlines()
-    new.table("bank", "\n".join([f"{lines[0]},same", *(f"{line},7" for line in lines[1:])]))
-    return new.init("bank")
-
-
 def comma_categories(new: Beginner) -> str:
     new.init("bank")
     return new.bounds("rating,,categories,,,,a,b,c,,")
-
-
-def unclear_date(new: Beginner) -> str:
-    new.init("bank")
-    return new.bounds("since,days,lower upper,03/04/2019,31/12/2021,,,,")
 
 
 def folder_of_no_offer(new: Beginner) -> str:
@@ -155,7 +139,6 @@ MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
     (wrong_bounds, "bounds", "lower is not less than upper", "exchange them"),
     (number_as_text_label, "init", "60 classes in 60 rows", "store it as a number column"),
     (one_class, "init", "it has one value only", "name another label by --label"),
-    (duplicate_ids, "init", "have an ID that another row has, too", "keep one row a person"),
     (another_party, "agree", "banc is not a party of federation", "Its parties are bank, shop."),
     (nobody_in_common, "check", "is in the tables of all parties", "how each party writes it"),
     (
@@ -171,9 +154,7 @@ MISTAKES: tuple[tuple[Callable[[Beginner], str], str, str, str], ...] = (
         "how each party writes it",
     ),
     (forgotten_agree, "run", "has not agreed to it", "opboost agree"),
-    (constant_column, "init", "Left out same", "it has one value only"),
     (comma_categories, "bounds", "more cells than the head", "Put | between categories"),
-    (unclear_date, "bounds", "lower and upper are not dates", "for example 2020-01-31"),
     (folder_of_no_offer, "federate", "has no offer", "Name the file"),
 )
 

@@ -20,10 +20,8 @@ from opboost_ops.stages.stage import SKIP
 from tests.bad_input.faults import (
     ASKED,
     CANARY_TEXT,
-    SEALED,
     SEALED_BY_BANK,
     TableCheck,
-    message_is_right,
     refused,
 )
 from tests.bad_input.test_tables import FEATURES, first_rows
@@ -81,19 +79,6 @@ def test_a_table_that_is_not_as_declared(run: Workspace, party: str) -> None:
     check, feature = TableCheck(run, party, left_behind), FEATURES[party]
     check.refuses(lambda table: table.drop(feature), party, feature, "Add it")
     check.refuses(None, party, "missing, truncated or not a Parquet")
-
-
-def test_people_whom_nobody_else_knows(run: Workspace) -> None:
-    run.edit_table("bank", lambda t: t.with_columns(id=pl.lit("X") + pl.col("id")))
-    files = ("credit", "models"), ("exchange", "credit_scoring", FIRST_RUN)
-    before = [run.files(*folder) for folder in files]
-    failed, error = run.first_failure()
-    assert (failed, type(error)) == ("credit.open_rows", ContractError)
-    message_is_right(error, "No ID is common")
-    # Everybody's new rows were sealed, and so charged; nothing else is left behind.
-    assert set(run.published()) == {place.replace("ranks/", "values/") for place in SEALED}
-    assert [run.files(*folder) for folder in files] == before
-    assert not list((run.folder / "credit").glob("scores/**/*"))
 
 
 def without_new_rows(run: Workspace, party: str) -> None:

@@ -1,7 +1,7 @@
 """A party's state in a backup, and commands as in a shell."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +12,12 @@ from opboost_ops.backup.writing import back_up
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.key_files import write_private
 from tests.federation import Workspace
+from tests.unit.cli.conftest import Opboost
 from tests.unit.cli.conftest import opboost as opboost
 
 PASSPHRASE = "correct horse battery"
+
+Refuses = Callable[..., str]
 
 
 class Officer:
@@ -61,6 +64,21 @@ def emptied(workspace: Workspace, backup: Path) -> Workspace:
     bank.mkdir()
     shutil.move(tables, bank / "tables")
     return workspace
+
+
+@pytest.fixture
+def refuses(workspace: Workspace, backup: Path, officer: Officer, opboost: Opboost) -> Refuses:
+    """What `opboost restore` says that refuses a backup, by which nothing changes."""
+
+    def refused(*key: str | Path, party: str = "bank", path: Path = backup) -> str:
+        site, key = workspace.folder / party, key or ("--key", officer.file)
+        with untouched(site):
+            error = opboost("restore", site, path, "--yes", *key).error
+        assert "Nothing was changed" in error
+        assert len(error) < 400
+        return error
+
+    return refused
 
 
 @contextmanager

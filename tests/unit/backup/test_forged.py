@@ -6,6 +6,7 @@ Into an empty place it is restored with the noise secret that it brings along, s
 import hashlib
 import json
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +17,49 @@ from opboost_ops.backup import archive, places
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.manifest import File
 from tests.federation import Workspace
-from tests.unit.backup.conftest import Officer, untouched
-from tests.unit.backup.test_refusals import refused, rewritten, sealed_anew
-from tests.unit.cli.conftest import Opboost
+from tests.unit.backup.conftest import Officer, Refuses, untouched
+from tests.unit.backup.test_refusals import rewritten, sealed_anew
 
 CONTENT = b"* * * * * root sh\n"
 
 
 @pytest.fixture
-def secret(workspace: Workspace, backup: Path) -> bytes:
-    """The noise secret that is in the backup, read before the party's folder is emptied."""
+def said(workspace: Workspace, backup: Path) -> Any:
+    """The site as the backup has it, read before the party's folder is emptied."""
+    return yaml.safe_load((workspace.folder / "bank" / "site.yaml").read_text())
+
+
+@pytest.fixture
+def secret(workspace: Workspace, said: Any) -> bytes:
+    """The noise secret that is in the backup, likewise."""
     return load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
 
 
-def forge(path: Path, key: Officer, secret: bytes, added: dict[str, bytes]) -> None:
-    """Add entries to a backup, or change them, and seal it again."""
+Forge = Callable[[dict[str, bytes]], str]
 
-    def change(entries: dict[str, bytes]) -> None:
-        entries.update(added)
-        data = json.loads(entries[archive.MANIFEST])
-        del data["seal"]
-        for name, content in added.items():
-            data["files"][name] = File(
-                sha256=hashlib.sha256(content).hexdigest(), size=len(content)
-            ).model_dump()
-        contents = archive.Contents.model_validate(data).model_dump(mode="json")
-        sealed = {**contents, "seal": archive._seal(secret, contents)}
-        entries[archive.MANIFEST] = json.dumps(sealed).encode()
 
-    rewritten(path, key, change)
+@pytest.fixture
+def forged(
+    backup: Path, secret: bytes, emptied: Workspace, officer: Officer, refuses: Refuses
+) -> Forge:
+    """What is said to a backup to which entries are added, or in which they are changed."""
+
+    def forge(added: dict[str, bytes]) -> str:
+        def change(entries: dict[str, bytes]) -> None:
+            entries.update(added)
+            data = json.loads(entries[archive.MANIFEST])
+            del data["seal"]
+            for name, content in added.items():
+                digest = hashlib.sha256(content).hexdigest()
+                data["files"][name] = File(sha256=digest, size=len(content)).model_dump()
+            contents = archive.Contents.model_validate(data).model_dump(mode="json")
+            sealed = {**contents, "seal": archive._seal(secret, contents)}
+            entries[archive.MANIFEST] = json.dumps(sealed).encode()
+
+        rewritten(backup, officer, change)
+        return refuses()
+
+    return forge
 
 
 @pytest.mark.parametrize(
@@ -60,96 +75,59 @@ def forge(path: Path, key: Officer, secret: bytes, added: dict[str, bytes]) -> N
         "models/a/b\nescape",
     ],
 )
-def test_no_entry_leads_out_of_the_party_s_folder(
-    name: str,
-    backup: Path,
-    secret: bytes,
-    emptied: Workspace,
-    officer: Officer,
-    opboost: Opboost,
-    tmp_path: Path,
-) -> None:
+def test_no_entry_leads_out_of_the_party_s_folder(name: str, forged: Forge, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    forge(backup, officer, secret, {name.format(outside=outside): CONTENT})
-
-    assert "outside of its folder" in refused(opboost, emptied.folder / "bank", backup)
-
+    assert "outside of its folder" in forged({name.format(outside=outside): CONTENT})
     assert not list(tmp_path.rglob("*escape*")) and not list(outside.iterdir())
 
 
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("place", ["cells", "models", "home", "secret", "signing_key", "ledger"])
 def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
-    place: str,
-    there: bool,
-    workspace: Workspace,
-    backup: Path,
-    officer: Officer,
-    opboost: Opboost,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    place: str, there: bool, said: dict[str, Any], forged: Forge, tmp_path: Path
 ) -> None:
     """Its ``site.yaml`` says that files lie where something else is, or may be: `~/.ssh`."""
     outside = tmp_path / "outside"
-    file = workspace.folder / "bank" / "site.yaml"
-    secret, said = load_site(file).noise_secret(), yaml.safe_load(file.read_text())
-    emptied = request.getfixturevalue("emptied")
     if there:
         outside.mkdir()
         (outside / "authorized_keys").write_text("mine")
     named = {"ledger": f"sqlite:///{outside}/new"}.get(place, f"{outside}/new")
     named = str(outside) if place in ("cells", "models", "home") else named
-    site = yaml.safe_dump({**said, place: named}).encode()
-    added = {"files/site.yaml": site, f"{place}/authorized_keys": CONTENT}
-    if place in ("secret", "signing_key", "ledger", "home"):
-        del added[f"{place}/authorized_keys"]
-    forge(backup, officer, secret, added)
-
+    added = {"files/site.yaml": yaml.safe_dump({**said, place: named}).encode()}
+    if place in ("cells", "models"):
+        added[f"{place}/authorized_keys"] = CONTENT
     with untouched(outside):
-        assert "outside of bank" in refused(opboost, emptied.folder / "bank", backup)
+        assert "outside of bank" in forged(added)
     assert outside.exists() == there
 
 
 def test_a_bomb_is_refused_before_anything_is_unpacked(
-    backup: Path,
-    secret: bytes,
-    emptied: Workspace,
-    officer: Officer,
-    opboost: Opboost,
-    monkeypatch: pytest.MonkeyPatch,
+    forged: Forge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forge(backup, officer, secret, {"models/a/b/zeros": bytes(64 << 20)})
     small = namedtuple("usage", "total used free")(1 << 30, 1 << 30, 32 << 20)
     monkeypatch.setattr(places.shutil, "disk_usage", lambda _: small)
-    assert "No space left" in refused(opboost, emptied.folder / "bank", backup)
+    assert "No space left" in forged({"models/a/b/zeros": bytes(64 << 20)})
 
 
-def test_what_is_read_as_a_whole_is_small(
-    backup: Path,
-    secret: bytes,
-    emptied: Workspace,
-    officer: Officer,
-    opboost: Opboost,
-) -> None:
+def test_what_is_read_as_a_whole_is_small(forged: Forge) -> None:
     """Keys are read before the seal is verified."""
-    forge(backup, officer, secret, {"keys/cells_key": bytes(32 << 20)})
-    assert "damaged or was edited" in refused(opboost, emptied.folder / "bank", backup)
+    assert "damaged or was edited" in forged({"keys/cells_key": bytes(32 << 20)})
 
 
 @pytest.mark.parametrize(
-    "said",
+    "about",
     [{"at": "\x1b[2J"}, {"software": "\x1b[2J"}, {"made": {"models/credit_scoring": 10**30}}],
 )
 def test_what_it_says_of_itself_is_plain(
-    said: dict[str, Any],
+    about: dict[str, Any],
     backup: Path,
     secret: bytes,
     emptied: Workspace,
     officer: Officer,
-    opboost: Opboost,
+    refuses: Refuses,
 ) -> None:
     """It is shown in a terminal, and becomes times of files."""
-    sealed_anew(backup, officer, secret, **said)
-    error = refused(opboost, emptied.folder / "bank", backup)
+    sealed_anew(backup, officer, secret, **about)
+    error = refuses()
     assert "damaged or was edited" in error and "\x1b" not in error

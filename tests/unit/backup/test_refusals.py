@@ -14,7 +14,7 @@ from opboost_ops.backup.encryption import Decrypted, Encrypted
 from opboost_ops.datasets.workspace import write_keys
 from opboost_ops.privacy.database import VERSION
 from tests.federation import Workspace
-from tests.unit.backup.conftest import PASSPHRASE, Officer, untouched
+from tests.unit.backup.conftest import PASSPHRASE, Officer, Refuses, untouched
 from tests.unit.cli.conftest import Opboost
 
 
@@ -50,81 +50,60 @@ def sealed_anew(path: Path, officer: Officer, secret: bytes, **changes: Any) -> 
     rewritten(path, officer, change)
 
 
-def refused(opboost: Opboost, site: Path, path: Path, *key: str | Path) -> str:
-    key = key or ("--key", path.parent / "officer" / "officer.key")
-    with untouched(site):
-        error = opboost("restore", site, path, "--yes", *key).error
-    assert "Nothing was changed" in error
-    assert len(error) < 400
-    return error
+def test_of_another_party(refuses: Refuses) -> None:
+    assert "is of bank, and this is the site of shop" in refuses(party="shop")
 
 
-def test_of_another_party(workspace: Workspace, backup: Path, opboost: Opboost) -> None:
-    error = refused(opboost, workspace.folder / "shop", backup)
-    assert "is of bank, and this is the site of shop" in error
-
-
-def test_of_another_secret(workspace: Workspace, backup: Path, opboost: Opboost) -> None:
-    bank = workspace.folder / "bank"
-    for path in (bank / "keys").iterdir():
+def test_of_another_secret(workspace: Workspace, refuses: Refuses) -> None:
+    keys = workspace.folder / "bank" / "keys"
+    for path in keys.iterdir():
         if path.is_file() and path.name != "alignment.key":
             path.unlink()
-    write_keys(bank / "keys")
-    assert "The backup is of noise secret" in refused(opboost, bank, backup)
+    write_keys(keys)
+    assert "The backup is of noise secret" in refuses()
 
 
-def test_of_before_a_rotation(workspace: Workspace, backup: Path, opboost: Opboost) -> None:
-    bank = workspace.folder / "bank"
-    opboost("keys", "rotate", bank, "--yes")
-    assert "as a former one" in refused(opboost, bank, backup)
+def test_of_before_a_rotation(workspace: Workspace, refuses: Refuses, opboost: Opboost) -> None:
+    opboost("keys", "rotate", workspace.folder / "bank", "--yes")
+    assert "as a former one" in refuses()
 
 
 def test_of_newer_tables(
-    workspace: Workspace, backup: Path, opboost: Opboost, officer: Officer
+    workspace: Workspace, backup: Path, refuses: Refuses, officer: Officer
 ) -> None:
-    bank = workspace.folder / "bank"
-    secret = (bank / "keys" / "noise.secret").read_bytes()
+    secret = (workspace.folder / "bank" / "keys" / "noise.secret").read_bytes()
     sealed_anew(backup, officer, secret, tables=VERSION + 1, software="9.9.0")
-    error = refused(opboost, bank, backup)
+    error = refuses()
     assert f"version {VERSION + 1}, made by release 9.9.0" in error
     assert "Upgrade" in error
 
 
-def test_of_a_newer_format(
-    workspace: Workspace, backup: Path, opboost: Opboost, officer: Officer
-) -> None:
+def test_of_a_newer_format(backup: Path, refuses: Refuses, officer: Officer) -> None:
     rewritten(backup, officer, lambda entries: manifest(entries, version=3, more={"a": 1}))
-    assert "format version 3" in refused(opboost, workspace.folder / "bank", backup)
+    assert "format version 3" in refuses()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
-def test_cut_short(workspace: Workspace, backup: Path, opboost: Opboost, share: float) -> None:
+def test_cut_short(backup: Path, refuses: Refuses, share: float) -> None:
     raw = backup.read_bytes()
     backup.write_bytes(raw[: int(share * len(raw))])
-    error = refused(opboost, workspace.folder / "bank", backup)
+    error = refuses()
     assert "cut short" in error or "does not open" in error
 
 
-def test_a_backup_of_a_former_release(
-    workspace: Workspace, tmp_path: Path, opboost: Opboost
-) -> None:
+def test_a_backup_of_a_former_release(tmp_path: Path, refuses: Refuses) -> None:
     """Which was a plain zip."""
     with zipfile.ZipFile(tmp_path / "z", "w") as file:
         file.writestr("backup.json", "{}")
-    phrase = tmp_path / "phrase"
-    phrase.write_text(PASSPHRASE)
-    words = ("--passphrase-file", phrase)
-    assert "one of 0.2.0" in refused(opboost, workspace.folder / "bank", tmp_path / "z", *words)
+    assert "one of 0.2.0" in refuses(path=tmp_path / "z")
 
 
-def test_with_another_key(
-    workspace: Workspace, backup: Path, opboost: Opboost, tmp_path: Path
-) -> None:
-    bank, other = workspace.folder / "bank", Officer(tmp_path / "other")
-    assert "does not open" in refused(opboost, bank, backup, "--key", other.file)
+def test_with_another_key(refuses: Refuses, tmp_path: Path) -> None:
+    other = Officer(tmp_path / "other")
+    assert "does not open" in refuses("--key", other.file)
     (tmp_path / "phrase").write_text(PASSPHRASE)
     words = ("--passphrase-file", tmp_path / "phrase")
-    assert "the private half of the key" in refused(opboost, bank, backup, *words)
+    assert "the private half of the key" in refuses(*words)
 
 
 def test_without_a_key_nothing_is_written_or_read(
@@ -142,9 +121,8 @@ def test_without_a_key_nothing_is_written_or_read(
         assert "is encrypted" in opboost("restore", bank, backup).error
 
 
-def test_missing(workspace: Workspace, tmp_path: Path, opboost: Opboost) -> None:
-    Officer(tmp_path / "officer")
-    assert "cannot be read" in refused(opboost, workspace.folder / "bank", tmp_path / "none")
+def test_missing(refuses: Refuses, tmp_path: Path) -> None:
+    assert "cannot be read" in refuses(path=tmp_path / "none")
 
 
 EDITS: dict[str, Callable[[dict[str, bytes]], None]] = {
@@ -169,26 +147,25 @@ EDITS: dict[str, Callable[[dict[str, bytes]], None]] = {
 
 @pytest.mark.parametrize("what", EDITS)
 def test_edited(
-    workspace: Workspace, backup: Path, opboost: Opboost, what: str, officer: Officer
+    workspace: Workspace, backup: Path, refuses: Refuses, what: str, officer: Officer
 ) -> None:
     rewritten(backup, officer, EDITS[what])
-    assert "damaged or was edited" in refused(opboost, workspace.folder / "bank", backup)
+    assert "damaged or was edited" in refuses()
     assert not (workspace.folder / "escape").exists()
 
 
 @pytest.mark.parametrize("where", [0.02, 0.3, 0.6, 0.9])
-def test_a_bit_that_turned(
-    workspace: Workspace, backup: Path, opboost: Opboost, where: float
-) -> None:
+def test_a_bit_that_turned(backup: Path, refuses: Refuses, where: float) -> None:
     raw = bytearray(backup.read_bytes())
     raw[int(where * len(raw))] ^= 1
     backup.write_bytes(raw)
-    error = refused(opboost, workspace.folder / "bank", backup)
+    error = refuses()
     assert "damaged" in error or "does not open" in error
 
 
+@pytest.mark.usefixtures("emptied")
 def test_into_an_empty_place_nothing_is_left_of_a_refusal(
-    emptied: Workspace, backup: Path, opboost: Opboost, officer: Officer
+    backup: Path, refuses: Refuses, officer: Officer
 ) -> None:
     rewritten(backup, officer, EDITS["a line of the ledger"])
-    refused(opboost, emptied.folder / "bank", backup)
+    refuses()

@@ -21,9 +21,11 @@ from tests.federation_simulator import LABEL, NAME, RUN, TODAY, Files, Simulatio
 TABLE = "entries.bin"
 PLACE = f"{NAME}/{RUN}/ranks/b0"
 
+Waiting = tuple[Acceptance, LocalStore, Path, Files, Simulation]
+
 
 @pytest.fixture
-def at_ranks(tmp_path: Path) -> tuple[Acceptance, LocalStore, Path, Files, Simulation]:
+def at_ranks(tmp_path: Path) -> Waiting:
     """The label holder as it waits for ranks, and the folder where they will lie."""
     run = Simulation(1, encrypted=False)
     run.until("ranks", "b0")
@@ -85,7 +87,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("name", [MANIFEST, SIGNATURE, TABLE])
 @pytest.mark.parametrize("how", HOSTILE)
 def test_no_file_of_an_artifact_stops_or_fills_its_reader(
-    how: str, name: str, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
+    how: str, name: str, at_ranks: Waiting
 ) -> None:
     view, store, place, _, _ = at_ranks
     HOSTILE[how](place / name)
@@ -100,9 +102,7 @@ def test_no_file_of_an_artifact_stops_or_fills_its_reader(
         store.put_once(PLACE, at_ranks[3])
 
 
-def test_a_thousand_files_or_a_linked_folder(
-    at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation], tmp_path: Path
-) -> None:
+def test_a_thousand_files_or_a_linked_folder(at_ranks: Waiting, tmp_path: Path) -> None:
     view, store, place, _, _ = at_ranks
     for i in range(1000):
         (place / f"more{i}").write_bytes(b"x")
@@ -114,7 +114,7 @@ def test_a_thousand_files_or_a_linked_folder(
 
 
 def test_nothing_is_read_before_the_signature_is_verified(
-    at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation],
+    at_ranks: Waiting,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     view, store, place, files, run = at_ranks
@@ -139,9 +139,7 @@ def test_nothing_is_read_before_the_signature_is_verified(
 
 
 @pytest.mark.parametrize("change", [-1, 1, 1 << 20])
-def test_a_file_has_its_listed_size_or_is_not_read(
-    change: int, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
-) -> None:
+def test_a_file_has_its_listed_size_or_is_not_read(change: int, at_ranks: Waiting) -> None:
     view, store, place, files, _ = at_ranks
     with (place / TABLE).open("r+b") as file:
         file.truncate(len(files[TABLE]) + change)
@@ -176,7 +174,7 @@ def test_json_as_deep_as_allowed_is_read() -> None:
 
 
 def test_an_honest_artifact_goes_through(
-    at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation],
+    at_ranks: Waiting,
 ) -> None:
     view, store, _, files, _ = at_ranks
     found = store.get(PLACE, view.admit("ranks", "b0"))
@@ -186,7 +184,7 @@ def test_an_honest_artifact_goes_through(
 
 @pytest.mark.parametrize("how", HOSTILE)
 def test_the_command_that_shows_an_artifact_has_the_same_limits(
-    how: str, at_ranks: tuple[Acceptance, LocalStore, Path, Files, Simulation]
+    how: str, at_ranks: Waiting
 ) -> None:
     _, _, place, files, _ = at_ranks
     assert read_folder(place) == files

@@ -17,11 +17,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 @pytest.mark.parametrize("value", [True, False])
-@pytest.mark.parametrize("field", FORM["train"])
-def test_true_is_not_one(workspace: Workspace, field: str, value: bool) -> None:
+def test_true_is_not_one(workspace: Workspace, value: bool) -> None:
     """`{"trees": true}` trained a single tree."""
-    with pytest.raises(ConfigError, match=f"true or false for {field}"):
-        with_form(workspace.declared, {field: value})
+    fields = ", ".join(sorted(FORM["train"]))
+    with pytest.raises(ConfigError, match=f"true or false for {fields}"):
+        with_form(workspace.declared, dict.fromkeys(FORM["train"], value))
 
 
 def test_parameters_of_the_command_line_are_what_yaml_says() -> None:
@@ -62,10 +62,8 @@ def test_nothing_but_an_agreed_epsilon_is_one(workspace: Workspace, value: Any) 
             "is not a whole number, with a point before decimals and nothing between",
         ),
         ("trees", "1.5", "is not a whole number"),
-        ("depth", "deep", "is not a whole number"),
         ("depth", "1_6", "is not a whole number"),
         ("learning_rate", "nan", "is not a number"),
-        ("learning_rate", "1.5", "learning_rate"),
         ("depth", "17", "depth"),
     ],
 )
