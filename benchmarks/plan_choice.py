@@ -78,9 +78,11 @@ def measured(name: str, total: float, rows: int, seed: int) -> dict[str, float]:
                 order[:count], Geometric(epsilon=float(f"{total / count:.6g}"))
             )
             kind = f"{words}, {'all' if count == len(order) else count}"
-            found[kind] = _metric(only(dataset, holder, released), scale, released, seed)
+            table = TwoParties(only(dataset, holder, released), scale, seed)
+            found[kind], _ = table.figures(released, seed)
     chosen, cells = proposed(dataset, holder, total, seed)
-    found["plan"] = _metric(only(dataset, holder, chosen), cells, chosen, seed)
+    table = TwoParties(only(dataset, holder, chosen), cells, seed)
+    found["plan"], _ = table.figures(chosen, seed)
     return found
 
 
@@ -98,13 +100,6 @@ def only(dataset: Dataset, holder: str, names: Collection[str]) -> Dataset:
     """The dataset with some of a party's features."""
     features = {n: f for n, f in dataset.features[holder].items() if n in names}
     return replace(dataset, features={**dataset.features, holder: features})
-
-
-def _metric(dataset: Dataset, scale: Scale, mechanisms: dict[str, Mechanism], seed: int) -> float:
-    table = TwoParties(dataset, scale, seed)
-    frame, _ = table.frames("released", mechanisms)
-    model = table.trained(frame, table.parameters(seed))
-    return table.figure(model, table.desensitised(mechanisms))
 
 
 def _ranked(dataset: Dataset, seed: int) -> list[str]:

@@ -72,19 +72,12 @@ def metrics(
             table = TwoParties(dataset, scale, seed)
             for loss in losses:
                 left = loss - costs.get(words, 0.0)
-                figures.setdefault((loss, words), []).append(measured(table, left, seed))
+                found = table.figures(Geometric(epsilon=left), seed)
+                figures.setdefault((loss, words), []).append(found)
     for (loss, words), pairs in figures.items():
         desensitised, clear = (round(fmean(pair[i] for pair in pairs), 4) for i in (0, 1))
         line = {"dataset": name, "loss_1": loss, "cells": words, "seeds": seeds}
         yield {**line, "desensitised": desensitised, "clear": clear}
-
-
-def measured(table: TwoParties, loss: float, seed: int) -> tuple[float, float]:
-    """The metric on randomised and on clear test rows."""
-    mechanism = Geometric(epsilon=loss)
-    frame, test = table.frames("geometric", mechanism)
-    model = table.trained(frame, table.parameters(seed))
-    return table.figure(model, table.desensitised(mechanism)), table.figure(model, test)
 
 
 def numeric(feature: Feature) -> bool:

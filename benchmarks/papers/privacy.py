@@ -224,12 +224,13 @@ def equal_loss(
 
 
 _NONE = ("raw", "alone")
+_LOSSES = {"loss_one": "loss(1)", "loss_whole": "loss(R - L)"}
 
 
 def section(found: Mapping[str, Any], folder: Path) -> str:
     """The section, and its pictures."""
-    _trade_off(found, folder / "evaluation-privacy.svg")
-    _equal(found, folder / "evaluation-privacy-equal-loss.svg")
+    _draw(found, [("guess", "share of cells guessed right")], folder / "evaluation-privacy.svg")
+    _draw(found, [*_LOSSES.items()], folder / "evaluation-privacy-equal-loss.svg")
     seeds = sorted({line["seeds"] for line in found["rows"]})
     lower, upper = found["domain"]
     return "\n".join(
@@ -311,7 +312,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> str:
     names = [name for name in order if any(name in line["ratios"] for line in lines)]
     shown = []
-    words = {"loss_one": "loss(1)", "loss_whole": "loss(R - L)"}
     for line in lines:
         if line["at"] not in (0.3, 3.0) or line["dataset"] != lines[0]["dataset"]:
             continue
@@ -320,32 +320,22 @@ def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> st
             ratio = line["ratios"].get(name)
             text = "-" if ratio is None else f"{ratio:.3f}"
             cells.append(f"**{text}**" if name == line["best"] else text)
-        shown.append([f"{words[line['loss']]} = {line['at']:g}", *cells])
+        shown.append([f"{_LOSSES[line['loss']]} = {line['at']:g}", *cells])
     return table(["at", *names], shown)
 
 
-def _trade_off(found: Mapping[str, Any], path: Path) -> None:
+def _draw(found: Mapping[str, Any], kinds: Sequence[tuple[str, str]], path: Path) -> None:
+    """Accuracy against figures of the lines, a row a figure and a column a table."""
     names = list(dict.fromkeys(line["dataset"] for line in found["rows"]))
-    figure, plots = pictures.canvas(columns=len(names))
-    for plot, dataset in zip(plots, names, strict=True):
-        mine = [line for line in found["rows"] if line["dataset"] == dataset]
-        _curves(plot, mine, _names(found), "guess")
-        blind = next(line["baseline"] for line in mine if line["baseline"] is not None)
-        plot.axvline(blind, linestyle=":", color=pictures.COLOURS[3])
-        pictures.name_axes(plot, dataset, "share of cells guessed right", "accuracy, 1 is raw")
-    pictures.legend(plots[0])
-    pictures.save(figure, path)
-
-
-def _equal(found: Mapping[str, Any], path: Path) -> None:
-    names = list(dict.fromkeys(line["dataset"] for line in found["rows"]))
-    figure, plots = pictures.canvas(columns=len(names), rows=2)
-    kinds = (("loss_one", "loss(1)"), ("loss_whole", "loss(R - L)"))
-    for i, (loss, words) in enumerate(kinds):
+    figure, plots = pictures.canvas(columns=len(names), rows=len(kinds))
+    for i, (x, words) in enumerate(kinds):
         for plot, dataset in zip(plots[i * len(names) :], names, strict=False):
-            mine = [x for x in found["rows"] if x["dataset"] == dataset and x[loss] is not None]
-            _curves(plot, mine, _names(found), loss)
-            plot.set_xscale("log")
+            mine = [of for of in found["rows"] if of["dataset"] == dataset and of[x] is not None]
+            _curves(plot, mine, _names(found), x)
+            if x == "guess":
+                plot.axvline(mine[0]["baseline"], linestyle=":", color=pictures.COLOURS[3])
+            else:
+                plot.set_xscale("log")
             pictures.name_axes(plot, dataset, words, "accuracy, 1 is raw")
     pictures.legend(plots[0])
     pictures.save(figure, path)

@@ -125,6 +125,12 @@ class TwoParties:
         found = self.evaluated(trainer.predict(model, rows))
         return found["metric" if self.task == "multiclass" else "second"]
 
+    def figures(self, mechanism: Chosen, seed: int) -> tuple[float, float]:
+        """Of a model that learns from a release: on randomised test rows, and on clear ones."""
+        frame, clear = self.frames("released", mechanism)
+        model = self.trained(frame, self.parameters(seed))
+        return self.figure(model, self.desensitised(mechanism)), self.figure(model, clear)
+
     def frames(
         self,
         method: str,
