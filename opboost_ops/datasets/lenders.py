@@ -21,7 +21,7 @@ NAME = "lenders"
 
 _EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
 
-#: Public bounds; age to employment are always there, more columns of no name follow.
+#: Public bounds.
 _FEATURES: dict[str, dict[str, Any]] = {
     "age": {"bounds": [18, 90]},
     "income": {"bounds": [0, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
@@ -42,7 +42,6 @@ def write_lenders(
     *,
     parties: int = 3,
     rows: int = 6000,
-    numeric: int = 5,
     seed: int | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -52,7 +51,6 @@ def write_lenders(
         folder: Where; it must be empty or absent.
         parties: How many lenders.
         rows: Customers of all of them, divided evenly.
-        numeric: Numeric columns; from the sixth on they have no name and tell little.
         seed: Makes tables and secrets predictable, and the store a throw-away one.
         training: Other entries of ``training``.
 
@@ -66,7 +64,6 @@ def write_lenders(
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
     public = {n: write_keys(folder / n / "keys", seeded_secret(seed, NAME, n)) for n in names}
-    features = _declared(numeric)
     data = {
         "version": 1,
         "name": NAME,
@@ -76,7 +73,7 @@ def write_lenders(
         "label": {"column": "default", "task": "binary", "classes": [0, 1]},
         "features": {
             name: {"uuid": column_uuid(NAME, "all", name), **feature}
-            for name, feature in features.items()
+            for name, feature in _FEATURES.items()
         },
         "parties": {
             name: {"role": "label_holder", **keys} for name, keys in public.items()
@@ -86,8 +83,8 @@ def write_lenders(
             **(training or {}),
         },
     }  # fmt: skip
-    tables = _tables(names, rows, list(features), seed or 0, "C")
-    applicants = _tables(names, max(rows // 10, 10 * parties), list(features), (seed or 0) + 1, "N")
+    tables = _tables(names, rows, seed or 0, "C")
+    applicants = _tables(names, max(rows // 10, 10 * parties), (seed or 0) + 1, "N")
     for name in names:
         others = {n: {"signing_key": public[n]["signing_key"]} for n in names if n != name}
         policy = {"version": 1, "party": name, "require_encryption": True, "receivers": others}
@@ -106,18 +103,7 @@ def private_training(epsilon: float) -> dict[str, Any]:
     return {"private": private}
 
 
-def _declared(numeric: int) -> dict[str, dict[str, Any]]:
-    named = [name for name in _FEATURES if name != "employment"]
-    features = {name: dict(_FEATURES[name]) for name in named[:numeric]}
-    features |= {f"signal_{i}": {"bounds": [-5, 5]} for i in range(len(named) + 1, numeric + 1)}
-    if numeric <= len(named):
-        features["employment"] = dict(_FEATURES["employment"])
-    return features
-
-
-def _tables(
-    parties: Sequence[str], rows: int, columns: Sequence[str], seed: int, prefix: str
-) -> dict[str, pl.DataFrame]:
+def _tables(parties: Sequence[str], rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]:
     random = np.random.default_rng(seed)
     strain, means = random.normal(size=(2, rows))
     employment = random.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
@@ -129,17 +115,12 @@ def _tables(
         "debt_ratio": np.clip(0.35 + 0.16 * strain + 0.1 * random.normal(size=rows), 0, 1.5),
         "employment": np.array(_EMPLOYMENT)[employment],
     }
-    for name in columns:
-        if name not in made:
-            made[name] = 0.3 * strain + random.normal(size=rows)
     risk = 1.3 * strain - 0.9 * means + 0.5 * np.isin(employment, (2, 4))
     made["default"] = (random.random(rows) < 1 / (1 + np.exp(1.8 - 1.3 * risk))).astype(np.int64)
     ids = np.array([f"{prefix}{i:07d}" for i in random.permutation(10 * rows)[:rows]])
-    frame = pl.DataFrame({ID: ids, **{name: made[name] for name in (*columns, "default")}})
-    if "income" in columns:
-        gaps = pl.Series(random.random(rows) < 0.01)
-        frame = frame.with_columns(
-            pl.when(gaps).then(None).otherwise(pl.col("income")).alias("income")
-        )
+    gaps = pl.Series(random.random(rows) < 0.01)
+    frame = pl.DataFrame({ID: ids, **made}).with_columns(
+        pl.when(gaps).then(None).otherwise(pl.col("income")).alias("income")
+    )
     shares = np.array_split(np.arange(rows), len(parties))
     return {name: frame[share] for name, share in zip(parties, shares, strict=True)}
