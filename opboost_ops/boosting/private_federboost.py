@@ -130,7 +130,7 @@ def learn_private(
         return Start(rows=round(rows), initial=initial, seed=noise.fresh_key().hex())
 
     start = rounds.step(
-        Round("facts"), 2, lambda: leaf_sums.facts_of(target, task, sums.units), open_run, Start
+        Round("facts"), 2, lambda: leaf_sums.facts_of(target, sums), open_run, Start
     )
     if private.delta * start.rows >= 1:
         raise ContractError(
@@ -149,7 +149,7 @@ def learn_private(
     binned = settings.binned(columns, edges)
     candidates = candidates_of(binned.widths, binned.keeps)
     codes = np.asfortranarray(binned.bins.T.astype(np.uint16))
-    depth = leaf_sums.depth_of(start.rows, sums, settings.trees, settings.growth.depth)
+    depth = leaf_sums.depth_of(start.rows, sums, settings.growth.depth)
     most = (bound("trees", sums.units), bound("trees", sums.hessian_units))
     step = settings.growth.learning_rate / LEAF_UNITS
     ensemble = Ensemble(_facts(start, task), edges)
@@ -158,8 +158,8 @@ def learn_private(
         numbers = range(first, min(first + BATCH, settings.trees))
         splits = [drawn_splits(start.seed, number, depth, candidates) for number in numbers]
         places = [leaf_sums.leaf_of(each, codes, candidates) for each in splits]
-        values = _grow(Round("trees", first), places, 2**depth, scores, target, sums, task,
-                       rounds, most)  # fmt: skip
+        name = Round("trees", first)
+        values = _grow(name, places, 2**depth, scores, target, sums, rounds, most)
         for each, place, leaves in zip(splits, places, values, strict=True):
             raw = np.array(leaves) * step
             scores += raw[place]
@@ -177,16 +177,13 @@ def _grow(
     scores: np.ndarray,
     target: np.ndarray,
     sums: Sums,
-    task: Task,
     rounds: Rounds,
     most: tuple[int, int],
 ) -> tuple[tuple[int, ...], ...]:
     """The leaf values of a round's trees."""
 
     def vector() -> np.ndarray:
-        found = (
-            leaf_sums.leaf_sums(scores, target, place, leaves, task, sums.units) for place in places
-        )
+        found = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
         # Gradient and hessian of a leaf side by side, as their bounds are.
         return np.concatenate([each.reshape(2, leaves).T.ravel() for each in found])
 
@@ -194,9 +191,7 @@ def _grow(
         spread = sums.noise.deviation("trees", rounds.parties)
         parts = total.reshape(len(places), leaves, 2)
         return Leaves(
-            values=tuple(
-                leaf_sums.leaf_values(part.T.ravel(), task, sums, spread) for part in parts
-            )
+            values=tuple(leaf_sums.leaf_values(part.T.ravel(), sums, spread) for part in parts)
         )
 
     found = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values

@@ -48,7 +48,7 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
             "training rows: the training would be refused. Declare a smaller one."
         )
     sums = sums_of(label.task, training.trees, private.epsilon, private.delta)
-    error = noise_error(rows, label.task, sums, training.trees, training.learning_rate)
+    error = noise_error(rows, sums, training.learning_rate)
     if error is None:
         return None
     unit = "in log odds"

@@ -70,11 +70,15 @@ class Sums:
     """What the sums of a model are worth, and their noise; it follows from declarations alone.
 
     Attributes:
+        task: ``binary`` or ``regression``.
+        trees: How many the model has.
         units: Steps of a gradient from 0 to its clip.
         noise: By phase: ``facts`` for the initial score, ``lookup`` for row counts by cell,
             ``trees`` for leaves.
     """
 
+    task: Task
+    trees: int
     units: int
     noise: SumNoise
 
@@ -127,26 +131,25 @@ def sums_of(
                 raise
             continue
         if max(found.means.values()) <= _MEAN or exponent == _COARSEST:
-            return Sums(units, found)
+            return Sums(task, trees, units, found)
     raise AssertionError("unreachable")
 
 
-def depth_of(rows: float, sums: Sums, trees: int, deepest: int) -> int:
+def depth_of(rows: float, sums: Sums, deepest: int) -> int:
     """How deep trees are: the noise of a small table would drown the sums of many leaves.
 
     Args:
         rows: How many there are, as told with noise.
         sums: Of the model.
-        trees: How many.
         deepest: As declared.
     """
-    return max(1, min(deepest, DEEPEST, _levels(rows, sums, trees)))
+    return max(1, min(deepest, DEEPEST, _levels(rows, sums)))
 
 
-def _levels(rows: float, sums: Sums, trees: int) -> int:
+def _levels(rows: float, sums: Sums) -> int:
     """For how many levels rows suffice; none for a table that its noise drowns."""
     noise_of_all = sums.noise.deviation("trees", sums.noise.honest) / sums.units
-    signal = rows / noise_of_all * sqrt(trees / 2)
+    signal = rows / noise_of_all * sqrt(sums.trees / 2)
     return round(log2(max(signal, 1.0)) - _ROWS)
 
 
@@ -186,22 +189,21 @@ def leaf_of(splits: list[int], codes: np.ndarray, candidates: Candidates) -> np.
     return np.bitwise_count(lowest - np.uint64(1)).astype(np.int64)
 
 
-def facts_of(target: np.ndarray, task: Task, units: int) -> np.ndarray:
+def facts_of(target: np.ndarray, sums: Sums) -> np.ndarray:
     """Rows of each class, or rows and the sum of labels, in units: what the initial score needs.
 
     Args:
         target: Class indices, or labels laid on [-1, 1], shape (n,).
-        task: ``binary`` or ``regression``.
-        units: Of a row.
+        sums: Of the model.
 
     Returns:
-        int64, shape (2,). A row moves it by at most `units`, a label by as much once more.
+        int64, shape (2,). A row moves it by at most its units, a label by as much once more.
     """
-    if task == "binary":
+    if sums.task == "binary":
         counts = np.bincount(target.astype(np.int64), minlength=2)[:2]
-        return np.asarray(counts * units, dtype=np.int64)
-    scaled = np.rint(np.clip(target, -1, 1) * units).astype(np.int64)
-    return np.array([len(target) * units, scaled.sum()], dtype=np.int64)
+        return np.asarray(counts * sums.units, dtype=np.int64)
+    scaled = np.rint(np.clip(target, -1, 1) * sums.units).astype(np.int64)
+    return np.array([len(target) * sums.units, scaled.sum()], dtype=np.int64)
 
 
 def initial_of(facts: np.ndarray, task: Task, units: int) -> tuple[float, float]:
@@ -221,7 +223,7 @@ def initial_of(facts: np.ndarray, task: Task, units: int) -> tuple[float, float]
 
 
 def leaf_sums(
-    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, task: Task, units: int
+    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, sums: Sums
 ) -> np.ndarray:
     """Sums of gradients of each leaf, then of hessians: a row moves one of each.
 
@@ -230,39 +232,37 @@ def leaf_sums(
         target: Class indices, or labels laid on [-1, 1], shape (n,).
         place: Leaf of each row.
         leaves: How many.
-        task: ``binary`` or ``regression``.
-        units: Steps of a gradient from 0 to its clip.
+        sums: Of the model.
 
     Returns:
-        int64, shape (2 leaves,). A row moves its gradient sum by at most `units`, and its hessian
+        int64, shape (2 leaves,). A row moves its gradient sum by at most the units, and its hessian
         sum by at most a quarter of that.
     """
+    task, units, most = sums.task, sums.units, sums.hessian_units
     if task == "binary":
         chance = 1 / (1 + np.exp(-score))
         gradient, hessian = chance - target, chance * (1 - chance)
     else:
         gradient, hessian = score - target, np.ones(len(target))
-    most = units // _RATIO
     steps = np.clip(np.rint(gradient * (units / _CLIP[task])), -units, units)
     weights = np.clip(np.rint(hessian * (most / _HESSIAN[task])), 0, most)
     # Sums of integers of 12 bits are exact in floats far beyond any number of rows.
-    sums = [np.bincount(place, each, minlength=leaves) for each in (steps, weights)]
-    return np.concatenate(sums).astype(np.int64)
+    found = [np.bincount(place, each, minlength=leaves) for each in (steps, weights)]
+    return np.concatenate(found).astype(np.int64)
 
 
-def leaf_values(noisy: np.ndarray, task: Task, sums: Sums, spread: float) -> tuple[int, ...]:
+def leaf_values(noisy: np.ndarray, sums: Sums, spread: float) -> tuple[int, ...]:
     """Leaf values, from noisy sums alone.
 
     Args:
         noisy: Sums of gradients of each leaf, then of hessians, with noise; shape (2 leaves,).
-        task: ``binary`` or ``regression``.
         sums: What they are worth.
         spread: Standard deviation of the noise.
 
     Returns:
         In leaf units.
     """
-    leaves = len(noisy) // 2
+    leaves, task = len(noisy) // 2, sums.task
     gradient, hessian = _CLIP[task] / sums.units, _HESSIAN[task] / sums.hessian_units
     slope = noisy[:leaves] * gradient
     curvature = np.maximum(noisy[leaves:], spread) * hessian
@@ -277,7 +277,7 @@ def signal_of(task: Task) -> float:
     return _SIGNAL * _CLIP[task] / _HESSIAN[task]
 
 
-def noise_error(rows: float, task: Task, sums: Sums, trees: int, rate: float) -> float | None:
+def noise_error(rows: float, sums: Sums, rate: float) -> float | None:
     """How far noise alone moves a score, about, where the table is too small for the noise.
 
     It follows from the row count and declarations: the standard deviation of the noise of all
@@ -286,15 +286,14 @@ def noise_error(rows: float, task: Task, sums: Sums, trees: int, rate: float) ->
 
     Args:
         rows: How many there are.
-        task: ``binary`` or ``regression``.
         sums: Of the model.
-        trees: How many.
         rate: Learning rate.
 
     Returns:
         In log odds, or in halves of the label's range; None where even small trees have a signal.
     """
-    if _levels(rows, sums, trees) >= 1:
+    task, trees = sums.task, sums.trees
+    if _levels(rows, sums) >= 1:
         return None
     spread = sums.noise.deviation("trees", sums.noise.honest) / sums.units
     facts = sums.noise.deviation("facts", sums.noise.honest) / sums.units

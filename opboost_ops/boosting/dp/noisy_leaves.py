@@ -18,7 +18,6 @@ from opboost_ops.boosting.dp.memory import Memory, commit, digest_of, resume
 from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
 from opboost_ops.boosting.dp.tree import Tree
 from opboost_ops.boosting.frame import Parameters, Tell, unheard
-from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.sum_noise import SumNoise
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
@@ -70,13 +69,13 @@ def fit(
     training = digest_of(words, codes, target)
     lines = resume(memory, training)
     if not lines:
-        facts = _facts(target, task, sums)
+        facts = _facts(target, sums)
         commit(memory, training=training, facts=facts)
     else:
         facts = lines[0]["facts"]
     trees = [Tree.of(line["tree"]) for line in lines[1:]]
     rows, initial = initial_of(np.array(facts[:2]), task, facts[2])
-    depth = depth_of(rows, sums, parameters.trees, parameters.depth)
+    depth = depth_of(rows, sums, parameters.depth)
     score = np.full(len(target), initial)
     for number in range(parameters.trees):
         known = number < len(trees)
@@ -85,7 +84,7 @@ def fit(
         )
         place = leaf_of(splits, codes, candidates)
         if not known:
-            leaves = _leaves(score, target, place, 2**depth, task, sums)
+            leaves = _leaves(score, target, place, 2**depth, sums)
             tree = Tree(tuple(splits), leaves)
             commit(memory, tree=tree.document())
             trees.append(tree)
@@ -95,15 +94,15 @@ def fit(
     return tuple(trees), initial
 
 
-def _facts(target: np.ndarray, task: Task, sums: Sums) -> list[int]:
-    exact = facts_of(target, task, sums.units)
+def _facts(target: np.ndarray, sums: Sums) -> list[int]:
+    exact = facts_of(target, sums)
     found: list[int] = (exact + noise.skellam(2, sums.noise.means["facts"])).tolist()
     return [*found, sums.units]
 
 
 def _leaves(
-    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, task: Task, sums: Sums
+    score: np.ndarray, target: np.ndarray, place: np.ndarray, leaves: int, sums: Sums
 ) -> tuple[int, ...]:
-    exact = leaf_sums(score, target, place, leaves, task, sums.units)
+    exact = leaf_sums(score, target, place, leaves, sums)
     noisy = exact + noise.skellam(2 * leaves, sums.noise.means["trees"])
-    return leaf_values(noisy, task, sums, sums.noise.deviation("trees", 1))
+    return leaf_values(noisy, sums, sums.noise.deviation("trees", 1))

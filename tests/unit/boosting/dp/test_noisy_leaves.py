@@ -81,8 +81,9 @@ def test_one_row_moves_one_leaf_by_a_clipped_gradient_and_hessian(
     score, place = rng.normal(size=30), rng.integers(0, 4, 30)
     score[-1] = far
     target = rng.integers(0, 2, 30) if task == "binary" else rng.uniform(-1, 1, 30)
+    sums = replace(leaf_sums.sums_of(task, 1, 1.0, 1e-6), units=256)
     whole, fewer = (
-        leaf_sums.leaf_sums(score[:n], target[:n], place[:n], 4, task, 256) for n in (30, 29)
+        leaf_sums.leaf_sums(score[:n], target[:n], place[:n], 4, sums) for n in (30, 29)
     )
     moved = whole - fewer
     assert set(np.flatnonzero(moved) % 4) <= {place[-1]}
@@ -126,7 +127,7 @@ def test_trees_of_a_small_table_are_shallow() -> None:
     depths = []
     for rows in (100, 3_000, 100_000):
         sums = leaf_sums.sums_of("binary", 200, 0.5, 1e-6)
-        depths.append(leaf_sums.depth_of(rows, sums, 200, 6))
+        depths.append(leaf_sums.depth_of(rows, sums, 6))
     assert depths == sorted(depths)
     assert depths[0] == 1
     assert depths[-1] == 6
