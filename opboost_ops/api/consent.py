@@ -19,7 +19,7 @@ from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.run.site_faults import MadePeople, site_faults
-from opboost_ops.setup.pins import pin
+from opboost_ops.setup.policy_file import pin
 from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
 

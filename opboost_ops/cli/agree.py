@@ -97,7 +97,7 @@ def command(
     from opboost_ops.privacy.pins import once_agreed, unpinned_columns
     from opboost_ops.run import agreement
     from opboost_ops.run.changes import changes
-    from opboost_ops.setup.pins import pin
+    from opboost_ops.setup.policy_file import pin
     from opboost_ops.views.consent_sheet import consent_sheet
 
     site = site.parent if site.is_file() else site

@@ -17,15 +17,15 @@ from opboost_ops.mechanisms.geometric import LEAST_EPSILON
 from opboost_ops.privacy.design import Cost, design
 from opboost_ops.privacy.loss import LossCurve, loss_curve
 
-#: Mechanisms by short name, and which parameters each takes.
-_KNOWN: Mapping[str, tuple[type[Any], tuple[str, ...]]] = {
-    "global": (mechanisms.GlobalMap, ("epsilon",)),
-    "geometric": (mechanisms.Geometric, ("epsilon",)),
-    "adj": (mechanisms.AdjMap, ("epsilon", "theta", "alpha")),
-    "local": (mechanisms.LocalMap, ("epsilon", "theta")),
-    "bucket": (mechanisms.BucketResponse, ("epsilon", "buckets")),
-    "grr": (mechanisms.GeneralisedResponse, ("epsilon",)),
-    "piecewise": (mechanisms.Piecewise, ("epsilon",)),
+#: Mechanisms by short name.
+_KNOWN: Mapping[str, type[Any]] = {
+    "global": mechanisms.GlobalMap,
+    "geometric": mechanisms.Geometric,
+    "adj": mechanisms.AdjMap,
+    "local": mechanisms.LocalMap,
+    "bucket": mechanisms.BucketResponse,
+    "grr": mechanisms.GeneralisedResponse,
+    "piecewise": mechanisms.Piecewise,
 }
 
 
@@ -98,9 +98,10 @@ def measure(
     if mechanism == "designed":
         chosen, made = _designed(domain, parameters["epsilon"], most, cost, prior, out)
     else:
-        kind, taken = _KNOWN[mechanism]
+        kind = _KNOWN[mechanism]
+        taken = {name: parameters[name] for name in kind.model_fields if name in parameters}
         try:
-            chosen = kind(**{name: parameters[name] for name in taken if name in parameters})
+            chosen = kind(**taken)
         except ValidationError as error:
             faults = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
             raise ConfigError(f"{mechanism}: {faults} is out of range.") from None

@@ -1,9 +1,9 @@
 """Which mechanism keeps most of the order under a party's caps on its loss."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -134,25 +134,23 @@ def designed_under(domain: Domain, caps: Caps) -> Designed | None:
     return None if made is None else made.mechanism
 
 
-def _makers(domain: Domain) -> Iterator[Callable[[float], Mechanism]]:
-    yield lambda epsilon: GlobalMap(epsilon=epsilon)
-    yield lambda epsilon: Geometric(epsilon=epsilon)
-    yield lambda epsilon: GeneralisedResponse(epsilon=epsilon)
-    yield lambda epsilon: Piecewise(epsilon=epsilon)
+def _makers(domain: Domain) -> Iterator[Callable[..., Mechanism]]:
+    """Mechanisms that lack their epsilon alone."""
+    yield from (GlobalMap, Geometric, GeneralisedResponse, Piecewise)
+    yield from (partial(BucketResponse, buckets=q) for q in (2, 4, 8, 16, 32) if q < domain.size)
     large = domain.size > LARGE
-    for buckets in [q for q in (2, 4, 8, 16, 32) if q < domain.size]:
-        yield lambda epsilon, q=buckets: BucketResponse(epsilon=epsilon, buckets=q)  # type: ignore[misc]
     thetas = (domain.size // 10, domain.size // 5) if large else (2, 3, 4, 5, 10, 20)
     alphas = ALPHAS[::3] if large else ALPHAS
-    for theta, alpha in itertools.product([t for t in thetas if t < domain.size], alphas):
-        yield lambda epsilon, t=theta, a=alpha: AdjMap(epsilon=epsilon, theta=t, alpha=a)  # type: ignore[misc]
+    for theta in thetas:
+        if theta < domain.size:
+            yield from (partial(AdjMap, theta=theta, alpha=alpha) for alpha in alphas)
 
 
-def _fit(make: Callable[[float], Mechanism], domain: Domain, caps: Caps) -> Candidate | None:
+def _fit(make: Callable[..., Mechanism], domain: Domain, caps: Caps) -> Candidate | None:
     # Losses grow almost in proportion to epsilon, so a few corrections in proportion suffice.
     epsilon = 1.0
     for _ in range(8):
-        over = _use(make(epsilon), domain, caps)
+        over = _use(make(epsilon=epsilon), domain, caps)
         if CLOSE <= over <= 1:
             break
         epsilon = min(max(epsilon / over * (1 + CLOSE) / 2, 1e-3), 1000.0)
@@ -161,7 +159,7 @@ def _fit(make: Callable[[float], Mechanism], domain: Domain, caps: Caps) -> Cand
         epsilon = rounded_down(epsilon, 3)
         if epsilon < 1e-3:
             return None
-        mechanism = make(epsilon)
+        mechanism = make(epsilon=epsilon)
         curve = loss_curve(mechanism, domain)
         if _keeps(curve, caps):
             return Candidate(mechanism, curve)

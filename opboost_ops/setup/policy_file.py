@@ -16,7 +16,7 @@ from opboost_ops.config.loading import POLICY, load_policy, load_site
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.pins import unpinned_columns
+from opboost_ops.privacy.pins import unpinned_columns, unpinned_receiver
 from opboost_ops.scratch.files import whole_file
 
 
@@ -33,6 +33,29 @@ def require_public_key(key: str) -> str:
         "That is not a public key: it must be the base64 of 32 bytes, 44 characters.",
         "Copy it whole, as its party's `opboost keys show` prints it.",
     )
+
+
+def pin(site: Path, federation: Federation) -> list[str]:
+    """Pin columns and the label holder's signing key in ``policy.yaml``; what is pinned stays.
+
+    Args:
+        site: Folder of the party's ``site.yaml``.
+        federation: What the party agrees to.
+
+    Returns:
+        What is pinned now, in words.
+
+    Raises:
+        ConfigError: The file cannot be added to, or the ledger knows a column by another UUID.
+    """
+    if not (site / POLICY).is_file():
+        return []
+    pinned = [f"column {uuid} of {name}" for name, uuid in pin_columns(site, federation).items()]
+    holder = unpinned_receiver(load_policy(site / POLICY), federation)
+    if holder is not None:
+        pin_key(site / POLICY, holder, federation.parties[holder].signing_key, replace=False)
+        pinned.append(f"the signing key of {holder}")
+    return pinned
 
 
 def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
