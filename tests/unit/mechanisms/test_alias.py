@@ -6,9 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.alias import TOTAL, AliasTable
-from opboost_ops.mechanisms.global_map import GlobalMap
 
 
 @st.composite
@@ -46,12 +44,3 @@ def test_sample_is_what_the_columns_say(counts: list[list[int]], data: st.DataOb
         expected = column if rest < threshold else other
         assert table.sample(np.array([row]), word).tolist() == [expected]
         assert counts[row][expected] > 0
-
-
-def test_draws_are_one_word_each() -> None:
-    channel = GlobalMap(epsilon=0.5).channel(Domain(1, 10))
-    words = np.arange(1000, dtype=np.uint64) * np.uint64(2**53 + 12345)
-    rows = np.arange(1000) % 10
-    together = channel.alias.sample(rows, words)
-    apart = [int(channel.alias.sample(rows[i : i + 1], words[i : i + 1])[0]) for i in range(1000)]
-    assert together.tolist() == apart

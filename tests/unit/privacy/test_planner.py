@@ -46,12 +46,6 @@ def test_ranking_is_by_expected_order() -> None:
         assert score == expected_weighted_kendall(MARGINAL, channel)
 
 
-def test_a_declaration_is_what_a_federation_file_takes() -> None:
-    for candidate in candidates(TEN, Caps(step=1.0)):
-        again = type(candidate.mechanism).model_validate(candidate.declaration())
-        assert again == candidate.mechanism
-
-
 @pytest.mark.parametrize("caps", [(None, None), (0.0, None), (1.0, -1.0)])
 def test_caps_that_are_none(caps: tuple[float | None, float | None]) -> None:
     with pytest.raises(ConfigError, match="cap"):
