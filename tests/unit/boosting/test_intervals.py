@@ -51,14 +51,6 @@ def test_the_order_of_the_rows_changes_nothing() -> None:
     assert several.interval("new", "auc") == again.interval("new", "auc")
 
 
-def test_pairing_narrows_the_gain() -> None:
-    label, good, _ = _binary(500)
-    near = np.clip(good + np.random.default_rng(0).normal(scale=0.01, size=500), 0, 1)
-    comparison = Comparison("binary", label, {"good": good, "near": near})
-    alone, paired = comparison.interval("good", "auc"), comparison.gain("good", "near", "auc")
-    assert paired.high - paired.low < (alone.high - alone.low) / 4
-
-
 @pytest.mark.parametrize("rows", [300, 10_000])
 def test_intervals_hold_the_truth_about_as_often_as_they_say(rows: int) -> None:
     """The mean squared error of pure noise is 1: about 95 of 100 intervals hold it."""

@@ -5,10 +5,8 @@ from dataclasses import replace
 import pytest
 
 from opboost_ops.boosting.federboost import learn
-from opboost_ops.boosting.histogram import Leaf, Tree
 from opboost_ops.boosting.objectives import Objective
 from opboost_ops.boosting.rounds import Alone
-from opboost_ops.boosting.siblings import asked_of
 from tests.horizontal import some_rows
 
 
@@ -46,12 +44,3 @@ def test_no_bit_of_the_model_changes(task):
     # Of the levels below the root at most half is asked for, and a node that has no open sibling.
     below = [sum(n for level, n in each.asked if level) for each in (whole, half)]
     assert below[1] < 0.75 * below[0]
-
-
-def test_the_one_of_fewer_rows_is_asked_for():
-    tree = Tree([Leaf(value=0, hessian=1, rows=n) for n in (20, 12, 8, 6, 6, 3, 5)])
-    assert asked_of(tree, [1, 2], True) == [2]
-    assert asked_of(tree, [3, 4, 5, 6], True) == [3, 5]
-    assert asked_of(tree, [3, 6], True) == [3, 6], "their siblings are leaves"
-    assert asked_of(tree, [0], True) == asked_of(None, [0], True) == [0]
-    assert asked_of(tree, [1, 2], False) == [1, 2]

@@ -115,28 +115,6 @@ def test_categorical_thresholds_are_left_alone(trainer: str) -> None:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-@pytest.mark.parametrize("high", [0.0, 1.0])
-def test_a_split_of_missing_values_from_all_others_asks_for_nothing(
-    trainer: str, high: float
-) -> None:
-    rng = np.random.RandomState(2)
-    ranks = rng.randint(1, 8, size=600).astype(float)
-    absent = np.arange(600) % 3 == 0
-    ranks[absent] = np.nan
-    table = np.array([1, 3, 5, 10, 20, 30, 40])
-    for label in (absent * (1 - 2 * high) + high, absent * 5.0 + np.nan_to_num(ranks > 3) * high):
-        frame = Frame(("b.x",), ranks[:, None], (), ("b.x",))
-        text = train(frame, label, parameters(trainer, trees=6, depth=3))
-        asked = splits.used_splits(text, ["b.x"], {"b.x": 7}).get("b.x", [])
-        assert all(1 <= rank < 7 for rank in asked)
-        values = dict(zip(asked, splits.split_values(asked, table), strict=True))
-        model = splits.materialise(text, {"b.x": values}, {"b.x": (1, 40)}, {"b.x": 7})
-        on_values = np.where(absent, np.nan, table[np.nan_to_num(ranks, nan=1).astype(int) - 1])
-        assert predict(model, on_values[:, None]).tobytes() == predict(text, frame.matrix).tobytes()
-        assert len(splits.comparisons(model, {"b.x": (1, 40)}).get("b.x", [])) == len(asked)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
 @pytest.mark.parametrize("split", [2, 5])
 @pytest.mark.parametrize("bounds", [(-70, -10), (10, 70)])
 def test_a_value_that_no_training_row_lacked_is_missing_and_not_zero(
@@ -205,19 +183,23 @@ def test_a_text_that_is_no_xgboost_model(text: str) -> None:
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_split_that_parts_missing_values_from_all_others(trainer: str) -> None:
-    """LightGBM writes an infinite threshold where the column has zeros."""
+@pytest.mark.parametrize("high", [0.0, 1.0])
+def test_a_split_that_parts_missing_values_from_all_others(trainer: str, high: float) -> None:
+    """It asks for nothing. LightGBM writes an infinite threshold where the column has zeros."""
     rng = np.random.default_rng(0)
     own, ranks = (rng.integers(low, low + 8, 2000).astype(np.float64) for low in (0, 1))
     own[rng.random(2000) < 0.2] = np.nan
     ranks[rng.random(2000) < 0.2] = np.nan
-    label = 2.0 * np.isnan(own) + np.isnan(ranks)
+    gone = np.isnan(own) * 2.0 + np.isnan(ranks)
     frame = Frame(("a.own", "b.ranks"), np.column_stack([own, ranks]), (), ("b.ranks",))
-    text = train(frame, label, parameters(trainer, 5, 2))
     highest = {"b.ranks": 8}
-    asked = splits.used_splits(text, ["b.ranks"], highest)
-    values = {"b.ranks": {rank: rank + 0.5 for rank in asked.get("b.ranks", [])}}
-    made = splits.materialise(text, values, {"b.ranks": (1, 8)}, highest)
-    inside = splits.comparisons(made, {"a.own": (1, 8), "b.ranks": (1, 8)})
-    assert all(1 <= t < 8 for found in inside.values() for t in found)
-    assert predict(made, frame.matrix).tobytes() == predict(text, frame.matrix).tobytes()
+    for label in (gone * (1 - 2 * high), gone + np.nan_to_num(ranks > 3) * high):
+        text = train(frame, label, parameters(trainer, 5, 2))
+        asked = splits.used_splits(text, ["b.ranks"], highest).get("b.ranks", [])
+        assert all(1 <= rank < 8 for rank in asked)
+        values = {"b.ranks": {rank: rank + 0.5 for rank in asked}}
+        made = splits.materialise(text, values, {"b.ranks": (1, 8)}, highest)
+        inside = splits.comparisons(made, {"a.own": (1, 8), "b.ranks": (1, 8)})
+        assert all(1 <= t < 8 for found in inside.values() for t in found)
+        assert len(inside.get("b.ranks", [])) == len(asked)
+        assert predict(made, frame.matrix).tobytes() == predict(text, frame.matrix).tobytes()
