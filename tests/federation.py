@@ -103,6 +103,11 @@ class Workspace:
         return load_federation(self.file)
 
     @property
+    def models(self) -> Path:
+        """The label holder's versions."""
+        return self.folder / "credit" / "models" / "credit_scoring"
+
+    @property
     def store(self) -> LocalStore:
         """Its exchange."""
         return LocalStore(self.folder / "exchange")

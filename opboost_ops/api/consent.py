@@ -11,6 +11,7 @@ import polars as pl
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.privacy.pins import once_agreed, unpinned_columns
@@ -77,6 +78,7 @@ class Consent:
         number: Of the party's agreement to just this; None if it has not agreed.
         sheet: All that leaves, and what it means.
         pins: UUIDs of columns, by feature, that agreeing pins in the party's policy.
+        policy: The party's, as it will be once it has agreed.
     """
 
     party: str
@@ -86,6 +88,7 @@ class Consent:
     number: int | None
     sheet: ConsentSheet
     pins: Mapping[str, UUID]
+    policy: Policy
 
     def __repr__(self) -> str:
         state = f"agreed, number {self.number}" if self.number else f"{len(self.changes)} changes"
@@ -181,6 +184,5 @@ def agree(
     pins = unpinned_columns(policy, declared)
     policy = once_agreed(policy, declared)
     sheet = consent_sheet(declared, mine.party, policy, found)
-    return Consent(
-        mine.party, declared, found, tuple(changes(agreements, declared)), number, sheet, pins
-    )
+    new = tuple(changes(agreements, declared))
+    return Consent(mine.party, declared, found, new, number, sheet, pins, policy)

@@ -1,6 +1,7 @@
 """The command line: `opboost COMMAND`. Each command's module is loaded when it is called."""
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import typer
@@ -64,37 +65,44 @@ def _commands(
     use_airflow_secrets()
 
 
-app.command("init")(init.command)
-app.command("bounds")(bounds.command)
-app.command("federate")(federate.command)
-app.command("agree", cls=agree.YesWithDigest)(agree.command)
-app.command("approve")(approve.command)
-app.command("stop")(stop.stop)
-app.command("resume")(stop.resume)
-app.command("check")(check.command)
-app.command("run")(run.command)
-app.command("score")(score.command)
-app.command("serve")(serve.command)
-app.command("outcomes")(outcomes.command)
-app.command("channel")(channel.command)
-app.command("plan")(plan.command)
-app.command("simulate")(simulate.command)
-app.command("leakage")(leakage.command)
-app.command("artifact")(artifact.command)
-app.command("edges")(edges.command)
-app.command("forget")(forget.command)
-app.command("compose")(compose.command)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.add_typer(ledger.app, name="ledger")
-app.add_typer(models.app, name="models")
-app.add_typer(keys.app, name="keys")
-app.add_typer(audit.app, name="audit")
-app.add_typer(store.app, name="store")
-app.add_typer(sites.app, name="sites")
-app.add_typer(airflow.app, name="airflow")
-app.command("demo")(demo.demo)
-app.command("ui")(demo.ui)
+_COMMANDS: Mapping[str, Callable[..., None]] = {
+    "init": init.command,
+    "bounds": bounds.command,
+    "federate": federate.command,
+    "agree": agree.command,
+    "approve": approve.command,
+    "stop": stop.stop,
+    "resume": stop.resume,
+    "check": check.command,
+    "run": run.command,
+    "score": score.command,
+    "serve": serve.command,
+    "outcomes": outcomes.command,
+    "channel": channel.command,
+    "plan": plan.command,
+    "simulate": simulate.command,
+    "leakage": leakage.command,
+    "artifact": artifact.command,
+    "edges": edges.command,
+    "forget": forget.command,
+    "compose": compose.command,
+    "backup": backup.backup,
+    "restore": backup.restore,
+    "demo": demo.demo,
+    "ui": demo.ui,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, cls=agree.YesWithDigest if _name == "agree" else None)(_command)
+for _name, _group in {
+    "ledger": ledger,
+    "models": models,
+    "keys": keys,
+    "audit": audit,
+    "store": store,
+    "sites": sites,
+    "airflow": airflow,
+}.items():
+    app.add_typer(_group.app, name=_name)
 
 
 def main() -> None:

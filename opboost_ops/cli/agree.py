@@ -12,12 +12,10 @@ from typer.core import TyperCommand
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
+    from opboost_ops.api import Consent
     from opboost_ops.config.federation import Federation
-    from opboost_ops.config.policy import Policy
     from opboost_ops.config.site import Site
     from opboost_ops.privacy.agreements import Agreements
-    from opboost_ops.run.changes import Change
-    from opboost_ops.views.consent_sheet import ConsentSheet
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -90,15 +88,14 @@ def command(
         for folder, file in members:
             command(folder, file, yes, digest, None, keep_version, False, None, by, because)
         return
-    from opboost_ops.cli.consent_sheet import write_page
-    from opboost_ops.config.agreement import digest_of, document
-    from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+    from opboost_ops import api
+    from opboost_ops.config.loading import load_site
+    from opboost_ops.display.html import document_html
     from opboost_ops.exchange.party_state import agreements_of
-    from opboost_ops.privacy.pins import once_agreed, unpinned_columns
     from opboost_ops.run import agreement
-    from opboost_ops.run.changes import changes
+    from opboost_ops.run.party_sites import federation_file
     from opboost_ops.setup.policy_file import pin
-    from opboost_ops.views.consent_sheet import consent_sheet
+    from opboost_ops.views import consent_words
 
     site = site.parent if site.is_file() else site
     mine = load_site(site / "site.yaml")
@@ -112,41 +109,38 @@ def command(
             raise ConfigError("--yes and --html need a federation file.", "Nothing was agreed to.")
         _list(agreements_of(mine), as_json)
         return
-    path = federation / "federation.yaml" if federation.is_dir() else federation
-    declared = load_federation(path)
-    agreement.require_member(mine, declared)
-    agreements = agreements_of(mine)
-    found = digest_of(document(declared))
-    new = changes(agreements, declared)
-    policy = load_policy(site / POLICY)
-    unpinned = unpinned_columns(policy, declared)
-    policy = once_agreed(policy, declared)
-    sheet = consent_sheet(declared, mine.party, policy, found)
+    consent = api.agree(site, federation)
+    declared, found, sheet = consent.federation, consent.digest, consent.sheet
     if html is not None:
-        write_page(sheet, html)
+        lead = f"Digest of what is agreed to: {sheet.digest}"
+        page = document_html(consent_words.title(sheet), lead, consent_words.blocks(sheet))
+        html.write_text(page, encoding="utf-8")
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
     if as_json:
-        pins = {name: str(uuid) for name, uuid in unpinned.items()}
-        told = {"digest": found, "changes": [vars(change) for change in new], "pins": pins}
+        pins = {name: str(uuid) for name, uuid in consent.pins.items()}
+        new = [vars(change) for change in consent.changes]
+        told = {"digest": found, "changes": new, "pins": pins}
         print(json.dumps({**told, "sheet": sheet.document()}))
         return
     if digest is not None and digest != found:
         raise ConfigError(
-            f"--yes {digest} is not the digest of {path.name}, which is {found} now.",
+            f"--yes {digest} is not the digest of {federation_file(federation).name}, which is "
+            f"{found} now.",
             "Nothing was agreed to. Read what is new (--json), and give its digest.",
         )
     if yes:
         _require_made_up(mine, site)
+    agreements = agreements_of(mine)
     newest = agreements.newest(declared.name)
-    if newest is not None and newest.digest == found and not keep_version and not unpinned:
+    if newest is not None and consent.number and not keep_version and not consent.pins:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
-        _show_queries(mine, policy, declared.name)
+        _show_queries(mine, consent)
         return
-    _show(sheet, policy, declared, agreements, new)
-    _show_queries(mine, policy, declared.name)
+    _show(consent, agreements)
+    _show_queries(mine, consent)
     _show_retired(mine, declared, keep_version or [])
-    for name, uuid in unpinned.items():
+    for name, uuid in consent.pins.items():
         print(f"Agreeing pins the column of {name} in policy.yaml: {uuid}.")
     print(f"Digest: {found}")
     if not yes and digest is None:
@@ -198,16 +192,16 @@ def _list(agreements: "Agreements", as_json: bool) -> None:
         print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
 
 
-def _show_queries(mine: "Site", policy: "Policy", federation: str) -> None:
+def _show_queries(mine: "Site", consent: "Consent") -> None:
     """How many people the label holder has queried so far."""
-    from opboost_ops.cli.blocks import print_blocks
-    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import print_blocks
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.views.queries import queries
 
     with open_state(mine) as state:
-        found = queries(state, policy.alignment, state.ledger.dated(), (federation,))
-    print_blocks(found, wide())
+        entries, names = state.ledger.dated(), (consent.federation.name,)
+        found = queries(state, consent.policy.alignment, entries, names)
+    print_blocks(found)
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:
@@ -246,39 +240,34 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
     )
 
 
-def _show(
-    sheet: "ConsentSheet",
-    policy: "Policy",
-    declared: "Federation",
-    agreements: "Agreements",
-    new: "list[Change]",
-) -> None:
-    from opboost_ops.cli.consent_sheet import print_sheet
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import plain
+def _show(consent: "Consent", agreements: "Agreements") -> None:
+    from opboost_ops.cli.printing import print_blocks, print_line
     from opboost_ops.config.fingerprints import fingerprint
+    from opboost_ops.display.blocks import Heading
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent import require_consent
+    from opboost_ops.views import consent_words
 
-    console = wide()
-    print_sheet(sheet, console)
+    sheet, declared = consent.sheet, consent.federation
+    print_blocks([Heading(consent_words.title(sheet)), *consent_words.blocks(sheet)])
     made = agreements.of(declared.name)
     since = f"since number {made[-1].number} of {made[-1].at}" if made else "(all of it)"
-    console.print(f"New in {declared.name} {since}:")
-    for change in new:
+    print(f"New in {declared.name} {since}:")
+    for change in consent.changes:
         was = "" if change.before is None else f"{_short(change.before)} -> "
         now = "gone" if change.after is None else _short(change.after)
-        console.print(plain(f"  {change.field}: {was}{now}"), soft_wrap=True)
-        console.print(plain(f"    {change.means}"), soft_wrap=True, style="dim")
+        print_line(f"  {change.field}: {was}{now}")
+        print_line(f"    {change.means}", "dim")
     try:
-        require_consent(policy, declared, sheet.party)
+        require_consent(consent.policy, declared, sheet.party)
     except OpBoostError as error:
-        console.print(error.problem, style="red", markup=False, soft_wrap=True)
-    console.print("Fingerprints of the keys; compare each with what its party reads out to you:")
+        for line in error.problem.splitlines():
+            print_line(line, "red")
+    print("Fingerprints of the keys; compare each with what its party reads out to you:")
     for party, spec in declared.parties.items():
         own = " (your own)" if party == sheet.party else ""
         known = fingerprint(spec.signing_key, spec.encryption_key)
-        console.print(f"  {party}: {known}{own}", highlight=False, soft_wrap=True)
+        print(f"  {party}: {known}{own}")
 
 
 def _short(value: Any) -> str:

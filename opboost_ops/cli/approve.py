@@ -1,13 +1,14 @@
 """`opboost approve`: a person's answer to a release that waits for one."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from opboost_ops.cli.arguments import Site
+
 
 def command(
-    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    site: Site,
     run: Annotated[str, typer.Argument(help="The run ID that the waiting task prints.")],
     answer: Annotated[
         bool | None,

@@ -1,18 +1,15 @@
 """`opboost backup` and `opboost restore`: a party's state and keys in one encrypted file."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.arguments import Site
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
     from opboost_ops.backup.restoring import Restored
-
-_Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 _Passphrase = Annotated[
     Path | None, typer.Option(help="File whose first line is the passphrase of the backup.")
@@ -20,7 +17,7 @@ _Passphrase = Annotated[
 
 
 def backup(
-    site: _Site,
+    site: Site,
     file: Annotated[Path, typer.Argument(help="The backup, a new file.")],
     recipient: Annotated[
         str | None, typer.Option(help="Public X25519 key; its private key opens the backup.")
@@ -30,6 +27,7 @@ def backup(
     """Write a party's state and keys into one encrypted file; runs may continue."""
     from opboost_ops.backup.encryption import Lock
     from opboost_ops.backup.writing import back_up
+    from opboost_ops.cli.progress import counting
 
     if (recipient is None) == (passphrase_file is None):
         raise ConfigError(
@@ -37,7 +35,7 @@ def backup(
             "Give either --recipient PUBLICKEY or --passphrase-file FILE.",
         )
     phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
-    with _bytes("backup") as progress:
+    with counting("backup", in_bytes=True) as progress:
         made = back_up(site, file, Lock(phrase, recipient), progress)
     print(
         f"{made.party}: {made.lines} ledger entries, {made.entries} audit entries, head "
@@ -49,7 +47,7 @@ def backup(
 
 
 def restore(
-    site: _Site,
+    site: Site,
     file: Annotated[Path, typer.Argument(help="The backup.")],
     key: Annotated[
         Path | None, typer.Option(help="File of the private key that the backup is encrypted to.")
@@ -60,6 +58,7 @@ def restore(
     """Restore a party's state; verifies everything before it changes anything."""
     from opboost_ops.backup.encryption import Key
     from opboost_ops.backup.restoring import restore as put_back
+    from opboost_ops.cli.progress import counting
     from opboost_ops.exchange.encryption import PrivateKey
     from opboost_ops.run.rollback import check
 
@@ -69,7 +68,7 @@ def restore(
         )
     phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
     opens = Key(phrase, PrivateKey.from_file(key) if key is not None else None)
-    with _bytes("verified") as progress:
+    with counting("verified", in_bytes=True) as progress:
         done = put_back(site, file, opens, yes, progress)
     _report(done)
     found = check(done.site)
@@ -112,25 +111,3 @@ def _passphrase(file: Path) -> str:
     if lines:
         return lines[0]
     raise ConfigError(f"{file.name} cannot be read, or is empty.", "It holds the passphrase.")
-
-
-@contextmanager
-def _bytes(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar of bytes on stderr, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TransferSpeedColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as bars:
-        task = bars.add_task(what, total=None)
-        yield lambda done, whole: bars.update(task, completed=done, total=whole)

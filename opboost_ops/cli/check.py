@@ -18,11 +18,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 
     Exits with 1 if a party has not agreed to this federation file.
     """
-    from opboost_ops.cli.fillings import print_fillings
-    from opboost_ops.cli.people import print_people
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
-    from opboost_ops.cli.scales import scale_table
+    from opboost_ops.cli.home_tables import print_fillings, print_people, print_scales
+    from opboost_ops.cli.printing import print_line, print_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
     from opboost_ops.privacy.missing_caps import missing_caps
@@ -42,10 +39,9 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     path = federation_file(federation)
     declared = load_federation(path)
     faults, contexts, people = site_faults(path, declared)
-    console = wide()
     for party, tables in people.items():
         for purpose, found in tables.items():
-            print_people(party, purpose, declared.id.normalise, found, console)
+            print_people(party, purpose, declared.id.normalise, found)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     if missing := list(not_installed(declared, "train")):
@@ -57,11 +53,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     domain = declared.domain.to_domain()
     receiver = declared.label_holder
     for party in declared.feature_holders:
-        shown = table(
-            f"{party} sends to {receiver}, randomised on [{domain.lower}, {domain.upper}]",
-            *("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon"),
-            "loss(R-L), all nights",
-        )
+        rows = []
         for release in leaving(declared, party):
             curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
@@ -69,45 +61,46 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             most = _most(policies.get(party), release.charge, len(curve.loss) + 1)
             # The public worst case ends there, however many draws there are (privacy.worst).
             every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]:.3f}"
-            shown.add_row(release.charge, curve.mechanism, *ends, holds, every)
-        console.print(shown)
+            rows.append((release.charge, curve.mechanism, *ends, holds, every))
+        print_table(
+            f"{party} sends to {receiver}, randomised on [{domain.lower}, {domain.upper}]",
+            ("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon",
+             "loss(R-L), all nights"),
+            rows,
+        )  # fmt: skip
         for name, lines in scales_of(declared, party).items():
-            console.print(scale_table(name, lines))
+            print_scales(name, lines)
         if party in contexts:
-            print_fillings(party, domain_fillings(contexts[party][0]), console)
+            print_fillings(party, domain_fillings(contexts[party][0]))
     if declared.learning == "horizontal":
         from opboost_ops.stages.boost import private_of
 
         if (budget := private_of(declared)) is not None:
             count = len(declared.parties)
-            console.print(
+            print(
                 f"Sums have noise: (epsilon {budget.epsilon:g}, delta {budget.delta:g}) for a row "
                 f"added or removed, where {budget.honest} of {count} parties add theirs as they "
                 f"should. Each adds 1 / {budget.honest} of what one would need, so a sum has "
-                f"{count / budget.honest:.2f} times that variance.",
-                soft_wrap=True,
+                f"{count / budget.honest:.2f} times that variance."
             )
     if (warning := small_table(declared, contexts)) is not None:
-        console.print(warning, style="yellow", markup=False, soft_wrap=True)
-    console.print("Disclosed exactly, with no epsilon unless the line names one:")
+        print_line(warning, "yellow")
+    print("Disclosed exactly, with no epsilon unless the line names one:")
     for sender, to, discloses in exact_releases(declared):
-        console.print(f"  {sender} to {to}: {discloses}", markup=False, soft_wrap=True)
+        print_line(f"  {sender} to {to}: {discloses}")
     for party, file in site_files(path, declared).items():
         for line in missing_caps(load_policy(file.parent / POLICY)):
-            console.print(f"{party}/{POLICY}: {line}", style="red", markup=False, soft_wrap=True)
+            print_line(f"{party}/{POLICY}: {line}", "red")
     for line in key_dates(declared):
-        console.print(f"Keys of {line}.", markup=False, soft_wrap=True)
+        print(f"Keys of {line}.")
     if not scoring_parties(declared, contexts):
         who = ", ".join(scorers(declared))
-        console.print(
+        print(
             f"No table of new rows is named: `opboost score` needs tables.{declared.name}.score "
-            f"in site.yaml of {who}.",
-            soft_wrap=True,
+            f"in site.yaml of {who}."
         )
     require_agreed(path, declared, named=True)
-    console.print(
-        f"{path.name}, {len(declared.parties)} sites, policies, keys, tables and agreements: OK."
-    )
+    print(f"{path.name}, {len(declared.parties)} sites, policies, keys, tables and agreements: OK.")
 
 
 def _print_json(federation: Path) -> None:

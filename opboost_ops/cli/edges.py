@@ -104,12 +104,11 @@ def _print_private(written: "EdgesWritten", as_json: bool) -> None:
         }  # fmt: skip
         print(json.dumps({"file": str(written.file), "columns": found}))
         return
-    from opboost_ops.cli.printing import console
-    from opboost_ops.cli.scales import scale_table
+    from opboost_ops.cli.home_tables import print_scales
 
     for name, edges in written.columns.items():
         said = "charged to its account" if edges.charged else "the same draw as before, at no cost"
         print(f"{name}: {', '.join(f'{edge:g}' for edge in edges.edges)}")
         print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {said}.")
-        console().print(scale_table(name, compared[name]))
+        print_scales(name, compared[name])
     print(f"Written into {written.file}. The edges are public from now on.")

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.arguments import Site
+
 if TYPE_CHECKING:
     from opboost_ops.config.federation import IdColumn
     from opboost_ops.config.policy import Policy
-    from opboost_ops.config.site import Site
+    from opboost_ops.config.site import Site as PartySite
 
 
 def command(
-    site: Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")],
+    site: Site,
     person: Annotated[
         str,
         typer.Argument(help="The ID, or the values of its columns, joined by |. - reads stdin."),
@@ -127,7 +129,7 @@ def command(
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {entry}.")
 
 
-def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
+def _ids_of(site: "PartySite") -> "list[tuple[str, IdColumn]]":
     """Federations that the party ever agreed to, in that order, and how each named a person."""
     from opboost_ops.config.federation import IdColumn
     from opboost_ops.exchange.party_state import agreements_of
@@ -139,7 +141,7 @@ def _ids_of(site: "Site") -> "list[tuple[str, IdColumn]]":
 
 
 def _tables_with(
-    site: "Site", policy: "Policy", identities: list[str | int]
+    site: "PartySite", policy: "Policy", identities: list[str | int]
 ) -> tuple[list[str], list[str]]:
     """In which federations' tables a person is, and which of them could not be looked at."""
     import polars as pl

@@ -38,25 +38,24 @@ def command(
 
 
 def _show(attacked: "Attacked") -> None:
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
+    from opboost_ops.cli.printing import print_line, print_table
 
-    found, console = attacked.found, wide()
+    found = attacked.found
     heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")
-    shown = table(f"{attacked.party}: attacks on the release it would make now", *heads)
-    for name, tried in found.columns.items():
-        for one in tried:
-            interval = f"{one.low:.3f} to {one.high:.3f}"
-            cells = (f"{one.success:.3f}", interval, f"{one.baseline:.3f}", one.verdict)
-            shown.add_row(name, one.name, *cells)
-    console.print(shown)
+    rows = (
+        (name, one.name, f"{one.success:.3f}", f"{one.low:.3f} to {one.high:.3f}",
+         f"{one.baseline:.3f}", one.verdict)
+        for name, tried in found.columns.items()
+        for one in tried
+    )  # fmt: skip
+    print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
     for name, curves in found.averaging.items():
         first, last = curves.keyed[0].success, curves.keyed[-1].success
-        console.print(
+        print_line(
             f"{name}: averaging {len(curves.keyed)} retrainings places {last:.3f} of the rows, "
             f"after {first:.3f} with one; fresh noise would let it place "
             f"{curves.fresh[-1].success:.3f}."
         )
     linked = found.linked
-    console.print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
-    console.print(f"Report and picture stay at home: {attacked.picture}", soft_wrap=True)
+    print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
+    print(f"Report and picture stay at home: {attacked.picture}")

@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.arguments import AsCsv, AsJson, Site
 from opboost_ops.cli.forms import one_form, print_csv
 from opboost_ops.errors import ConfigError
 
 app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
-
-Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 
 @app.callback()
@@ -83,8 +81,7 @@ def show(
             result["people"] = people_entry(inside)
         print(json.dumps(result))
         return
-    from opboost_ops.cli.blocks import print_blocks
-    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import print_blocks
     from opboost_ops.display.blocks import Heading, Note
     from opboost_ops.views import ledger_tables
 
@@ -99,8 +96,7 @@ def show(
             *(people_blocks(inside) if inside is not None else []),
             *ledger_tables.models_blocks(view.entries, view.entries, budget),
             ledger_tables.exact_table(view.entries),
-        ],
-        wide(),
+        ]
     )
 
 

@@ -38,27 +38,19 @@ def list_(
         heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
         print_csv(dict.fromkeys((*heads, *(name for row in rows for name in row))), rows)
         return
-    from rich.table import Table
+    from opboost_ops.cli.printing import print_table
 
-    from opboost_ops.cli.printing import console as wide
-
-    table = Table(title="Model versions")
-    for head in ("version", "champion", "federated, in the mode of scoring", "decided", "why"):
-        # A name that is cut can be given to no other command.
-        table.add_column(head, no_wrap=head == "version", min_width=16 if head == "version" else 1)
+    shown = []
     for line in lines:
         metrics: dict[str, float] = line["metrics"].get(f"federated_{line['mode']}", {})
         told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         told = "damaged" if line["damaged"] else f"{line['mode']}: {told}"
         decision: dict[str, Any] = line["decision"] or {"event": "", "at": "", "why": ""}
-        table.add_row(
-            line["version"],
-            "yes" if line["champion"] else "",
-            told,
-            f"{decision['event']} {decision['at']}",
-            decision["why"],
-        )
-    wide().print(table)
+        decided = f"{decision['event']} {decision['at']}"
+        champion = "yes" if line["champion"] else ""
+        shown.append((line["version"], champion, told, decided, decision["why"]))
+    columns = ("version", "champion", "federated, in the mode of scoring", "decided", "why")
+    print_table("Model versions", columns, shown)
 
 
 @app.command("show")
@@ -76,11 +68,10 @@ def show(
     if as_json:
         print(card)
         return
-    from opboost_ops.cli.blocks import print_blocks
-    from opboost_ops.cli.printing import console as wide
+    from opboost_ops.cli.printing import print_blocks
     from opboost_ops.models.version_page import version_blocks
 
-    print_blocks(version_blocks(found.version(version)), wide())
+    print_blocks(version_blocks(found.version(version)))
 
 
 @app.command("export")

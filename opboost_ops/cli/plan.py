@@ -133,24 +133,21 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from opboost_ops.cli.fillings import print_fillings
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
-    from opboost_ops.cli.scales import scale_table
+    from opboost_ops.cli.home_tables import print_fillings, print_scales
+    from opboost_ops.cli.printing import print_table
     from opboost_ops.planning.ranking import PRIVATE
 
-    console = wide()
-    print_fillings(ranking.party, list(ranking.fillings.values()), console)
+    print_fillings(ranking.party, list(ranking.fillings.values()))
     for name, pairs in ranking.candidates.items():
         heads = ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)")
-        shown = table(f"{name}: order kept under the caps", *heads)
+        rows = []
         for score, candidate in pairs[:5]:
             first, last = candidate.curve.loss[0], candidate.curve.loss[-1]
             cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
-            shown.add_row(candidate.curve.mechanism, f"{score:.4f}", *cells)
-        console.print(shown)
+            rows.append((candidate.curve.mechanism, f"{score:.4f}", *cells))
+        print_table(f"{name}: order kept under the caps", heads, rows)
     for name, lines in ranking.scales.items():
-        console.print(scale_table(name, lines))
+        print_scales(name, lines)
     _print_block(ranking.mechanisms)
     print(f"Picture: {ranking.picture}")
     if not ranking.public:
@@ -158,21 +155,19 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 
 def _show_proposal(proposal: "Proposal") -> None:
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
+    from opboost_ops.cli.printing import print_table
     from opboost_ops.planning.division import CHOSEN
 
     result = proposal.details
-    console = wide()
     total = {"loss(1)": result["total"]["loss_1"], "loss(R-L)": result["total"]["loss_whole"]}
     caps = ", ".join(f"{name} {cap:.4g}" for name, cap in total.items() if cap is not None)
     heads = ("column", "share", "loss(1)", "loss(R-L)", "policy")
-    shown = table(f"{result['party']}: in all at most {caps}", *heads)
+    rows = []
     for line in result["columns"]:
         losses = (f"{line[name]:.3f}" for name in ("loss_1", "loss_whole"))
         kept = "over its cap" if line["over_policy"] else "keeps its caps"
-        shown.add_row(line["name"], f"{line['share']:.0%}", *losses, kept)
-    console.print(shown)
+        rows.append((line["name"], f"{line['share']:.0%}", *losses, kept))
+    print_table(f"{result['party']}: in all at most {caps}", heads, rows)
     left = " that the label holder's own columns leave" if result["beyond_own"] else ""
     print(
         f"Of the label's variance{left} these keep {result['kept']:.3f}; divided evenly over all "
@@ -192,19 +187,15 @@ def _show_proposal(proposal: "Proposal") -> None:
 
 
 def _show_sizes(compared: "Sizes") -> None:
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
+    from opboost_ops.cli.printing import print_table
     from opboost_ops.planning.sizes import BOTH
 
-    console = wide()
     for name, found in compared.features.items():
         near = f"{found[0]['near']:.4g}" if found else "near"
         heads = ("|D|", "a step is", "loss(1)", f"loss at {near}", "loss(R-L)", "typical error")
-        shown = table(f"{name}: values {near} apart cost the same", *heads)
+        rows = []
         for line in found:
             losses = (f"{line[key]:.3f}" for key in ("loss_1", "loss_near", "loss_whole"))
-            shown.add_row(
-                str(line["values"]), f"{line['step']:.4g}", *losses, f"{line['error']:.4g}"
-            )
-        console.print(shown)
+            rows.append((line["values"], f"{line['step']:.4g}", *losses, f"{line['error']:.4g}"))
+        print_table(f"{name}: values {near} apart cost the same", heads, rows)
     print(BOTH)

@@ -1,47 +1,66 @@
-"""Cells of tables for people; their text may come from anyone."""
+"""What commands print for people: tables, and blocks of pages; their text may come from anyone."""
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+from rich.console import Console
+
+from opboost_ops.display.blocks import Block, Cell, Facts, Fold, Heading, Note, Table
+from opboost_ops.display.terminal import plain, rich_table
 
 #: Columns of a table that nobody reads on a terminal: a pipe or a file folds nothing.
 _PIPED = 400
 
 
-def console(*, stderr: bool = False) -> "Console":
-    """Where a command prints tables: as wide as the terminal, and as they are in a pipe.
-
-    Args:
-        stderr: Whether it prints there.
-    """
-    from rich.console import Console
-
-    made = Console(stderr=stderr)
+def console() -> Console:
+    """Where a command prints tables: as wide as the terminal, and as they are in a pipe."""
+    made = Console()
     narrow = made.is_terminal or "COLUMNS" in os.environ
-    return made if narrow else Console(stderr=stderr, width=_PIPED)
+    return made if narrow else Console(width=_PIPED)
 
 
-def plain(text: object) -> "Text":
-    """Text that neither colours nor moves a terminal, whatever a stranger put into it."""
-    from rich.text import Text
-
-    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text)))
-
-
-def table(title: str, *heads: str) -> "Table":
-    """An empty table whose cells are folded, never cut.
+def print_table(title: str, heads: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print a table whose cells are folded, never cut.
 
     Args:
         title: Its title.
         heads: Its columns.
+        rows: Its cells.
     """
-    from rich.table import Table
+    cells = tuple(tuple(Cell(str(cell)) for cell in row) for row in rows)
+    console().print(rich_table(Table("", title, tuple(heads), cells)))
 
-    made = Table(title=plain(title))
-    for head in heads:
-        made.add_column(head, overflow="fold")
-    return made
+
+def print_line(text: object, style: str = "") -> None:
+    """Print a line that neither colours nor moves a terminal by what a stranger put into it.
+
+    Args:
+        text: The line.
+        style: Its colour, such as ``red``.
+    """
+    console().print(plain(text, style), soft_wrap=True)
+
+
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Print all that is no picture of a page or a document; nothing is cut.
+
+    Args:
+        blocks: What it shows.
+    """
+    for block in blocks:
+        if isinstance(block, Table):
+            console().print(rich_table(block))
+            if block.note and block.rows:
+                print_line(block.note, "dim")
+        elif isinstance(block, Facts):
+            for fact in block.facts:
+                hint = f" ({fact.hint})" if fact.hint else ""
+                print_line(f"{fact.label}: {fact.value}{hint}")
+        elif isinstance(block, Note):
+            print_line(" ".join(filter(None, (block.text, block.remedy))))
+            for line in block.lines:
+                print_line(f"- {line}")
+        elif isinstance(block, Heading):
+            print_line(block.text, "bold")
+        elif isinstance(block, Fold):
+            print_blocks([Heading(block.title), *block.blocks])

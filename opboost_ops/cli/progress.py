@@ -6,7 +6,14 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
 from rich.progress import Progress as Bars
 
 
@@ -63,20 +70,22 @@ class Progress:
 
 
 @contextmanager
-def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+def counting(what: str, *, in_bytes: bool = False) -> Iterator[Callable[[int, int], None]]:
     """A bar on stderr for work that is counted, on a terminal only.
 
     Args:
         what: What is counted.
+        in_bytes: Whether bytes of it are.
 
     Yields:
         A function that is told how many are done, and of how many.
     """
     console = Console(stderr=True)
+    counted = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
     bars = Bars(
         TextColumn(what),
         BarColumn(),
-        MofNCompleteColumn(),
+        *counted,
         TimeElapsedColumn(),
         console=console,
         disable=not console.is_terminal,

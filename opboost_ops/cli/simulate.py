@@ -54,13 +54,12 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
 
 
 def _show(found: Any) -> None:
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import table
+    from opboost_ops.cli.printing import print_table
 
     heads = ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone")
-    shown = table(f"{found.metric} of {found.rows[1]:,} held-out rows", *heads)
-    shown.add_row("alone", "", "", str(found.alone), "")
-    shown.add_row("centralised", "", "", str(found.centralised), "")
-    for p in found.points:
-        shown.add_row(p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", str(p.metric), str(p.gain))
-    wide().print(shown)
+    rows = [
+        ("alone", "", "", found.alone, ""),
+        ("centralised", "", "", found.centralised, ""),
+        *((p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", p.metric, p.gain) for p in found.points),
+    ]
+    print_table(f"{found.metric} of {found.rows[1]:,} held-out rows", heads, rows)

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
+from opboost_ops.cli.arguments import Site
+
 Federation = Annotated[str, typer.Argument(help="The federation's name.")]
 Because = Annotated[str, typer.Option(help="The reason, for the party's audit log.")]
 

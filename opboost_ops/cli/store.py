@@ -2,30 +2,27 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson
+from opboost_ops.cli.arguments import AsCsv, AsJson, Site
 from opboost_ops.cli.forms import one_form, print_csv
 from opboost_ops.errors import ArtifactError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from opboost_ops.config.site import Site
+    from opboost_ops.config.site import Site as PartySite
     from opboost_ops.exchange.audit import Audit
     from opboost_ops.exchange.store import Store
 
 app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
 
-_Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
-
 
 @app.command("list")
 def list_(
-    site: _Site,
+    site: Site,
     run: Annotated[str | None, typer.Option(help="Only this run's artifacts.")] = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -48,19 +45,15 @@ def list_(
     if as_csv:
         print_csv(heads, (dict(zip(heads, place.split("/", 3), strict=False)) for place in found))
         return
-    from opboost_ops.cli.printing import console as wide
-    from opboost_ops.cli.printing import plain, table
+    from opboost_ops.cli.printing import print_table
 
-    shown = table(f"{declared.party}: store", *heads)
-    for place in found:
-        shown.add_row(*map(plain, place.split("/", 3)))
-    wide().print(shown)
+    print_table(f"{declared.party}: store", heads, (place.split("/", 3) for place in found))
     print(f"{len(found)} {'artifact' if len(found) == 1 else 'artifacts'}.")
 
 
 @app.command("gc")
 def gc(
-    site: _Site,
+    site: Site,
     older_than: Annotated[
         float, typer.Option(min=0, help="Only files unchanged for this many hours.")
     ] = 24.0,
@@ -73,8 +66,8 @@ def gc(
     """
     import datetime
 
-    from opboost_ops.cli.printing import plain
     from opboost_ops.config.loading import load_site
+    from opboost_ops.display.terminal import plain
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.known_store import require_known_store
@@ -115,7 +108,9 @@ def _reached() -> Iterator[None]:
     raise ArtifactError(problem, "Run this again later.")
 
 
-def _retire(site: "Site", store: "Store", audit: "Audit", before: "datetime", dry: bool) -> int:
+def _retire(
+    site: "PartySite", store: "Store", audit: "Audit", before: "datetime", dry: bool
+) -> int:
     import shutil
 
     # Acting on a forged log could remove a run that is still needed.

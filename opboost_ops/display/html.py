@@ -43,7 +43,6 @@ class Page:
     """A page of the plugin.
 
     Attributes:
-        path: Its path below the pages' own.
         title: Its title.
         lead: One sentence below the title.
         parts: By party.
@@ -53,7 +52,6 @@ class Page:
         ways: Texts of frequent questions, and the rest of their addresses.
     """
 
-    path: str
     title: str
     lead: str
     parts: Sequence[Section] = ()
@@ -66,6 +64,7 @@ class Page:
 def page_html(
     page: Page,
     *,
+    path: str,
     base: str,
     query: Mapping[str, str],
     pages: Sequence[tuple[str, str, str]],
@@ -76,6 +75,7 @@ def page_html(
 
     Args:
         page: What it shows.
+        path: Its path below the pages' own.
         base: Where the pages are mounted.
         query: What was asked for; links on the page keep it.
         pages: Of the navigation: path, title and purpose.
@@ -87,10 +87,16 @@ def page_html(
         """This page with another question."""
         asked = {**query, **changes}
         given = {k: v for k, v in asked.items() if v not in (None, "")}
-        return f"{base}/{page.path}{'?' + urlencode(given) if given else ''}"
+        return f"{base}/{path}{'?' + urlencode(given) if given else ''}"
 
     found = {name: getattr(page, name) for name in Page.__dataclass_fields__}
-    found |= {"base": base, "root": base.removesuffix("/opboost"), "link": link, "query": query}
+    found |= {
+        "path": path,
+        "base": base,
+        "root": base.removesuffix("/opboost"),
+        "link": link,
+        "query": query,
+    }
     return _template("page.html").render(**found, pages=pages, deployed=deployed, about=about)
 
 

@@ -1,6 +1,7 @@
 """Who may look: Airflow's login, and its permissions on DAGs."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -16,25 +17,19 @@ from fastapi import Depends
 LOGGED_IN = Depends(requires_access_view(AccessView.PLUGINS))
 
 
-def may_see_dag(user: Any, dag: str) -> bool:
-    """Whether a user may see the runs of a DAG.
-
-    Args:
-        user: Who is logged in.
-        dag: The DAG's id.
-    """
-    return bool(
-        get_auth_manager().is_authorized_dag(
-            method="GET",
-            access_entity=DagAccessEntity.RUN,
-            details=DagDetails(id=dag),
-            user=user,
-        )
-    )
-
-
 def _dag_reader(user: Annotated[Any, Depends(get_user)]) -> Callable[[str], bool]:
-    return lambda dag: may_see_dag(user, dag)
+    def may_see(dag: str) -> bool:
+        details = DagDetails(id=dag)
+        manager = get_auth_manager()
+        entity = DagAccessEntity.RUN
+        return bool(
+            manager.is_authorized_dag(
+                method="GET", access_entity=entity, details=details, user=user
+            )
+        )
+
+    # A page asks often for the same one.
+    return cache(may_see)
 
 
 #: Tells of a DAG whether its runs may be shown to anyone who asks.

@@ -1,13 +1,14 @@
 """What people ask after a failed run: what it released, what is in use, what comes next."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.versions import Models, Version
 from opboost_ops.pages.deployment import has_state, parties
 from opboost_ops.views.ledger import LedgerView, sums_of
 
@@ -41,7 +42,8 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
     """
     found = {}
     for party in parties() if only is None else [only]:
-        try:
+        # The party's own part of the page says what cannot be read.
+        with suppress(OpBoostError, ValueError, OSError):
             site, policy = site_of(party)
             if federation not in site.tables or not has_state(site):
                 continue
@@ -50,25 +52,21 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
             view = LedgerView(lines, [], policy)
             step, whole = sums_of(view.accounts)
             found[party] = Charged(entries=len(lines), loss_1=step, loss_whole=whole)
-        except (OpBoostError, ValueError, OSError):
-            # The party's own part of the page says what cannot be read.
-            continue
     return found
 
 
-def champion_of(federation: str) -> str | None:
+def champion_of(federation: str) -> Version | None:
     """The version in use, where a party of this deployment keeps the federation's models.
 
     Args:
         federation: Name of the federation.
     """
     for party in parties():
-        try:
-            site, _ = site_of(party)
-            if (site.models / federation).is_dir():
-                return Registry(site.models, federation).champion()
-        except (OpBoostError, ValueError, OSError):
-            continue
+        # The party's own part of the page says what cannot be read.
+        with suppress(OpBoostError, ValueError, OSError):
+            models = Models(site_of(party)[0].models, federation)
+            if models.champion:
+                return models.version(models.champion)
     return None
 
 

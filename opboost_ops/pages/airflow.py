@@ -131,17 +131,6 @@ def place_of(task: str) -> tuple[str, str]:
     return party if phase in PHASES else "", name
 
 
-def find(dag: str, name: str) -> AirflowRun | None:
-    """A run by Airflow's names; None where Airflow has none.
-
-    Args:
-        dag: The DAG's id.
-        name: Airflow's id of the run.
-    """
-    found = _runs([dag], name)
-    return found[0] if found else None
-
-
 def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
     """The run that has an id of ours, which is its plan's; None where Airflow has none.
 
@@ -158,26 +147,37 @@ def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
     return answer_of(ask, None)
 
 
-def latest(dags: Iterable[str], states: Iterable[str] = (), limit: int = 1) -> list[AirflowRun]:
-    """The last runs of some DAGs, newest first.
+def runs(
+    dags: Iterable[str],
+    *,
+    name: str = "",
+    states: Iterable[str] = (),
+    within: tuple[datetime, datetime] | None = None,
+    limit: int | None = None,
+) -> list[AirflowRun]:
+    """Runs of some DAGs, newest first.
 
     Args:
         dags: Ids of the DAGs.
+        name: Only the one that Airflow calls so.
         states: Only runs in these.
-        limit: How many.
+        within: Only runs that were due from the first moment on, and before the second.
+        limit: At most so many.
     """
-    return _runs(list(dags), states=list(states), limit=limit)
 
+    def ask(session: Any) -> list[AirflowRun]:
+        from opboost_ops.pages.airflow_tables import DagRun as Row
 
-def between(dags: Iterable[str], begin: datetime, end: datetime) -> list[AirflowRun]:
-    """Runs of some DAGs that were due within a time, newest first.
+        asked = _query(list(dags)).limit(limit)
+        if name:
+            asked = asked.where(Row.run_id == name)
+        if states:
+            asked = asked.where(Row.state.in_(list(states)))
+        if within is not None:
+            asked = asked.where(Row.run_after >= within[0], Row.run_after < within[1])
+        return [_seen(row) for row in session.execute(asked)]
 
-    Args:
-        dags: Ids of the DAGs.
-        begin: From when on.
-        end: Before when.
-    """
-    return _runs(list(dags), within=(begin, end))
+    return answer_of(ask, [])
 
 
 def marked_by(seen: AirflowRun) -> str:
@@ -272,30 +272,6 @@ def ago(since: datetime | None, until: datetime | None = None) -> str:
     if hours < 1:
         return f"{minutes} min"
     return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
-
-
-def _runs(
-    dags: list[str],
-    name: str | None = None,
-    states: list[str] | None = None,
-    limit: int | None = None,
-    within: tuple[datetime, datetime] | None = None,
-) -> list[AirflowRun]:
-    def ask(session: Any) -> list[AirflowRun]:
-        from opboost_ops.pages.airflow_tables import DagRun as Row
-
-        asked = _query(dags)
-        if name is not None:
-            asked = asked.where(Row.run_id == name)
-        if states:
-            asked = asked.where(Row.state.in_(states))
-        if within is not None:
-            asked = asked.where(Row.run_after >= within[0], Row.run_after < within[1])
-        if limit is not None:
-            asked = asked.limit(limit)
-        return [_seen(row) for row in session.execute(asked)]
-
-    return answer_of(ask, [])
 
 
 def _query(dags: list[str]) -> Any:

@@ -26,25 +26,24 @@ PAGES = (
 )
 
 
-def answer(request: Request, page: Page, csv: str = "") -> Response:
-    """A page, or one of its tables as CSV.
+def answer(request: Request, page: Page) -> Response:
+    """A page, or one of its tables as CSV: ``csv`` in the address names party and table.
 
     Args:
         request: The request.
         page: The page.
-        csv: Party and name of a table, with a dot between them; empty for the page.
 
     Raises:
         HTTPException: 404, there is no such table.
     """
-    if csv:
-        return _download(page.path, [*page.parts, Section("", tuple(page.top))], csv)
-    query = {k: v for k, v in request.query_params.items() if v and k != "csv"}
     base = request.scope.get("root_path", "")
-    deployed = bool(parties())
-    about = ABOUT[page.path.split("/")[0]]
+    path = request.scope["path"].removeprefix(base).strip("/")
+    query = {k: v for k, v in request.query_params.items() if v}
+    if csv := query.pop("csv", ""):
+        return _download(path, [*page.parts, Section("", tuple(page.top))], csv)
+    deployed, about = bool(parties()), ABOUT[path.split("/")[0]]
     found = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
-    return HTMLResponse(page_html(page, **found))
+    return HTMLResponse(page_html(page, path=path, **found))
 
 
 def _download(path: str, found: Sequence[Section], csv: str) -> Response:

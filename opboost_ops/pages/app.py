@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlencode
 
-from fastapi import FastAPI, HTTPException, Path, Request
-from fastapi import Query as Asked
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
+from fastapi import Query as Field
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -67,11 +68,11 @@ PartyName = Annotated[str, Path(pattern=_NAME)]
 FederationName = Annotated[str, Path(pattern=_NAME)]
 Run = Annotated[str, Path(pattern=_RUN)]
 Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
-AskedName = Annotated[str, Asked(pattern=rf"{_NAME}|^$")]
-AskedRun = Annotated[str, Asked(pattern=rf"{_RUN}|^$")]
-AskedPage = Annotated[int, Asked(ge=1, le=10**6)]
-AskedDay = Annotated[str, Asked(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
-AskedCsv = Annotated[str, Asked(pattern=r"^([a-z][a-z0-9_]{0,47})?\.[a-z_0-9]{1,60}$|^$")]
+AskedName = Annotated[str, Field(pattern=rf"{_NAME}|^$")]
+AskedRun = Annotated[str, Field(pattern=rf"{_RUN}|^$")]
+AskedPage = Annotated[int, Field(ge=1, le=10**6)]
+AskedDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
+AskedText = Annotated[str, Field(max_length=250)]
 
 _BUILDERS = {
     "ledger": ledger.build,
@@ -80,6 +81,7 @@ _BUILDERS = {
     "quality": quality.build,
     "statement": statement.build,
 }
+_MODELS = ("Models", "models")
 #: Pages that tell of the days between two dates.
 _PERIODS = ("statement",)
 _STATIC = {
@@ -149,8 +151,46 @@ def _static(name: str, media: str) -> Response:
     return Response(static(name), media_type=media)
 
 
-def _state(sees_dag: SeesDag, party: AskedName = "", federation: AskedName = "") -> Response:
-    query = Query(_sees(sees_dag), party or None, federation or None, sees_dag=sees_dag)
+def _query(
+    request: Request,
+    sees_dag: SeesDag,
+    party: AskedName = "",
+    federation: AskedName = "",
+    page: AskedPage = 1,
+    entries: AskedPage = 1,
+    since: AskedDay = "",
+    until: AskedDay = "",
+) -> Query:
+    return Query(
+        sees_dag,
+        party or None,
+        federation or None,
+        None,
+        page,
+        entries,
+        bool(request.query_params.get("csv")),
+        since,
+        until,
+    )
+
+
+#: What every page may be asked for; a run is named differently by a run's own page.
+Asked = Annotated[Query, Depends(_query)]
+
+
+def _visible(sees_dag: SeesDag, party: PartyName, federation: FederationName) -> tuple[str, str]:
+    if party not in parties():
+        raise HTTPException(404)
+    if not sees_dag(f"{federation}_train"):
+        raise HTTPException(403)
+    return party, federation
+
+
+#: A party of this deployment and a federation that the reader may see.
+Visible = Annotated[tuple[str, str], Depends(_visible)]
+
+
+def _state(query: Asked) -> Response:
     return Response(state.state(query).model_dump_json(indent=1), media_type="application/json")
 
 
@@ -167,38 +207,15 @@ def _document(request: Request, name: Annotated[str, Path(max_length=60)]) -> HT
     return HTMLResponse(text_html(*found, base=base, pages=PAGES))
 
 
-def _status(request: Request, sees_dag: SeesDag, csv: AskedCsv = "") -> Response:
+def _status(request: Request, sees_dag: SeesDag) -> Response:
     _, title, lead = PAGES[0]
-    query = Query(_sees(sees_dag), sees_dag=sees_dag)
-    top = status.blocks(state.state(query).federations) if parties() else []
-    return answer(request, Page("status", title, lead, top=top), csv)
+    top = status.blocks(state.state(Query(sees_dag)).federations) if parties() else []
+    return answer(request, Page(title, lead, top=top))
 
 
 def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
-    def page(
-        request: Request,
-        sees_dag: SeesDag,
-        party: AskedName = "",
-        federation: AskedName = "",
-        run: AskedRun = "",
-        page: AskedPage = 1,
-        entries: AskedPage = 1,
-        csv: AskedCsv = "",
-        since: AskedDay = "",
-        until: AskedDay = "",
-    ) -> Response:
-        query = Query(
-            _sees(sees_dag),
-            party or None,
-            federation or None,
-            run or None,
-            page,
-            entries,
-            bool(csv),
-            since,
-            until,
-            sees_dag,
-        )
+    def page(request: Request, asked: Asked, run: AskedRun = "") -> Response:
+        query = replace(asked, run=run or None)
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name in _PERIODS
         filters = list(period.fields(query)) if days else [Filter("run", "Run", "run")]
@@ -209,38 +226,25 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         ways = period.ways(query) if days and mine else ()
         shown = filters if mine else []
         top = guarded(lambda: statement.blocks(query)) if days and mine else []
-        return answer(request, Page(name, title, lead, found, shown, top=top, ways=ways), csv)
+        return answer(request, Page(title, lead, found, shown, top=top, ways=ways))
 
     return page
 
 
 def _run(
     request: Request,
-    sees_dag: SeesDag,
-    dag: Annotated[str, Asked(max_length=250)] = "",
-    run: Annotated[str, Asked(max_length=250)] = "",
+    asked: Asked,
+    dag: AskedText = "",
+    run: AskedText = "",
     id: AskedRun = "",  # noqa: A002  It is the name in the address.
-    party: AskedName = "",
-    entries: AskedPage = 1,
-    csv: AskedCsv = "",
 ) -> Response:
-    if dag and not sees_dag(dag):
-        raise HTTPException(403)
-    if dag and run:
-        id = run_id(dag, run)  # noqa: A001
-    if not id:
+    seen = _find(asked, dag, run)
+    run_name = run_id(dag, run) if dag and run else id
+    if not run_name:
         raise HTTPException(404)
-    query = Query(
-        _sees(sees_dag),
-        party or None,
-        run=id,
-        entries=entries,
-        whole=bool(csv),
-        sees_dag=sees_dag,
-    )
-    seen = airflow.find(dag, run) if dag and run else None
+    query = replace(asked, federation=None, run=run_name)
     if not dag:
-        known = (airflow.named(id, query.dags(name)) for name in federations(query))
+        known = (airflow.named(run_name, query.dags(name)) for name in federations(query))
         seen = next((one for one in known if one is not None), None)
     found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
     lead = (
@@ -252,10 +256,17 @@ def _run(
     if dag and seen is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
     top = [*box, *alarms.ways_of_run(seen, box)]
-    reply = answer(request, Page("run", f"Run {id}", lead, found, top=top), csv)
-    if seen is not None and seen.state in ("running", "queued") and not csv:
+    reply = answer(request, Page(f"Run {run_name}", lead, found, top=top))
+    if seen is not None and seen.state in ("running", "queued") and not query.whole:
         reply.headers["Refresh"] = "10"
     return reply
+
+
+def _find(query: Query, dag: str, run: str) -> airflow.AirflowRun | None:
+    """A run by Airflow's names, which only those who may see its DAG may ask for."""
+    if dag and not query.sees_dag(dag):
+        raise HTTPException(403)
+    return next(iter(airflow.runs([dag], name=run)), None) if dag and run else None
 
 
 def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
@@ -267,68 +278,42 @@ def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
             if seen.dag in (dags := query.dags(name, purpose)):
                 due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
                 found = aftermath.charged(name, seen.run, query.party)
-                return aftermath.sentences(
-                    found, aftermath.champion_of(name), min(due, default=None)
-                )
+                champion = aftermath.champion_of(name)
+                in_use = champion.name if champion else None
+                return aftermath.sentences(found, in_use, min(due, default=None))
     return ()
 
 
 def _task(
     request: Request,
     sees_dag: SeesDag,
-    dag: Annotated[str, Asked(max_length=250)] = "",
-    run: Annotated[str, Asked(max_length=250)] = "",
-    task: Annotated[str, Asked(max_length=250)] = "",
+    dag: AskedText = "",
+    run: AskedText = "",
+    task: AskedText = "",
 ) -> Response:
-    if dag and not sees_dag(dag):
-        raise HTTPException(403)
-    seen = airflow.find(dag, run)
-    query = Query(_sees(sees_dag), run=seen.run if seen else None)
+    seen = _find(Query(sees_dag), dag, run)
+    query = Query(sees_dag, run=seen.run if seen else None)
     top = alarms.of_task(seen, task, partial(progress_text, query))
     back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
-    return answer(request, Page("task", task or "No task", f"Of {run}.", back=back, top=top))
+    return answer(request, Page(task or "No task", f"Of {run}.", back=back, top=top))
 
 
-def _version(
-    request: Request,
-    sees_dag: SeesDag,
-    party: PartyName,
-    federation: FederationName,
-    version: Run,
-    csv: AskedCsv = "",
-) -> Response:
-    _require(sees_dag, party, federation)
+def _version(request: Request, place: Visible, version: Run) -> Response:
+    party, federation = place
     found = [Section(party, tuple(models.version(party, federation, version)))]
-    path = f"models/{party}/{federation}/{version}"
     title, lead = f"Model version {version}", f"Of {federation}, at {party}."
-    return answer(request, Page(path, title, lead, found, back=("Models", "models")), csv)
+    return answer(request, Page(title, lead, found, back=_MODELS))
 
 
-def _beside(
-    request: Request,
-    sees_dag: SeesDag,
-    party: PartyName,
-    federation: FederationName,
-    version: Run,
-    run: Run,
-    csv: AskedCsv = "",
-) -> Response:
-    _require(sees_dag, party, federation)
+def _beside(request: Request, place: Visible, version: Run, run: Run) -> Response:
+    party, federation = place
     found = [Section(party, tuple(models.beside(party, federation, version, run)))]
-    path = f"models/{party}/{federation}/{version}/beside/{run}"
-    title, lead = "Two versions", f"Of {federation}, at {party}: {version} and {run}."
-    return answer(request, Page(path, title, lead, found, back=("Models", "models")), csv)
+    lead = f"Of {federation}, at {party}: {version} and {run}."
+    return answer(request, Page("Two versions", lead, found, back=_MODELS))
 
 
-def _version_file(
-    sees_dag: SeesDag,
-    party: PartyName,
-    federation: FederationName,
-    version: Run,
-    file: str,
-    save: bool = False,
-) -> Response:
-    _require(sees_dag, party, federation)
+def _version_file(place: Visible, version: Run, file: str, save: bool = False) -> Response:
+    party, federation = place
     if file not in models.FILES:
         raise HTTPException(404)
     content = models.version_file(party, federation, version, file)
@@ -339,41 +324,18 @@ def _version_file(
 
 
 def _report(
-    request: Request,
-    sees_dag: SeesDag,
-    party: PartyName,
-    federation: FederationName,
-    run: Run,
-    boundary: Boundary,
-    csv: AskedCsv = "",
+    request: Request, sees_dag: SeesDag, place: Visible, run: Run, boundary: Boundary
 ) -> Response:
-    _require(sees_dag, party, federation)
+    party, federation = place
     quality.report_file(party, federation, run, boundary, "json")
     blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
-    path = f"quality/{party}/{federation}/{run}/{boundary}"
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
-    back = ("Data quality", "quality")
-    query = Query(_sees(sees_dag), sees_dag=sees_dag)
-    seen = airflow.named(run, query.dags(federation))
+    seen = airflow.named(run, Query(sees_dag).dags(federation))
     top = [alarms.ways_of_check(seen, party, run, boundary)]
-    page = Page(path, title, lead, [Section(party, tuple(blocks))], back=back, top=top)
-    return answer(request, page, csv)
+    back = ("Data quality", "quality")
+    return answer(request, Page(title, lead, [Section(party, tuple(blocks))], back=back, top=top))
 
 
-def _report_html(
-    sees_dag: SeesDag, party: PartyName, federation: FederationName, run: Run, boundary: Boundary
-) -> Response:
-    _require(sees_dag, party, federation)
-    content = quality.report_file(party, federation, run, boundary, "html")
+def _report_html(place: Visible, run: Run, boundary: Boundary) -> Response:
+    content = quality.report_file(*place, run, boundary, "html")
     return HTMLResponse(content, headers=_SANDBOX)
-
-
-def _sees(sees_dag: Callable[[str], bool]) -> Callable[[str], bool]:
-    return cache(lambda federation: sees_dag(f"{federation}_train"))
-
-
-def _require(sees_dag: Callable[[str], bool], party: str, federation: str) -> None:
-    if party not in parties():
-        raise HTTPException(404)
-    if not sees_dag(f"{federation}_train"):
-        raise HTTPException(403)

@@ -28,7 +28,7 @@ class Query:
     """What a page is to show.
 
     Attributes:
-        sees: Whether the reader may see a federation, by its name.
+        sees_dag: Whether the reader may see a DAG's runs, by its id.
         party: Only this party; all of the deployment when None.
         federation: Only this federation.
         run: Only this run.
@@ -37,10 +37,9 @@ class Query:
         whole: All pages at once, for a download.
         since: First day of a period, as 2026-01-31; empty for the default.
         until: Its last day, likewise.
-        sees_dag: Whether the reader may see a DAG's runs, by its id.
     """
 
-    sees: Callable[[str], bool]
+    sees_dag: Callable[[str], bool]
     party: str | None = None
     federation: str | None = None
     run: str | None = None
@@ -49,7 +48,10 @@ class Query:
     whole: bool = False
     since: str = ""
     until: str = ""
-    sees_dag: Callable[[str], bool] = lambda _: False
+
+    def sees(self, federation: str) -> bool:
+        """Whether the reader may see a federation."""
+        return self.sees_dag(f"{federation}_train")
 
     def dags(self, federation: str, *purposes: str) -> list[str]:
         """The DAGs of a federation's runs that may be shown: its own, and those that hold it.

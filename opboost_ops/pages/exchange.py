@@ -40,8 +40,6 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 
 _SENT = "including answers"
 
-Numbered = Sequence[tuple[int, Entry]]
-
 
 def build(party: str, query: Query) -> list[Block]:
     """A party's side of the exchange.
@@ -92,7 +90,7 @@ def _wanted(owner: Owner, query: Query) -> bool:
     return query.wants(federation, rest)
 
 
-def _place(owner: Owner, entries: Numbered) -> Place:
+def _place(owner: Owner, entries: Entries) -> Place:
     """A run of the log, with the newest entry of each of its places."""
     noted: dict[str, Entry] = {}
     for _, entry in reversed(entries):
@@ -145,7 +143,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
     return [Table("rejected", "Rejected", columns, rows, note)]
 
 
-def _entries(page: Numbered, pager: Pager | None) -> Table:
+def _entries(page: Entries, pager: Pager | None) -> Table:
     return Table(
         "log",
         "Audit log",

@@ -1,7 +1,7 @@
 """A run's artifacts in the store, as far as a party may read them, each verified."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 from opboost_ops.config.federation import Federation
@@ -68,8 +68,22 @@ def inspect_run(
     holder = next((name for name in holders if name in trusted), holders[0])
     receiver = policy.receivers.get(holder)
     pinned = signed_as(site, federation, holder, receiver.signing_key if receiver else None)
-    plan_files = store.get(reference(federation, run, "plan", holder)) or {}
-    plan, declared = _plan(plan_files, pinned, holder, reference(federation, run, "plan", holder))
+
+    def plan_keys(_: Manifest, what: str) -> Sequence[str]:
+        if not pinned:
+            raise Rejected("unknown_party", f"{what}: the policy pins no key of {holder}.")
+        return pinned
+
+    plan_place = reference(federation, run, "plan", holder)
+    plan_files = store.get(plan_place) or {}
+    plan = _inspected(Inspected("plan", holder, holder, None), plan_files, plan_place, plan_keys)
+    declared = plan.declared
+
+    def declared_keys(manifest: Manifest, what: str) -> Sequence[str]:
+        if declared is None:
+            raise Rejected("out_of_order", f"{what}: the run's plan is not what it must be.")
+        return verification.declared_keys(declared, manifest, what)
+
     found = [plan]
     for kind, about in known:
         sender = sender_of(cast(Kind, kind), about, holder)
@@ -79,60 +93,42 @@ def inspect_run(
         what = reference(federation, run, kind, about)
         files = store.get(what)
         if files is not None:
-            place = Inspected(kind, about, sender, addressed, _size(files))
-            found.append(_inspected(place, files, declared, what))
+            place = Inspected(kind, about, sender, addressed)
+            found.append(_inspected(place, files, what, declared_keys))
     return found
 
 
-def _plan(
-    files: Mapping[str, bytes], pinned: Sequence[str], holder: str, what: str
-) -> tuple[Inspected, Federation | None]:
-    place = Inspected("plan", holder, holder, None, _size(files))
-    manifest: Manifest | None = None
-    failure: Rejected
-    try:
-        manifest = verification.read_manifest(files, what)
-        if not pinned:
-            raise Rejected("unknown_party", f"{what}: the policy pins no key of {holder}.")
-        key = verification.verify(manifest, files, pinned, what)
-        if manifest.reference != what:
-            raise Rejected("wrong_run", f"{what}: it is of another run or place.")
-        document = opened(manifest, files, None, what).document
-        declared = parse_federation(document.get("federation"), what, stored=True)
-        spec = declared.parties.get(holder)
-        if spec is None or key not in spec.signed_ever or declared.label_holder != holder:
-            raise Rejected("malformed", f"{what}: it plans another party's run.")
-        seen = Inspected("plan", holder, holder, None, _size(files), manifest, declared=declared)
-        return seen, declared
-    except Rejected as error:
-        failure = error
-    except ConfigError as error:
-        failure = Rejected("malformed", error.problem)
-    return (
-        Inspected("plan", holder, holder, None, place.size, manifest, rejected=failure),
-        None,
-    )
-
-
 def _inspected(
-    place: Inspected, files: Mapping[str, bytes], declared: Federation | None, what: str
+    place: Inspected,
+    files: Mapping[str, bytes],
+    what: str,
+    keys_of: Callable[[Manifest, str], Sequence[str]],
 ) -> Inspected:
-    manifest: Manifest | None = None
-    failure: Rejected | None = None
+    """What a place's manifest says of it, and why it is not what it must be."""
+    place = replace(place, size=sum(map(len, files.values())))
     try:
         manifest = verification.read_manifest(files, what)
-        if declared is None:
-            raise Rejected("out_of_order", f"{what}: the run's plan is not what it must be.")
-        keys = verification.declared_keys(declared, manifest, what)
-        verification.verify(manifest, files, keys, what)
+        place = replace(place, manifest=manifest)
+        key = verification.verify(manifest, files, keys_of(manifest, what), what)
         if manifest.reference != what:
             raise Rejected("wrong_run", f"{what}: it is of another run or place.")
+        if place.kind == "plan":
+            return replace(place, declared=_declared(place, manifest, files, key))
     except Rejected as error:
-        failure = error
-    return Inspected(
-        place.kind, place.about, place.sender, place.receiver, place.size, manifest, failure
-    )
+        return replace(place, rejected=error)
+    except ConfigError as error:
+        return replace(place, rejected=Rejected("malformed", error.problem))
+    return place
 
 
-def _size(files: Mapping[str, bytes]) -> int:
-    return sum(map(len, files.values()))
+def _declared(
+    place: Inspected, manifest: Manifest, files: Mapping[str, bytes], key: str
+) -> Federation:
+    """The federation that a plan declares, of which its signer is the label holder."""
+    what = manifest.reference
+    document = opened(manifest, files, None, what).document
+    declared = parse_federation(document.get("federation"), what, stored=True)
+    spec = declared.parties.get(place.about)
+    if spec is None or key not in spec.signed_ever or declared.label_holder != place.about:
+        raise Rejected("malformed", f"{what}: it plans another party's run.")
+    return declared

@@ -133,7 +133,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         federation: The run's federation.
         run: Its id.
     """
-    query = Query(lambda name: name == federation, run=run)
+    query = Query(lambda _: True, federation=federation, run=run)
     return [block for block in build(party, query) if isinstance(block, Table)]
 
 

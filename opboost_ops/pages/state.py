@@ -245,9 +245,9 @@ def _federation(name: str, query: Query) -> Federation:
 def _purpose(name: str, query: Query, purpose: str) -> Purpose:
     dags = query.dags(name, purpose)
     found = airflow_dags.schedules(dags)
-    succeeded = airflow.latest(dags, ["success"])
+    succeeded = airflow.runs(dags, states=["success"], limit=1)
     # A run that is queued behind the one that runs says nothing yet.
-    last = airflow.latest(dags, ["running"]) or airflow.latest(dags)
+    last = airflow.runs(dags, states=["running"], limit=1) or airflow.runs(dags, limit=1)
     return Purpose(
         schedule=next((one.words for one in found if one.words), ""),
         paused=tuple(one.dag for one in found if one.paused),

@@ -26,11 +26,12 @@ from opboost_ops.display.blocks import (
     second,
 )
 from opboost_ops.display.charts import bars, colour_of
-from opboost_ops.errors import ArtifactError, ContractError
+from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.versions import Version, models_of
+from opboost_ops.models.versions import Version
 from opboost_ops.pages import airflow, airflow_dags
+from opboost_ops.pages.aftermath import champion_of
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import (
     Query,
@@ -103,11 +104,10 @@ def _summary(found: Federation, query: Query) -> list[Block]:
     facts = []
     for purpose in airflow.PURPOSES:
         facts += _on(found, purpose, query.dags(found.name, purpose))
-    champion = None
     for party in parties():
         # The fault of one party spares the others.
         found.faults += guarded(partial(_party, party, found))
-        champion = champion or _champion(party, found.name)
+    champion = champion_of(found.name)
     made: list[Block] = [Facts((*facts, *_worth(champion))), _cost(found), *found.faults]
     made.append(_incidents(found))
     if champion is not None and champion.shares:
@@ -117,13 +117,13 @@ def _summary(found: Federation, query: Query) -> list[Block]:
 
 def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
     begin, end = (datetime.fromisoformat(at) for at in (found.period.begin, found.period.end))
-    runs = airflow.between(dags, begin, end)
+    runs = airflow.runs(dags, within=(begin, end))
     for run in runs:
         if run.state == "failed" and (at := run.ended or run.began):
             why = _why(run, own=dags[0])
             what = f"a run has failed: {airflow.PURPOSES[purpose]}"
             found.incidents.append((at.isoformat(timespec="seconds"), what, run.run, why))
-    last = airflow.latest(dags, ["success"])
+    last = airflow.runs(dags, states=["success"], limit=1)
     if purpose != "train" and not runs and not last:
         # Where nothing was ever scored, scoring is no news.
         return []
@@ -150,14 +150,6 @@ def _why(run: airflow.AirflowRun, own: str) -> str:
     failed = (t for t in airflow.tasks(run) if t.state == "failed" and (t.party or run.dag == own))
     first = next(failed, None)
     return run.name if first is None else f"{first.title}: {first.problem}".partition("\n")[0]
-
-
-def _champion(party: str, name: str) -> Version | None:
-    try:
-        models = models_of(party, site_of(party)[0].models, name)
-    except ContractError:
-        return None
-    return models.version(models.champion) if models.champion else None
 
 
 def _worth(found: Version | None) -> list[Fact]:

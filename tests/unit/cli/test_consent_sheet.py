@@ -131,7 +131,7 @@ def test_the_same_words_on_card_ledger_and_statement(
         ).read_text()
     )
     assert f"bank: {words}" in card["disclosed"]
-    query = Query(sees=lambda _: True)
+    query = Query(lambda _: True)
     for page in (ledger, statement):
         assert words in str(page.build("bank", query))
 

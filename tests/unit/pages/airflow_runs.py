@@ -1,11 +1,18 @@
 """Runs in a real database of Airflow's, as its scheduler and its tasks leave them."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dag_version import DagVersion
+from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
+from airflow.models.serialized_dag import SerializedDagModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
@@ -15,6 +22,7 @@ from uuid6 import uuid7
 from opboost_ops.stages.stage import Home
 
 TRAIN = "credit_scoring_train"
+NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)
 
 
 def write_run(
@@ -79,4 +87,39 @@ def forget_runs() -> None:
     """Take all runs out of the database."""
     with create_session() as session:
         for model in (XComModel, TaskInstance, DagRun):
+            session.execute(delete(model))
+
+
+def write_dag(dag: str, *tags: str, due: datetime | None = None) -> None:
+    """A DAG that is not paused."""
+    with create_session() as session:
+        session.execute(
+            insert(DagModel).values(
+                dag_id=dag,
+                bundle_name="b",
+                is_paused=False,
+                is_stale=False,
+                timetable_type="cron",
+                max_active_tasks=16,
+                max_consecutive_failed_dag_runs=0,
+                has_task_concurrency_limits=False,
+                next_dagrun_create_after=due,
+            )
+        )
+        for tag in tags:
+            session.execute(insert(DagTag).values(dag_id=dag, name=tag))
+
+
+@contextmanager
+def known_dags(*dags: str, due: datetime | None = None) -> Iterator[None]:
+    """DAGs without runs in the database; nothing of them is there afterwards."""
+    forget_runs()
+    with create_session() as session:
+        session.execute(insert(DagBundleModel).values(name="b", active=True))
+    for dag in dags:
+        write_dag(dag, due=due)
+    yield
+    forget_runs()
+    with create_session() as session:
+        for model in (Log, SerializedDagModel, DagVersion, DagTag, DagModel, DagBundleModel):
             session.execute(delete(model))

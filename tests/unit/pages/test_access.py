@@ -8,9 +8,9 @@ from fastapi.testclient import TestClient
 
 from opboost_ops.pages.app import make_app
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.pages.conftest import Reader
+from tests.unit.pages.conftest import Reader, allow
 
-PAGES = ("ledger", "models", "exchange", "quality", "statement", "statement")
+PAGES = ("ledger", "models", "exchange", "quality", "statement")
 EXAMPLES = {
     "party": "credit",
     "federation": "credit_scoring",
@@ -93,15 +93,8 @@ def test_nothing_but_what_is_meant_can_be_fetched(
 def test_a_reader_sees_only_federations_whose_dag_he_may_see(
     reader: Reader, untouched: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.app import get_auth_manager
-
-    asked = []
-
-    def refuse(**what: object) -> bool:
-        asked.append(what["details"].id)  # type: ignore[attr-defined]
-        return False
-
-    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
+    asked: list[str] = []
+    allow(monkeypatch, lambda dag: bool(asked.append(dag)))
     for page in (*PAGES, f"run?id={FIRST_RUN}"):
         text = reader.page(page)
         assert "credit_scoring" not in text

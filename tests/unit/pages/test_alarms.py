@@ -12,7 +12,7 @@ from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import run_notes
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
-from tests.unit.pages.conftest import Reader
+from tests.unit.pages.conftest import Reader, allow
 from tests.unit.pages.reading import plain
 
 RUN = "manual__2026-06-01T03:00:00+00:00"
@@ -134,12 +134,10 @@ def test_a_run_in_which_nothing_was_done_says_so(
 def test_a_task_of_another_dag_is_not_shown(
     reader: Reader, untouched: Workspace, runs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.app import get_auth_manager
-
     write_run(RUN, "failed", TASKS, {TASK: SAID})
     assert "Airflow has no such task" in reader.page(asked("no.such"))
     assert "income" not in reader.page(asked(TASK).replace(TRAIN, "other_train"))
-    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
+    allow(monkeypatch, lambda dag: False)
     assert "income" not in reader.page(asked(TASK), status=403)
 
 

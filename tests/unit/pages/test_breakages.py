@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from airflow.models.dag import DagModel, DagTag
-from airflow.models.dag_version import DagVersion
-from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.log import Log
 from airflow.models.serialized_dag import SerializedDagModel
@@ -28,10 +26,9 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.notifications import EVENTS
 from opboost_ops.run.admin_actions import from_airflow
 from tests.federation import Workspace
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
+from tests.unit.pages.airflow_runs import NEXT, TRAIN, known_dags, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain
-from tests.unit.pages.test_status import NEXT, write_dag
 from tests.unit.pages.test_stop import act
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -260,18 +257,10 @@ BREAKAGES = {
 @pytest.fixture(autouse=True)
 def dags(application: object) -> Iterator[None]:
     """Airflow's database with a success of each DAG two days ago."""
-    models = (Log, SerializedDagModel, DagVersion, DagTag, DagModel, DagBundleModel)
-    forget_runs()
-    with create_session() as session:
-        session.execute(insert(DagBundleModel).values(name="b", active=True))
-    for dag in (TRAIN, SCORE):
-        write_dag(dag, due=NEXT)
-        write_run("good", "success", {"credit_open.open_run": "success"}, dag=dag, ago=BEFORE)
-    yield
-    forget_runs()
-    with create_session() as session:
-        for model in models:
-            session.execute(delete(model))
+    with known_dags(TRAIN, SCORE, due=NEXT):
+        for dag in (TRAIN, SCORE):
+            write_run("good", "success", {"credit_open.open_run": "success"}, dag=dag, ago=BEFORE)
+        yield
 
 
 def entry(document: Any, path: str) -> Any:

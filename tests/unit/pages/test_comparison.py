@@ -26,7 +26,7 @@ def twelve(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) ->
 def known(twelve: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Its folder of versions."""
     twelve.known_to(monkeypatch)
-    return twelve.folder / "credit" / "models" / "credit_scoring"
+    return twelve.models
 
 
 def test_versions_have_dates_parameters_intervals_and_a_way_to_compare(
@@ -74,7 +74,7 @@ def test_two_versions_side_by_side(reader: Reader, known: Path) -> None:
 
 
 def test_a_version_that_cannot_be_read_spares_the_other(reader: Reader, shown: Workspace) -> None:
-    folder = shown.folder / "credit" / "models" / "credit_scoring"
+    folder = shown.models
     broken = folder / SECOND_RUN
     broken.mkdir()
     (broken / "evaluation.json").write_text('{"metrics": [1], "intervals": 7}')

@@ -12,6 +12,7 @@ from opboost_ops.cli import app
 from opboost_ops.datasets.dataset import Dataset
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.pages.conftest import Reader
+from tests.unit.pages.reading import crawl
 
 #: A feature's name has no blank, no quote and no slash.
 FEATURE, CATEGORY = "<script>alert(1)", "<img src=x onerror=alert(1)>"
@@ -54,21 +55,14 @@ def test_what_others_write_is_text_on_every_page(
     reader = Reader(application, cookies={"_token": token})
     begin = {"ledger", "models", "exchange", "quality", "statement", "status", "keys",
              f"run?id={FIRST_RUN}"}  # fmt: skip
-    waiting, seen, shown = sorted(begin), set(begin), set()
-    while waiting:
-        path = waiting.pop()
-        reply = reader.get(f"/opboost/{path}")
+    seen, shown = [], set()
+    for path, reply in crawl(reader, begin):
+        seen.append(path)
         kind = reply.headers.get("content-type", "")
-        if "html" not in kind and "svg" not in kind:
-            continue
-        assert not LIVE.search(reply.text), path
-        text = html.unescape(reply.text)
-        shown |= {word for word in (FEATURE, CATEGORY, REASON) if word in text}
-        for link in re.findall(r'(?:href|src)="/opboost/([^"#]+)"', reply.text):
-            link = html.unescape(link)
-            if link not in seen:
-                seen.add(link)
-                waiting.append(link)
+        if "html" in kind or "svg" in kind:
+            assert not LIVE.search(reply.text), path
+            text = html.unescape(reply.text)
+            shown |= {word for word in (FEATURE, CATEGORY, REASON) if word in text}
     assert len(seen) > 20 and shown >= {FEATURE, REASON}
 
 

@@ -17,7 +17,18 @@ from opboost_ops.run.inbox import Run, note_refused
 from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.reading import plain, rows
+from tests.unit.pages.reading import plain, row, rows
+
+
+def income(reader: Reader, table: str = "columns") -> dict[str, str]:
+    """What the bank's ledger says of a column."""
+    return row(reader, "ledger", f"bank.{table}", feature="income")
+
+
+def allow_income(workspace: Workspace, **rule: float) -> None:
+    """Change what the bank's policy allows of it."""
+    change = lambda policy: policy["features"]["income"].update(rule)  # noqa: E731
+    workspace.edit_yaml("bank/policy.yaml", change)
 
 
 def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
@@ -48,25 +59,15 @@ def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
 
 
 def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> None:
-    def limit(policy: dict) -> None:  # type: ignore[type-arg]
-        policy["features"]["income"]["budget_whole"] = 1000.0
-
-    shown.edit_yaml("bank/policy.yaml", limit)
-    line = next(
-        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
-    )
+    allow_income(shown, budget_whole=1000.0)
+    line = income(reader)
     spent = float(line["loss(R-L)"])
     assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
     # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
     assert line["retrainings left"] == "unlimited"
     assert "within all budgets; after" in plain(reader.page("ledger?party=bank"))
-    shown.edit_yaml(
-        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=3.5 * spent)
-    )
-    line = next(
-        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
-    )
-    assert int(line["retrainings left"]) == 2
+    allow_income(shown, budget_whole=3.5 * spent)
+    assert int(income(reader)["retrainings left"]) == 2
     page = reader.page("ledger?party=bank")
     assert "2 more runs on changed data within budget_whole of income" in plain(page)
     # Its line in the picture has a name, too.
@@ -86,18 +87,15 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
 def test_before_any_run_the_ledger_says_what_will_fit(
     reader: Reader, shown: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
+    line = income(reader)
     a_run = float(line["loss(R-L)"]) / float(line["draws"])
     workspace = Workspace.write(tmp_path / "new")
     workspace.known_to(monkeypatch)
     for change, left in (({"budget_whole": 2.5 * a_run}, "2"), ({"max_changes": 2}, "unlimited")):
-        workspace.edit_yaml(
-            "bank/policy.yaml",
-            lambda policy, change=change: policy["features"]["income"].update(change),
-        )
+        allow_income(workspace, **change)
         text = plain(reader.page("ledger?party=bank"))
         assert "Nothing was released yet." in text and "What the party agreed to" in text
-        (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
+        line = income(reader, "planned")
         assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
         assert line["retrainings left"] == left
         assert f"Retrainings left {left} bank: " in plain(reader.page("status"))
@@ -108,7 +106,7 @@ def test_before_any_run_the_ledger_says_what_will_fit(
         other["parties"]["bank"]["features"]["income"]["mechanism"]["epsilon"] = epsilon
         file.write_text(yaml.safe_dump(other))
         agree_for_all(file)
-        (line,) = [x for x in rows(reader, "ledger", "bank.planned") if x["feature"] == "income"]
+        line = income(reader, "planned")
         assert float(line["loss(R-L) of a run"]) == pytest.approx(draws * a_run, rel=0.01)
     assert "1 more run of each federation on changed data" in plain(
         reader.page("ledger?party=bank")
@@ -155,16 +153,8 @@ def test_refused_and_attempted_releases_and_an_overspend_are_red(
     reader: Reader, shown: Workspace
 ) -> None:
     """None of them was on the page, and what was overspent was black."""
-    spent = float(
-        next(
-            line["loss(R-L)"]
-            for line in rows(reader, "ledger", "bank.columns")
-            if line["feature"] == "income"
-        )
-    )
-    shown.edit_yaml(
-        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=spent / 4)
-    )
+    spent = float(income(reader)["loss(R-L)"])
+    allow_income(shown, budget_whole=spent / 4)
     run = Run("credit_scoring", SECOND_RUN, "credit")
     error = BudgetError("This release would pass features.income.budget_whole.", "Ask.")
     note_refused(site_of("bank")[0], run, "desensitize", error)
@@ -177,10 +167,7 @@ def test_refused_and_attempted_releases_and_an_overspend_are_red(
     (line,) = rows(reader, "ledger?party=bank", "bank.refused")
     assert (line["refused at"], line["run"]) == ("desensitize", SECOND_RUN)
     assert "features.income.budget_whole" in line["why"]
-    column = next(
-        line for line in rows(reader, "ledger", "bank.columns") if line["feature"] == "income"
-    )
-    assert float(column["left(R-L)"]) == pytest.approx(spent / 4 - spent)
+    assert float(income(reader)["left(R-L)"]) == pytest.approx(spent / 4 - spent)
     assert f'<span class="badge bad">{spent / 4 - spent:,.3f}</span>' in page
     listed = rows(reader, "ledger", "bank.lines")
     told = {line["guarantee"] for line in listed if line["artifact"] == artifact}

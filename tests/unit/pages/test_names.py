@@ -14,7 +14,6 @@ PAGES = (
     "exchange",
     "quality",
     "statement",
-    "statement",
     f"run?id={FIRST_RUN}",
     f"models/credit/credit_scoring/{FIRST_RUN}",
 )

@@ -38,7 +38,7 @@ def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Work
     assert (version["version"], version["in use"]) == (FIRST_RUN, "champion")
     assert (version["epsilon"], version["trained with"]) == ("0.64", "4 trees, depth 3, rate 0.1")
     (line,) = rows(reader, "models", "credit.metrics_credit_scoring")
-    folder = untouched.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    folder = untouched.models / FIRST_RUN
     evaluation = json.loads((folder / "evaluation.json").read_text())["metrics"]
     for mode, metrics in evaluation.items():
         for name, value in metrics.items():
@@ -54,7 +54,7 @@ def test_models_with_metrics_named_by_their_mode(reader: Reader, untouched: Work
 def test_curves_and_intervals_stand_beside_the_label_holder_alone(
     reader: Reader, untouched: Workspace
 ) -> None:
-    folder = untouched.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
+    folder = untouched.models / FIRST_RUN
     evaluation = json.loads((folder / "evaluation.json").read_text())
     page = f"models/credit/credit_scoring/{FIRST_RUN}"
     text = reader.page(page)
@@ -71,7 +71,7 @@ def test_curves_and_intervals_stand_beside_the_label_holder_alone(
 def test_importance_and_training_of_the_card_where_it_has_them(
     reader: Reader, shown: Workspace
 ) -> None:
-    path = shown.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN / "card.json"
+    path = shown.models / FIRST_RUN / "card.json"
     card = json.loads(path.read_text())
     card["training_words"] = ["Training rows counted by the column w.", "That is a proxy: <so>"]
     card["importance"] = [{"party": "bank", "feature": "income", "value": 2.5, "share": 1.0}]

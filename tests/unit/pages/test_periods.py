@@ -20,6 +20,7 @@ from tests.unit.pages.airflow_runs import forget_runs, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.reading import plain, rows
+from tests.unit.pages.test_ledger_page import allow_income, income
 
 DAYS = "since=2026-01-08&until=2026-01-12"
 
@@ -45,28 +46,21 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
     copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
     lengthen(copy, 5)
     copy.known_to(monkeypatch)
-    (line,) = [x for x in rows(reader, "ledger", "bank.columns") if x["feature"] == "income"]
-    one = float(line["loss(R-L)"]) / 5
+    one = float(income(reader)["loss(R-L)"]) / 5
     fits = "more runs on changed data within budget_whole of income"
     for values, left, told in (
         (9.5, "4", f"4 {fits}, at the pace so far 4 nights, until about 2026-01-14"),
         (5.5, "0", f"0 {fits}; then releases are refused"),
         (10.5, "unlimited", "within all budgets; after 5 more runs on changed data"),
     ):
-        copy.edit_yaml(
-            "bank/policy.yaml",
-            lambda policy, cap=values * one: policy["features"]["income"].update(budget_whole=cap),
-        )
+        allow_income(copy, budget_whole=values * one)
         text = plain(reader.page("ledger?party=bank"))
         assert f"Retrainings left {left} {told}" in text
         assert ("about 20" in text) == ("about" in told)
     # Of a single night there is no pace.
     alone = trained_once.copy(tmp_path / "alone", SECOND_RUN)
     alone.known_to(monkeypatch)
-    alone.edit_yaml(
-        "bank/policy.yaml",
-        lambda policy: policy["features"]["income"].update(budget_whole=3.5 * one),
-    )
+    allow_income(alone, budget_whole=3.5 * one)
     text = plain(reader.page("ledger?party=bank"))
     assert f"Retrainings left 2 2 {fits}; then" in text
     assert "at the pace so far" not in text
@@ -132,9 +126,8 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
         assert [line["more"] for line in listed] == ["credit: open_run: No table is there."]
     finally:
         forget_runs()
-    models = nights.folder / "credit" / "models" / "credit_scoring"
-    champion = json.loads((models / "champion.json").read_text())["version"]
-    evaluation = json.loads((models / champion / "evaluation.json").read_text())
+    champion = json.loads((nights.models / "champion.json").read_text())["version"]
+    evaluation = json.loads((nights.models / champion / "evaluation.json").read_text())
     gain = evaluation["gains"]["label_holder_alone"]["auc"]
     assert f"{gain['value']:+.3f} 95 %: {gain['low']:+.3f} to {gain['high']:+.3f}" in text
     assert "What each party&#39;s columns bring" in text
@@ -147,7 +140,7 @@ def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
 
 
 def test_a_gain_that_may_be_zero_is_no_gain(reader: Reader, shown: Workspace) -> None:
-    path = next((shown.folder / "credit" / "models" / "credit_scoring").glob("*/evaluation.json"))
+    path = next(shown.models.glob("*/evaluation.json"))
     evaluation = json.loads(path.read_text())
     evaluation["gains"]["label_holder_alone"]["auc"] |= {"low": -0.01, "value": 0.02, "high": 0.05}
     path.chmod(0o644)

@@ -18,8 +18,7 @@ VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
 
 
 def evaluation_of(workspace: Workspace) -> Path:
-    models = workspace.folder / "credit" / "models" / "credit_scoring"
-    return models / FIRST_RUN / "evaluation.json"
+    return workspace.models / FIRST_RUN / "evaluation.json"
 
 
 def test_a_versions_held_out_scores_in_a_picture_and_as_a_table(

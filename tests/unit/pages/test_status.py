@@ -2,17 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import jsonschema
 import pytest
-from airflow.models.dag import DagModel, DagTag
-from airflow.models.dagbundle import DagBundleModel
+from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from sqlalchemy import delete, insert, update
+from sqlalchemy import update
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.run_id import run_id
@@ -20,45 +19,18 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.run.admin_actions import ActionRequest, do, from_airflow
 from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
-from tests.unit.pages.conftest import Reader
+from tests.unit.pages.airflow_runs import NEXT, TRAIN, known_dags, write_dag, write_run
+from tests.unit.pages.conftest import Reader, allow
 from tests.unit.pages.reading import plain
 
 TASK = "bank_release.desensitize"
-NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)
-
-
-def write_dag(dag: str, *tags: str, due: datetime | None = None) -> None:
-    with create_session() as session:
-        session.execute(
-            insert(DagModel).values(
-                dag_id=dag,
-                bundle_name="b",
-                is_paused=False,
-                is_stale=False,
-                timetable_type="cron",
-                max_active_tasks=16,
-                max_consecutive_failed_dag_runs=0,
-                has_task_concurrency_limits=False,
-                next_dagrun_create_after=due,
-            )
-        )
-        for tag in tags:
-            session.execute(insert(DagTag).values(dag_id=dag, name=tag))
 
 
 @pytest.fixture
 def scheduled(application: object) -> Iterator[None]:
     """A DAG that Airflow will run next on a day far ahead."""
-    forget_runs()
-    with create_session() as session:
-        session.execute(insert(DagBundleModel).values(name="b", active=True))
-    write_dag(TRAIN, due=NEXT)
-    yield
-    forget_runs()
-    with create_session() as session:
-        for model in (DagTag, DagModel, DagBundleModel):
-            session.execute(delete(model))
+    with known_dags(TRAIN, due=NEXT):
+        yield
 
 
 def test_success_next_run_champion_and_budget(
@@ -82,8 +54,7 @@ def test_success_next_run_champion_and_budget(
     assert (one["last_success"]["name"], one["last_run"]["name"]) == ("good", "bad")
     assert one["last_run"]["failures"] == ["bank: desensitize: income is over."]
     assert one["champion"] == FIRST_RUN
-    folder = shown.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
-    metrics = json.loads((folder / "evaluation.json").read_text())["metrics"]
+    metrics = json.loads((shown.models / FIRST_RUN / "evaluation.json").read_text())["metrics"]
     assert one["versions"][0]["metrics"] == metrics
     by = {party["party"]: party for party in one["parties"]}
     (income,) = [a for a in by["bank"]["ledger"] if a["feature"] == "income"]
@@ -187,9 +158,7 @@ def test_a_party_that_cannot_be_read_is_said_and_spares_the_rest(
 def test_nothing_of_a_federation_that_may_not_be_seen(
     reader: Reader, untouched: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.app import get_auth_manager
-
-    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", lambda **_: False)
+    allow(monkeypatch, lambda dag: False)
     assert reader.get("/opboost/status.json").json()["federations"] == []
     assert "credit_scoring" not in reader.page("status")
 
@@ -256,8 +225,6 @@ def test_a_version_says_how_it_is_put_into_use(reader: Reader, shown: Workspace)
 def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
     reader: Reader, shown: Workspace, scheduled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.api_fastapi.app import get_auth_manager
-
     def told() -> dict[str, Any]:
         (one,) = reader.get("/opboost/status.json").json()["federations"]
         return dict(one)
@@ -290,12 +257,7 @@ def test_a_federation_in_a_dag_of_ones_own_is_found_by_its_plan(
     assert "/dags/nightly/runs/night" in page
 
     # Anyone who may not see that DAG learns nothing of it.
-    allowed = get_auth_manager().is_authorized_dag
-
-    def refuse(**what: Any) -> bool:
-        return what["details"].id != "nightly" and allowed(**what)
-
-    monkeypatch.setattr(get_auth_manager(), "is_authorized_dag", refuse)
+    allow(monkeypatch, lambda dag: dag != "nightly")
     one = told()
     assert one["last_run"]["name"] == "former"
     assert datetime.fromisoformat(one["next_run"]) == NEXT

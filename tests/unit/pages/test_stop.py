@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 from airflow.models.dag import DagModel
-from airflow.models.dagbundle import DagBundleModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import select, update
 
 from opboost_ops.orchestration import admin_runs, run_notes
 from opboost_ops.pages import airflow
-from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
-from tests.unit.pages.test_status import write_dag
+from tests.unit.pages.airflow_runs import TRAIN, known_dags, write_run
 
 ADMIN, SCORE = "credit_scoring_admin", "credit_scoring_score"
 BEGUN, WAITING, LATER = "bank_release.rank", "shop_release.rank", "credit_train.train"
@@ -23,16 +21,8 @@ BEGUN, WAITING, LATER = "bank_release.rank", "shop_release.rank", "credit_train.
 
 @pytest.fixture(autouse=True)
 def dags(application: object) -> Iterator[None]:
-    forget_runs()
-    with create_session() as session:
-        session.execute(insert(DagBundleModel).values(name="b", active=True))
-    for dag in (TRAIN, SCORE, "other_train"):
-        write_dag(dag)
-    yield
-    forget_runs()
-    with create_session() as session:
-        for model in (DagModel, DagBundleModel):
-            session.execute(delete(model))
+    with known_dags(TRAIN, SCORE, "other_train"):
+        yield
 
 
 def act(name: str, act: str, party: str) -> None:
@@ -70,7 +60,7 @@ def test_a_stop_ends_the_current_run_with_its_reason() -> None:
     write_run("before", "success", {BEGUN: "success"})
     write_run("foreign", "running", {BEGUN: "running"}, dag="other_train")
     act("stop", "stop", "bank")
-    seen = {run.name: run for run in airflow.latest([TRAIN, "other_train"], limit=9)}
+    seen = {run.name: run for run in airflow.runs([TRAIN, "other_train"])}
     assert {name: run.state for name, run in seen.items()} == {
         "now": "failed",
         "next": "failed",

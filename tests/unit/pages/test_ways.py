@@ -1,7 +1,5 @@
 """No dead end: from a version to its run, from a run to its tasks, from a check to its task."""
 
-import csv
-import io
 import re
 from collections.abc import Iterator
 
@@ -12,6 +10,7 @@ from opboost_ops.pages.answers import PAGES
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run
 from tests.unit.pages.conftest import Reader
+from tests.unit.pages.reading import rows
 
 NIGHT = run_id(TRAIN, "night")
 TASKS = {
@@ -42,8 +41,7 @@ def test_from_a_run_to_each_of_its_tasks(reader: Reader, run: Workspace) -> None
     write_run("good", "success", {"credit_open.open_run": "success"})
     good = reader.page(f"run?dag={TRAIN}&run=good")
     assert good.count(f'href="/dags/{TRAIN}/runs/good"') == 1
-    reply = reader.get(f"/opboost/run?id={NIGHT}&csv=.tasks")
-    lines = list(csv.DictReader(io.StringIO(reply.text)))
+    lines = rows(reader, f"run?id={NIGHT}", ".tasks")
     assert {line["task and its log"]: line["state"] for line in lines} == {
         "credit: open_run": "success",
         "bank: check_table": "failed",
@@ -66,10 +64,8 @@ def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Worksp
         "federation.yaml",
         lambda f: f["parties"]["bank"]["features"]["income"].update(bounds=[0, 400_000]),
     )
-    reply = reader.get("/opboost/statement?party=bank&csv=bank.agreements")
-    lines = list(csv.DictReader(io.StringIO(reply.text)))
-    assert [line["number"] for line in lines] == ["2", "1"]
-    newest, first = lines
+    newest, first = rows(reader, "statement?party=bank", "bank.agreements")
+    assert (newest["number"], first["number"]) == ("2", "1")
     assert newest["what it changed"] == "parties.bank.features.income.bounds"
     assert first["what it changed"] == "all of it: the first"
     assert len(newest["digest"]) == 64
