@@ -11,14 +11,13 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import simulation_report
 from opboost_ops.planning.advice import write_proposal
-from opboost_ops.planning.attacks import Attacked, attack
-from opboost_ops.planning.designs import Measured, measure
+from opboost_ops.planning.attacks import leakage as leakage
+from opboost_ops.planning.designs import channel as channel
 from opboost_ops.planning.division import Proposal
 from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
 from opboost_ops.planning.ranking import Ranking, rank
-from opboost_ops.planning.sizes import Sizes, compare_sizes
-from opboost_ops.privacy.design import Cost
+from opboost_ops.planning.sizes import sizes as sizes
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.run.party_sites import federation_file
 
@@ -125,68 +124,6 @@ def divide(
     return found
 
 
-def sizes(
-    federation: str | Path,
-    values: Sequence[int],
-    party: str | None = None,
-    *,
-    near: Mapping[str, float] | None = None,
-    max_loss_1: float | None = None,
-    max_loss_whole: float | None = None,
-    sample: str | Path | None = None,
-) -> Sizes:
-    """Compare sizes of the domain at one loss between values that are near in raw units.
-
-    Args:
-        federation: ``federation.yaml``, or its folder.
-        values: The sizes.
-        party: The feature holder; the only one when absent.
-        near: By feature, a distance in raw units; a step of the declared domain when absent.
-        max_loss_1: Cap on the loss between near values.
-        max_loss_whole: Cap on the loss across the domain.
-        sample: Public rows; features are taken for even when absent.
-
-    Raises:
-        ConfigError: A size is out of range, or no feature can be compared.
-    """
-    caps = Caps(max_loss_1, max_loss_whole)
-    file = federation_file(Path(federation))
-    return compare_sizes(file, party, values, near or {}, caps, _path(sample))
-
-
-def channel(
-    mechanism: str,
-    lower: int = 1,
-    upper: int = 10,
-    *,
-    most: float | None = None,
-    cost: Cost = "absolute",
-    prior: str | None = None,
-    out: str | Path | None = None,
-    **parameters: float,
-) -> Measured:
-    """Build a mechanism's exact channel, and its loss curve.
-
-    Args:
-        mechanism: global, geometric, designed, adj, local, bucket, grr or piecewise.
-        lower: L of the domain.
-        upper: R of the domain.
-        most: Of a designed channel, the loss between any two values.
-        cost: Of a designed channel: absolute or squared.
-        prior: Of a designed channel, weights of all values with commas; even when absent.
-        out: A new file for a designed channel's table.
-        parameters: ``epsilon`` and what else the mechanism takes: ``theta``, ``alpha``,
-            ``buckets``.
-
-    Raises:
-        ConfigError: A name or a value is out of range.
-    """
-    given = {"epsilon": 1.0, **parameters}
-    return measure(
-        mechanism, lower, upper, given, most=most, cost=cost, prior=prior, out=_path(out)
-    )
-
-
 def simulate(
     table: str | Path | pl.DataFrame,
     label: str,
@@ -225,19 +162,6 @@ def simulate(
         picture.write_text(simulation_report(f"{title}: would it pay?", found), encoding="utf-8")
         picture.chmod(0o600)
     return found
-
-
-def leakage(federation: str | Path, party: str | None = None) -> Attacked:
-    """Attack the release that a party would make now; report and picture stay in its home.
-
-    Args:
-        federation: ``federation.yaml``, or its folder.
-        party: The feature holder; the only one when absent.
-
-    Raises:
-        ConfigError: The party or its site is not known.
-    """
-    return attack(federation_file(Path(federation)), party)
 
 
 def _read(path: Path) -> pl.DataFrame:

@@ -10,8 +10,9 @@ from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
 from opboost_ops.planning.ranking import feature_holder
-from opboost_ops.run.leakage import Leakage, leakage
-from opboost_ops.run.party_sites import party_site_file, site_variable
+from opboost_ops.run.leakage import Leakage
+from opboost_ops.run.leakage import leakage as attack
+from opboost_ops.run.party_sites import federation_file, party_site_file, site_variable
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context, Home
 
@@ -39,17 +40,18 @@ class Attacked:
         return {"party": self.party, **self.found.to_json(), "picture": str(self.picture)}
 
 
-def attack(file: Path, party: str | None) -> Attacked:
+def leakage(federation: str | Path, party: str | None = None) -> Attacked:
     """Attack the release that a party would make now; report and picture stay in its home.
 
     Args:
-        file: ``federation.yaml``.
+        federation: ``federation.yaml``, or its folder.
         party: The feature holder; the only one when absent.
 
     Raises:
         ConfigError: The party or its site is not known.
         ContractError: Its table does not keep its declaration.
     """
+    file = federation_file(Path(federation))
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     site_file = party_site_file(file, holder)
@@ -66,7 +68,7 @@ def attack(file: Path, party: str | None) -> Attacked:
         declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
     )
     with borrowed(context) as lent:
-        found = leakage(lent)
+        found = attack(lent)
     home.write_json("leakage", found.to_json())
     picture = home.folder / "leakage.html"
     title = f"Attacks on the release of {holder} in {declared.name}"

@@ -62,28 +62,29 @@ class Measured:
         }
 
 
-def measure(
+def channel(
     mechanism: str,
-    lower: int,
-    upper: int,
-    parameters: Mapping[str, float],
+    lower: int = 1,
+    upper: int = 10,
     *,
     most: float | None = None,
     cost: Cost = "absolute",
     prior: str | None = None,
-    out: Path | None = None,
+    out: str | Path | None = None,
+    **parameters: float,
 ) -> Measured:
-    """Build a mechanism's channel and its loss curve.
+    """Build a mechanism's exact channel, and its loss curve.
 
     Args:
         mechanism: A short name: global, geometric, designed, adj, local, bucket, grr, piecewise.
         lower: L of the domain.
         upper: R of the domain.
-        parameters: By name; those of other mechanisms are ignored.
         most: Of a designed channel, the loss between any two values.
-        cost: Of a designed channel, what it minimises the expectation of.
+        cost: Of a designed channel, what it minimises the expectation of: absolute or squared.
         prior: Of a designed channel, weights of all values with commas; even when absent.
         out: A new file for a designed channel's table.
+        parameters: ``epsilon`` and what else the mechanism takes: ``theta``, ``alpha``,
+            ``buckets``; those of other mechanisms are ignored.
 
     Raises:
         ConfigError: A name or a value is out of range.
@@ -94,9 +95,11 @@ def measure(
     domain = Domain(lower, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
+    parameters = {"epsilon": 1.0, **parameters}
     made: dict[str, Any] = {}
     if mechanism == "designed":
-        chosen, made = _designed(domain, parameters["epsilon"], most, cost, prior, out)
+        file = None if out is None else Path(out)
+        chosen, made = _designed(domain, parameters["epsilon"], most, cost, prior, file)
     else:
         kind = _KNOWN[mechanism]
         taken = {name: parameters[name] for name in kind.model_fields if name in parameters}

@@ -14,6 +14,7 @@ from opboost_ops.planning.files import public_numbers, require_weights, rows_of
 from opboost_ops.planning.ranking import feature_holder
 from opboost_ops.privacy import domain_sizes
 from opboost_ops.privacy.planner import Caps
+from opboost_ops.run.party_sites import federation_file
 
 #: With every comparison.
 BOTH = (
@@ -43,30 +44,35 @@ class Sizes:
         return {"party": self.party, "by": by, "features": self.features, "says": BOTH}
 
 
-def compare_sizes(
-    file: Path,
-    party: str | None,
-    sizes: Sequence[int],
-    near: Mapping[str, float],
-    caps: Caps,
-    sample: Path | None,
+def sizes(
+    federation: str | Path,
+    values: Sequence[int],
+    party: str | None = None,
+    *,
+    near: Mapping[str, float] | None = None,
+    max_loss_1: float | None = None,
+    max_loss_whole: float | None = None,
+    sample: str | Path | None = None,
 ) -> Sizes:
-    """Compare sizes for every numeric feature that lies linearly on the domain.
+    """Compare sizes of the domain for every numeric feature that lies linearly on it.
 
     Args:
-        file: ``federation.yaml``.
+        federation: ``federation.yaml``, or its folder.
+        values: The sizes, |D|.
         party: The feature holder; the only one when absent.
-        sizes: |D|.
         near: By feature, in its unit; a step of the declared domain where absent.
-        caps: On the loss between near values, and across the domain.
+        max_loss_1: Cap on the loss between near values.
+        max_loss_whole: Cap on the loss across the domain.
         sample: Public rows; features are taken for even when absent.
 
     Raises:
         ConfigError: A size is out of range, or no feature can be compared.
     """
-    declared = load_federation(file)
+    caps, near = Caps(max_loss_1, max_loss_whole), near or {}
+    rows = None if sample is None else Path(sample)
+    declared = load_federation(federation_file(Path(federation)))
     holder = feature_holder(declared, party)
-    if any(not 2 <= size <= MOST_VALUES for size in sizes):
+    if any(not 2 <= size <= MOST_VALUES for size in values):
         raise ConfigError(f"--values must be of 2 to {MOST_VALUES}.")
     features = {
         name: feature
@@ -80,17 +86,17 @@ def compare_sizes(
             "compare.",
         )
     require_weights(near, "--near", list(features))
-    frame = None if sample is None else rows_of(sample)
+    frame = None if rows is None else rows_of(rows)
     steps = declared.domain.to_domain().size - 1
     lines: dict[str, list[dict[str, Any]]] = {}
     for name, feature in features.items():
         assert feature.bounds is not None
-        values = None
-        if frame is not None and sample is not None:
-            values = public_numbers(frame, name, feature, sample.name)
-            values = values[np.isfinite(values)]
+        numbers = None
+        if frame is not None and rows is not None:
+            numbers = public_numbers(frame, name, feature, rows.name)
+            numbers = numbers[np.isfinite(numbers)]
         apart = near.get(name, (feature.bounds[1] - feature.bounds[0]) / steps)
-        found = domain_sizes.compare(feature.bounds, apart, caps, sizes, values)
+        found = domain_sizes.compare(feature.bounds, apart, caps, values, numbers)
         lines[name] = [
             {
                 **vars(line),
@@ -100,4 +106,4 @@ def compare_sizes(
             }
             for line in found
         ]
-    return Sizes(holder, sample is not None, lines)
+    return Sizes(holder, rows is not None, lines)
