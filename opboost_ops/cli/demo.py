@@ -1,5 +1,6 @@
 """`opboost demo` and `opboost ui`: a real Airflow that plays all parties on this machine."""
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -97,7 +98,10 @@ def ui(
 ) -> None:
     """Run Airflow until Ctrl-C, and print its address and login."""
     require_airflow("opboost ui")
+    from opboost_ops.config.loading import site_file
+    from opboost_ops.orchestration.own_parties import names_in
     from opboost_ops.orchestration.standalone import Standalone
+    from opboost_ops.pages.deployment import parties as known
 
     end_on_signals()
     console = Console(stderr=True)
@@ -105,7 +109,8 @@ def ui(
         file = workspace(dataset, work)
         folder, sites, parties = file.parent, _sites(file), None
     else:
-        folder, sites, parties = federations, _declared_sites(), _declared_parties()
+        folder, sites = federations, {party: site_file(party) for party in known()}
+        parties = names_in(os.environ.get("OPBOOST_PARTIES"))
     console.print(f"Starting Airflow in {work / 'airflow'} ...")
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
     try:
@@ -274,25 +279,6 @@ def _sites(file: Path) -> dict[str, Path]:
 
     parties = load_federation(file).parties
     return {party: file.parent / party / "site.yaml" for party in parties}
-
-
-def _declared_sites() -> dict[str, Path]:
-    import os
-
-    prefix = "OPBOOST_SITE_"
-    return {
-        name.removeprefix(prefix): Path(value)
-        for name, value in os.environ.items()
-        if name.startswith(prefix)
-    }
-
-
-def _declared_parties() -> tuple[str, ...] | None:
-    import os
-
-    from opboost_ops.orchestration.own_parties import names_in
-
-    return names_in(os.environ.get("OPBOOST_PARTIES"))
 
 
 def end_on_signals() -> None:

@@ -54,13 +54,12 @@ def command(
         raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
     # them.
-    plain = number is not None and str(number) == given
-    identities: list[str | int] = [number] if integer and number is not None else [given]
-    if plain and not integer and number is not None:
-        identities.append(number)
+    found_as: list[str | int] = [] if integer else [given]
+    if number is not None and (integer or str(number) == given):
+        found_as.append(number)
     # Under one recipe as under another.
-    identities += [id_of_text(given, one) for _, one in _ids_of(declared) if one.is_made]
-    identities = list(dict.fromkeys(identities))
+    found_as += [id_of_text(given, one) for _, one in _ids_of(declared) if one.is_made]
+    identities = list(dict.fromkeys(found_as))
     secret = declared.noise_secret()
     secrets = declared.noise_secrets()
     with open_state(declared) as state, state.together():

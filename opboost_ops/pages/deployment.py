@@ -3,7 +3,7 @@
 import logging
 import os
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,15 +94,11 @@ class Query:
 Builder = Callable[[str, Query], list[Block]]
 
 
-def parties(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The parties whose sites this process's environment names.
-
-    Args:
-        environ: Where ``OPBOOST_SITE_<PARTY>`` is looked up.
-    """
+def parties() -> list[str]:
+    """The parties whose sites this process's environment names, by ``OPBOOST_SITE_<PARTY>``."""
     return sorted(
         name.removeprefix(_PREFIX).lower()
-        for name, value in environ.items()
+        for name, value in os.environ.items()
         if name.startswith(_PREFIX) and name != _PREFIX and value
     )
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 
@@ -349,10 +349,8 @@ def _columns(
 
 
 def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
-    found = exact_table(inside, "Disclosed exactly in the period, with no epsilon")
-    return Table(
-        "told", found.title, found.columns, found.rows, found.note, found.empty, preamble=preamble
-    )
+    title = "Disclosed exactly in the period, with no epsilon"
+    return replace(exact_table(inside, title), name="told", preamble=preamble)
 
 
 def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:

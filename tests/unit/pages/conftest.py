@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from opboost_ops.errors import OpBoostError
 from tests.federation import SECOND_RUN, Workspace
+from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.served import browser, histories, url
 
 __all__ = ["browser", "histories", "url"]
@@ -51,6 +52,21 @@ def untouched(stopped_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Works
     """Itself, with every party's site known. Tests look at it and never change it."""
     stopped_once.known_to(monkeypatch)
     return stopped_once
+
+
+@pytest.fixture(scope="session")
+def twelve_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A run in each night from 2026-01-06 to 2026-01-17."""
+    copy = trained_once.copy(tmp_path_factory.mktemp("twelve") / "federation", SECOND_RUN)
+    lengthen(copy, 12)
+    return copy
+
+
+@pytest.fixture
+def nights(twelve_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Itself, with every party's site known. Tests look at it and never change it."""
+    twelve_once.known_to(monkeypatch)
+    return twelve_once
 
 
 @pytest.fixture

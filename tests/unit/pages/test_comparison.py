@@ -2,35 +2,19 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
-from tests.unit.pages.long_history import lengthen, run_of
+from tests.unit.pages.long_history import run_of
 from tests.unit.pages.reading import plain, rows
 
 TENTH = run_of(10)
 
 
-@pytest.fixture(scope="module")
-def twelve(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A federation with twelve nights behind it. Tests look at it and never change it."""
-    copy = trained_once.copy(tmp_path_factory.mktemp("twelve") / "federation", SECOND_RUN)
-    lengthen(copy, 12)
-    return copy
-
-
-@pytest.fixture
-def known(twelve: Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its folder of versions."""
-    twelve.known_to(monkeypatch)
-    return twelve.models
-
-
 def test_versions_have_dates_parameters_intervals_and_a_way_to_compare(
-    reader: Reader, known: Path
+    reader: Reader, nights: Workspace
 ) -> None:
     """No dates, no parameters, and each reason in a column of one word's width."""
     found = {
@@ -39,31 +23,32 @@ def test_versions_have_dates_parameters_intervals_and_a_way_to_compare(
     assert len(found) == 12
     assert found[TENTH]["decided (UTC)"] == "2026-01-15T03:00:00+00:00"
     assert found[TENTH]["trained with"] == "8 trees, depth 3, rate 0.1"
-    evaluation = json.loads((known / TENTH / "evaluation.json").read_text())
+    evaluation = json.loads((nights.models / TENTH / "evaluation.json").read_text())
     auc = evaluation["intervals"]["federated_desensitised"]["auc"]
     assert float(found[TENTH]["auc (95 %)"]) == auc["value"]
     page = reader.page("models")
     assert f"({auc['low']:.4f} to {auc['high']:.4f})" in page
     assert "why" not in found[TENTH]
-    champion = json.loads((known / "champion.json").read_text())["version"]
+    champion = json.loads((nights.models / "champion.json").read_text())["version"]
     assert f"{champion}/beside/{TENTH}" in page
     assert ">2026-01-06<" in page and ">2026-01-17<" in page, "days, not the heads of names"
 
 
-def test_two_versions_side_by_side(reader: Reader, known: Path) -> None:
+def test_two_versions_side_by_side(reader: Reader, nights: Workspace) -> None:
     path = f"models/credit/credit_scoring/{FIRST_RUN}/beside/{TENTH}"
     listed = rows(reader, path, "credit.parameters")
     assert listed[0]["what"] == "epsilon"
     differing = {line["what"] for line in listed if line["difference"] == "differs"}
     assert differing == {"trees"}
-    one, two = (json.loads((known / v / "evaluation.json").read_text()) for v in (FIRST_RUN, TENTH))
+    folders = [nights.models / version for version in (FIRST_RUN, TENTH)]
+    one, two = (json.loads((folder / "evaluation.json").read_text()) for folder in folders)
     auc = [e["intervals"]["federated_desensitised"]["auc"]["value"] for e in (one, two)]
     line = next(r for r in rows(reader, path, "credit.metrics") if r["metric"] == "auc")
     assert float(line["second minus first"]) == pytest.approx(auc[1] - auc[0])
     shares = rows(reader, path, "credit.importance")
     gaps = [abs(float(line["second minus first"])) for line in shares]
     assert gaps == sorted(gaps, reverse=True)
-    cards = [json.loads((known / v / "card.json").read_text()) for v in (FIRST_RUN, TENTH)]
+    cards = [json.loads((folder / "card.json").read_text()) for folder in folders]
     first = {(i["party"], i["feature"]): i["share"] for i in cards[0]["importance"]}
     for line in shares:
         share = first.get((line["party"], line["feature"]), 0.0)

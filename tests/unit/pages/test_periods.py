@@ -25,20 +25,6 @@ from tests.unit.pages.test_ledger_page import allow_income, income
 DAYS = "since=2026-01-08&until=2026-01-12"
 
 
-@pytest.fixture(scope="module")
-def month(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A run in each night from 2026-01-06 to 2026-01-17."""
-    copy = trained_once.copy(tmp_path_factory.mktemp("month") / "federation", SECOND_RUN)
-    lengthen(copy, 12)
-    return copy
-
-
-@pytest.fixture
-def nights(month: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    month.known_to(monkeypatch)
-    return month
-
-
 def test_the_ledger_says_by_which_day_a_budget_ends(
     trained_once: Workspace, tmp_path: Path, reader: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
