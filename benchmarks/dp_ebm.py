@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 import venv
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -63,35 +64,18 @@ def _python() -> str:
     return python
 
 
-def measure(
-    table: OneTable, epsilon: float, delta: float, seeds: int, folds: int
-) -> dict[str, float]:
-    """Its errors by the same folds.
+def scores(epsilon: float, delta: float) -> Callable[..., np.ndarray | None]:
+    """What predicts a fold by its machine, or nothing where that takes too long.
 
     Args:
-        table: All columns in one place.
         epsilon: Of the whole model.
         delta: Its delta.
-        seeds: How many folds are held out in turn.
-        folds: How many there are.
     """
-    from benchmarks.private_splits import errors, summed
-
-    found: dict[str, list[float]] = {}
-    late = 0
-    for seed in range(seeds):
-        test = table.fold == seed % folds
-        scores = _scores(table, test, epsilon, delta, seed)
-        if scores is None:
-            late += 1
-            continue
-        for key, value in errors(table, scores, test).items():
-            found.setdefault(f"ebm_{key}", []).append(value)
-    return (summed(found) if found else {}) | ({"ebm_late": late} if late else {})
+    return partial(_scores, epsilon=epsilon, delta=delta)
 
 
 def _scores(
-    table: OneTable, test: np.ndarray, epsilon: float, delta: float, seed: int
+    table: OneTable, test: np.ndarray, seed: int, *, epsilon: float, delta: float
 ) -> np.ndarray | None:
     frame = table.frame
     types, bounds = [], {}

@@ -18,7 +18,7 @@ from opboost_ops.boosting import trainer
 from opboost_ops.boosting.dp.candidates import Candidates
 from opboost_ops.boosting.dp.gradients import scaled
 from opboost_ops.boosting.dp.trainer import bounds_of
-from opboost_ops.boosting.frame import Frame, Parameters, Private
+from opboost_ops.boosting.frame import Parameters, Private
 from opboost_ops.boosting.lightgbm_backend import booster_of
 from opboost_ops.datasets import load
 from opboost_ops.domain import Domain
@@ -113,45 +113,41 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
         ``error``: share of wrong classes, or root mean squared error; ``filtered``: the share of
         rows that sat out a tree that they were given to.
     """
-    table, train, test = _fold(cell)
-    parameters = parameters_of(cell)
-    if cell["method"] == _PLAIN:
-        plain = replace(parameters, trainer="lightgbm", private=None)
-        frame = table.frame.rows(train)
-        model = trainer.train(frame, table.label[train], plain)
-        found = trainer.predict(model, table.frame.matrix[test])
-        found = 2 * found - 1 if table.task == "binary" else scaled(found, bounds_of(parameters))
-        return {"error": _error(cell, found, table.label[test]), "filtered": 0.0}
-    grown = grow(cell["method"], table.frame.rows(train), table.label[train], parameters)
-    candidates, codes = _codes(table.frame.rows(test))
-    *_, score = grown.scores(codes, candidates, RATE)
-    given = max(sum(grown.given), 1)
-    return {
-        "error": _error(cell, score, table.label[test]),
-        "filtered": sum(grown.sat_out) / given,
-    }
+    (error,), filtered = _errors_after([cell["trees"]], cell)
+    return {"error": error, "filtered": filtered}
 
 
 def converge(cell: Mapping[str, Any]) -> dict[str, float]:
-    """The test error of one long training after several numbers of trees, for two classes.
+    """The test error of one long training after several numbers of trees.
 
     Returns:
         By ``after_<trees>``.
     """
-    table, train, test = _fold(cell)
-    parameters = parameters_of(cell)
     stations = [s for s in STATIONS if s <= cell["trees"]] or [cell["trees"]]
-    truth = table.label[test]
+    errors, _ = _errors_after(stations, cell)
+    return {f"after_{s}": error for s, error in zip(stations, errors, strict=True)}
+
+
+def _errors_after(stations: Sequence[int], cell: Mapping[str, Any]) -> tuple[list[float], float]:
+    """Test errors after so many trees, and the share of rows that sat out a tree of theirs."""
+    table = _table(cell["dataset"])
+    test, parameters = table.fold == cell["seed"] % FOLDS, parameters_of(cell)
+    train, held, label = table.frame.rows(~test), table.frame.rows(test), table.label[~test]
     if cell["method"] == _PLAIN:
         plain = replace(parameters, trainer="lightgbm", private=None)
-        booster = booster_of(trainer.train(table.frame.rows(train), table.label[train], plain))
-        matrix = table.frame.matrix[test]
-        found = {s: booster.predict(matrix, num_iteration=s, raw_score=True) for s in stations}
-        return {f"after_{s}": _error(cell, np.asarray(score), truth) for s, score in found.items()}
-    grown = grow(cell["method"], table.frame.rows(train), table.label[train], parameters)
-    candidates, codes = _codes(table.frame.rows(test))
-    scores = enumerate(grown.scores(codes, candidates, RATE), start=1)
-    return {f"after_{i}": _error(cell, s, truth) for i, s in scores if i in stations}
+        booster = booster_of(trainer.train(train, label, plain))
+        raw = (
+            np.asarray(booster.predict(held.matrix, num_iteration=s, raw_score=True))
+            for s in stations
+        )
+        bounds, number = bounds_of(parameters), table.task == "regression"
+        found = (scaled(score, bounds) if number else score for score in raw)
+        return [_error(cell, score, table.label[test]) for score in found], 0.0
+    grown = grow(cell["method"], train, label, parameters)
+    candidates = Candidates.of(held.names, held.thresholds, held.categories)
+    scores = enumerate(grown.scores(candidates.codes(held.matrix), candidates, RATE), start=1)
+    errors = [_error(cell, score, table.label[test]) for i, score in scores if i in stations]
+    return errors, sum(grown.sat_out) / max(sum(grown.given), 1)
 
 
 def parameters_of(cell: Mapping[str, Any]) -> Parameters:
@@ -176,17 +172,6 @@ def _error(cell: Mapping[str, Any], score: np.ndarray, truth: np.ndarray) -> flo
         return float(((score > 0) != (truth == 1)).mean())
     found = bounds[0] + (score + 1) / 2 * (bounds[1] - bounds[0])
     return float(np.sqrt(np.mean((found - truth) ** 2)))
-
-
-def _codes(frame: Frame) -> tuple[Candidates, np.ndarray]:
-    candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
-    return candidates, candidates.codes(frame.matrix)
-
-
-def _fold(cell: Mapping[str, Any]) -> tuple[OneTable, np.ndarray, np.ndarray]:
-    table = _table(cell["dataset"])
-    test = table.fold == cell["seed"] % FOLDS
-    return table, ~test, test
 
 
 @lru_cache(maxsize=2)

@@ -56,9 +56,6 @@ GAPS: Mapping[str, Mapping[str, float]] = {
     "give_me_some_credit": {"NumberOfDependents": 0, "MonthlyIncome": 0},
 }
 
-#: One party's rows: columns as domain integers, and labels.
-Share = tuple[list[np.ndarray], np.ndarray]
-
 #: How missing values are declared.
 NONE, FILLED, KEPT = "none", "filled", "kept"
 
@@ -208,18 +205,6 @@ def _lightgbm(
     }
     booster = lightgbm.train(settings, lightgbm.Dataset(matrix[train], label[train]), trees)
     return auc(label[test], np.asarray(booster.predict(matrix[test])))
-
-
-def deal_rows(columns: Sequence[np.ndarray], label: np.ndarray, parties: int) -> list[Share]:
-    """Rows divided evenly.
-
-    Args:
-        columns: Domain integers, one array of shape (n,) a column.
-        label: Labels, shape (n,).
-        parties: To how many.
-    """
-    parts = np.array_split(np.arange(len(label)), parties)
-    return [([column[part] for column in columns], label[part]) for part in parts]
 
 
 def auc(truth: np.ndarray, score: np.ndarray) -> float:
