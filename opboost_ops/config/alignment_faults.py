@@ -41,9 +41,7 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
 def alignment_faults(federation: Federation) -> Iterator[Fault]:
     """Where the choice of held-out rows, or of rows at all, does not fit the rest of the file."""
     rule, training = federation.training.holdout, federation.training
-    if federation.alignment.overlap == "left" and (
-        training.trainer == "dpboost" or federation.denoising != "none"
-    ):
+    if federation.keeps_all and (training.trainer == "dpboost" or federation.denoising != "none"):
         yield Fault(
             "alignment.overlap",
             "is `left`, which leaves missing values; DPBoost and denoise take none",

@@ -227,7 +227,12 @@ class Federation(Record):
     @property
     def has_shares(self) -> bool:
         """Whether a row opens only where several feature holders all have the person."""
-        return self.alignment.overlap == "common" and len(self.feature_holders) > 1
+        return not self.keeps_all and len(self.feature_holders) > 1
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether all rows of the label holder are there, whoever else has the person."""
+        return self.alignment.overlap == "left"
 
     @property
     def label_holder(self) -> str:

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,6 +35,14 @@ DOCUMENT = "document.json"
 VECTOR = "vector.bin"
 
 
+class Parts(Protocol):
+    """Arrays that are made one by one, as often as they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, number: int, /) -> np.ndarray: ...
+
+
 @dataclass(frozen=True)
 class Draft:
     """What a stage wants to publish; the runner signs it and puts it into the store.
@@ -62,7 +70,7 @@ class Draft:
     discloses: str
     document: Mapping[str, Any] | None = None
     vector: bytes | None = None
-    entries: np.ndarray | Sequence[np.ndarray] | None = None
+    entries: np.ndarray | Parts | None = None
     round: str | None = None
     columns: tuple[str, ...] = ()
     answers: str | None = None
@@ -163,13 +171,13 @@ class Draft:
             found[VECTOR] = self.vector.__bytes__
         if self.entries is not None:
             parts = self.entries
-            several = [parts] if isinstance(parts, np.ndarray) else parts
+            several: Parts = [parts] if isinstance(parts, np.ndarray) else parts
             for i, name in enumerate(part_names(len(several))):
                 found[name] = partial(_bytes_of, several, i)
         return found
 
 
-def _bytes_of(parts: Sequence[np.ndarray], number: int) -> bytes:
+def _bytes_of(parts: Parts, number: int) -> bytes:
     return parts[number].tobytes()
 
 

@@ -132,7 +132,7 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
 
 def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn]) -> tuple[str, str]:
     """The model's columns, of its raw ones; and 0 for each row, or NaN where it is refused."""
-    left = federation.alignment.overlap == "left"
+    left = federation.keeps_all
     sources: dict[str, tuple[str, str]] = {}
     checked, made = [], []
     for column in columns:

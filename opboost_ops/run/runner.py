@@ -240,15 +240,12 @@ def _run_stage(
     ahead = upcoming_limits.ahead(party, federation) if stage == upcoming_limits.STAGE else ()
     for name in (*outcome.notices, *ahead):
         notice(name)
-    seconds = time.perf_counter() - begin - sum(context.waited) - outcome.quality_seconds
+    spent = {"quality_seconds": 0.0, "quality_processor_seconds": 0.0, **outcome.spent}
+    seconds = time.perf_counter() - begin - sum(context.waited)
     processor = timings.processor() - processor - sum(context.polled)
-    processor -= outcome.quality_processor_seconds
-    spent = {
-        "seconds": seconds,
-        "processor_seconds": processor,
-        "quality_seconds": outcome.quality_seconds,
-        "quality_processor_seconds": outcome.quality_processor_seconds,
-        **outcome.spent,
+    spent |= {
+        "seconds": seconds - spent["quality_seconds"],
+        "processor_seconds": processor - spent["quality_processor_seconds"],
     }
     timings.note(home, stage, spent)
     if fact is not None:

@@ -110,7 +110,7 @@ class LoadedVersion:
             self.releases = Releases(site, federation, version, thresholds, received, runs)
             self._fallback = fallback(federation)
             # LightGBM would read what nothing stands for as a value below the domain.
-            everybody = federation.alignment.overlap == "left"
+            everybody = federation.keeps_all
             self._unfilled = {
                 party
                 for party, names in self._columns.items()
@@ -196,7 +196,7 @@ class LoadedVersion:
         prediction = predict(self._text, matrix)
         scoring = self.federation.scoring
         made = score_columns(self._facts, self._fitted, scoring, prediction)
-        if scored.used and self.federation.alignment.overlap == "left":
+        if scored.used and self.federation.keeps_all:
             having = np.sum([*scored.used.values()], axis=0)
             made[COVERAGE] = group_names(group_codes(having, len(scored.used)))
         if reasons:
@@ -252,7 +252,7 @@ def fallback(federation: Federation) -> dict[str, float]:
         federation: As the version is scored.
     """
     domain = federation.domain.to_domain()
-    everybody = federation.alignment.overlap == "left"
+    everybody = federation.keeps_all
     found: dict[str, float] = {}
     for party in federation.feature_holders:
         features = federation.parties[party].features

@@ -263,7 +263,7 @@ def _read(
     holders = federation.feature_holders
     kind = _KINDS[federation.scoring.mode]
     places = {party: f"{federation.name}/{run}/{kind}/{party}" for party in holders}
-    left = federation.alignment.overlap == "left"
+    left = federation.keeps_all
     names = ["scores", DIGESTS, *(opened_table(party) for party in holders)]
     names += [members_table(party) for party in holders if left]
     there = all((home.folder / f"{name}.arrow").is_file() for name in names)

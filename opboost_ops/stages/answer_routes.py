@@ -102,7 +102,7 @@ def _edges(context: Context, column: Column, thresholds: list[float]) -> list[fl
         return [column.bit - 0.5, column.bit + 0.5]
     if column.charge != column.feature:
         return []  # A missing bit, which has no unit.
-    feature = context.federation.parties[context.party].features[column.feature]
+    feature = context.declared.features[column.feature]
     mapping = feature.domain_map(column.domain)
     return [mapping.boundary(math.floor(threshold) + 1) for threshold in thresholds]
 

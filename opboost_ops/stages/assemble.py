@@ -45,7 +45,7 @@ def assemble(context: Context) -> Outcome:
     raw_table.require_unchanged(context)
     positions = narrow_integers(context.home.table("alignment"), "position")
     train = context.home.json("alignment")["train"]
-    party, rules = context.federation.parties[context.party], context.federation.training
+    party, rules = context.declared, context.federation.training
     assert party.label is not None
 
     rows = CommonRows(context, positions)
@@ -81,7 +81,7 @@ def assemble(context: Context) -> Outcome:
         "classes": classes,
         "thresholds": _thresholds(context) if private else {},
     }
-    if context.federation.alignment.overlap == "left":
+    if context.federation.keeps_all:
         facts[HIGHEST] = {
             f"{holder}.{name}": pc.max(table.column(name).slice(0, train)).as_py() or 0
             for holder, table in opened.items()
@@ -107,7 +107,7 @@ def assemble(context: Context) -> Outcome:
 
 def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
     """The categories of the own nominal features that training rows have, by full name."""
-    features = context.federation.parties[context.party].features
+    features = context.declared.features
     nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
     found: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
     for places, frame in rows.blocks(list(nominal)):
@@ -174,7 +174,7 @@ def _thresholds(context: Context) -> dict[str, list[float]]:
     """Declared candidate thresholds of all features with an order, by full name."""
     domain = context.federation.domain.to_domain()
     found: dict[str, list[float]] = {}
-    for name, feature in context.federation.parties[context.party].features.items():
+    for name, feature in context.declared.features.items():
         if feature.type == "ordinal":
             count = len(feature.categories or ())
             found[f"{context.party}.{name}"] = [i + 0.5 for i in range(count - 1)]

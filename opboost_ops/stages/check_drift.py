@@ -56,8 +56,10 @@ def check_drift(context: Context) -> Outcome:
         summary={"drift": "pass" if report.passed else "warn"} if tell else {},
         discloses=DISCLOSES if tell else "",
         notices=() if report.passed else (NOTICE,),
-        quality_seconds=time.perf_counter() - begin,
-        quality_processor_seconds=time.process_time() - processor,
+        spent={
+            "quality_seconds": time.perf_counter() - begin,
+            "quality_processor_seconds": time.process_time() - processor,
+        },
     )
 
 

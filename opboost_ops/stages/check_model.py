@@ -22,7 +22,7 @@ def check_model(context: Context) -> Outcome:
     text = materialised_model(context)
     prediction = _predicted(context, text, facts)
     splits = model_of(text).numeric_splits()
-    beyond = context.federation.alignment.overlap == "left"
+    beyond = context.federation.keeps_all
     # Where in its own domain each threshold lies, as a share: domains differ from column to column.
     thresholds = [
         (threshold - domain.lower) / (domain.upper - domain.lower)

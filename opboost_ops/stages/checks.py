@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,6 @@ import pyarrow as pa
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Registry
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
@@ -36,16 +36,7 @@ def check_table(context: Context) -> Outcome:
     outcome = check(context, {"raw_table": (_raw_suite(context), table)})
     if context.purpose == "train" and outcome.failure is None:
         _look_at_label(context)
-    document = {"sha256": before, "rows": table.rows}
-    return Outcome(
-        documents={"table": document},
-        files=outcome.files,
-        summary=outcome.summary,
-        discloses=outcome.discloses,
-        quality_seconds=outcome.quality_seconds,
-        quality_processor_seconds=outcome.quality_processor_seconds,
-        failure=outcome.failure,
-    )
+    return replace(outcome, documents={"table": {"sha256": before, "rows": table.rows}})
 
 
 def raw_report(context: Context, folder: Path) -> Report:
@@ -63,7 +54,7 @@ def raw_report(context: Context, folder: Path) -> Report:
 
 
 def _raw_suite(context: Context) -> suites.Suite:
-    party, identity = context.federation.parties[context.party], context.federation.id
+    party, identity = context.declared, context.federation.id
     if context.purpose == "train":
         return suites.raw_table(party, identity, context.policy.checks)
     rows = sum(block.height for block in blocks(context, [identity.column]))
@@ -72,12 +63,12 @@ def _raw_suite(context: Context) -> suites.Suite:
 
 def _absent(context: Context) -> tuple[str, ...]:
     """Columns that expectations may name, and that this table need not have."""
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     return (label.column,) if label is not None and context.purpose == "score" else ()
 
 
 def _look_at_label(context: Context) -> None:
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     if label is not None:
         kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
         warn_undeclared(context, kinds.get(label.column))
@@ -136,12 +127,12 @@ def check_frame(context: Context) -> Outcome:
     """Check the training frame."""
     table = context.home.table("frame")
     facts = context.home.json("frame")
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     assert label is not None
     ranked = {name: domain.size for name, domain in domains_of(context).items()}
     rows = context.home.json("alignment")["train"]
     classes = len(facts["classes"])
-    missing = context.federation.alignment.overlap == "left"
+    missing = context.federation.keeps_all
     suite = suites.training_frame(facts["names"], label, classes, rows, ranked, missing)
     return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
 
@@ -149,7 +140,7 @@ def check_frame(context: Context) -> Outcome:
 def check_scores(context: Context) -> Outcome:
     """Check the scores of new rows before anybody uses them."""
     assert context.model is not None
-    files = Registry(context.site.models, context.federation.name).files(context.model)
+    files = context.registry.files(context.model)
     facts = json.loads(files["columns.json"])
     scores = context.home.table("scores")
     suite = suites.scores(
@@ -178,6 +169,15 @@ def domains_of(context: Context) -> dict[str, Domain]:
         for party in context.federation.feature_holders
         for column in context.columns(party)
     }
+
+
+def bounds_of(context: Context) -> dict[str, tuple[int, int]]:
+    """Their ends, by full name.
+
+    Args:
+        context: The label holder's.
+    """
+    return {name: (domain.lower, domain.upper) for name, domain in domains_of(context).items()}
 
 
 def check(
@@ -222,7 +222,6 @@ def check(
         files=files,
         summary={"checks": xcom_limits.verdicts(summary)},
         discloses=DISCLOSES,
-        quality_seconds=seconds,
-        quality_processor_seconds=processor,
+        spent={"quality_seconds": seconds, "quality_processor_seconds": processor},
         failure=failure,
     )

@@ -6,6 +6,7 @@ from opboost_ops.alignment import sealing, shares
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.points import Layout
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.capped_values import keyed_people
@@ -15,7 +16,6 @@ from opboost_ops.stages.id_digests import (
     ORDER,
     binary,
     keyed_ids,
-    order_table,
     rising_ids,
 )
 from opboost_ops.stages.least_rows import too_few
@@ -40,7 +40,7 @@ def digest_ids(context: Context) -> Outcome:
         digests, order = rising_ids(context, context.alignment_key())
         tables = {
             DIGESTS: pa.table({"digest": binary(digests)}),
-            ORDER: order_table(order, context.home.scratch),
+            ORDER: pa.table({"row": smallest_integers(order, context.home.scratch)}),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
     few = too_few(context, context.home.json("table")["rows"])

@@ -12,7 +12,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
-from opboost_ops.models.registry import Registry, has_model, model_in
+from opboost_ops.models.registry import has_model, model_in
 from opboost_ops.stages.stage import Context
 
 
@@ -36,7 +36,7 @@ def comparable_reference(
     # What lies on which side of its thresholds was asked for in this run, of this version alone.
     if context.federation.learning == "vertical" and version != context.reference:
         return None
-    files = Registry(context.site.models, context.federation.name).files(version)
+    files = context.registry.files(version)
     return model_in(files) if same_columns(context.federation, facts, files) else None
 
 
@@ -46,7 +46,7 @@ def present_champion(context: Context) -> str | None:
     Args:
         context: The label holder's.
     """
-    champion = Registry(context.site.models, context.federation.name).champion()
+    champion = context.registry.champion()
     return None if champion == context.run else champion
 
 
@@ -71,7 +71,7 @@ def gate(
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, and of the
         champion its ``version`` and ``value``, None before the first.
     """
-    registry = Registry(context.site.models, context.federation.name)
+    registry = context.registry
     champion = registry.champion()
     metric = metrics.main_metric(task, noisy=_noisy(context.federation))
     mode = context.federation.scoring.mode
@@ -118,7 +118,7 @@ def _noisy(federation: Federation) -> bool:
 
 def _greatest_variance(context: Context) -> float:
     """Of a label within its public bounds; the label's own variance would be exact."""
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     assert label is not None and label.bounds is not None
     return ((label.bounds[1] - label.bounds[0]) / 2) ** 2
 

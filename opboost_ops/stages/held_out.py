@@ -92,7 +92,7 @@ def judge(
     result.pop(REFERENCE, None)
     decision = unless_repeated(context, model, decision)
     evaluation["metrics"] = result
-    if federation.alignment.overlap == "left":
+    if federation.keeps_all:
         codes = coverage(context, context.home.json("alignment")["train"], len(truth))
         of = {name: compared[name] for name in result}
         evaluation["coverage"] = metrics_by_group(task, truth, of, codes)

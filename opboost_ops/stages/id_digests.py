@@ -7,9 +7,8 @@ import pyarrow as pa
 
 from opboost_ops.alignment.parts import record, rising_records
 from opboost_ops.alignment.tags import TAG
-from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import Scratch, release_memory
+from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
 
@@ -89,16 +88,6 @@ def tails(digests: np.ndarray) -> np.ndarray:
     """
     last = np.ascontiguousarray(digests[:, 8:]).view(">u8").ravel()
     return last.astype(np.uint64)
-
-
-def order_table(order: np.ndarray, scratch: Scratch | None = None) -> pa.Table:
-    """How the order is kept at home.
-
-    Args:
-        order: The row of each digest, shape (n,).
-        scratch: Where it is, if it is more than it holds.
-    """
-    return pa.table({"row": smallest_integers(order, scratch)})
 
 
 def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:

@@ -6,7 +6,6 @@ from typing import Any
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
 from opboost_ops.models.export import federation_in
-from opboost_ops.models.registry import Registry
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context
 
@@ -60,7 +59,7 @@ def interval_gate(
         gain = comparison.gain(new, REFERENCE, metric)
         rows = "on the same rows"
     else:
-        registry = Registry(context.site.models, context.federation.name)
+        registry = context.registry
         files = registry.files(reference)
         recorded = json.loads(files["evaluation.json"])["metrics"].get(new, {})
         why = ""
@@ -76,7 +75,7 @@ def interval_gate(
         found = comparison.interval(new, metric)
         gain = Interval(found.value - value, found.low - value, found.high - value)
         rows = "on its own held-out rows, because columns have changed"
-    registry = Registry(context.site.models, context.federation.name)
+    registry = context.registry
     who = "which a person approved" if approved(registry) == reference else "the best so far"
     promote = gain.high >= -tolerance
     why = (

@@ -42,7 +42,7 @@ def noisy_metrics(
     Raises:
         ContractError: The run has drawn metrics of other predictions.
     """
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     assert label is not None
     bounds = label.bounds or _CLASSES
     digest = hashlib.sha256(repr((sorted(predictions), task, bounds, epsilon)).encode())

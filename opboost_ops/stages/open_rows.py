@@ -66,7 +66,7 @@ def open_rows(context: Context) -> Outcome:
     """
     tables = rows_of(context)
     opened = open_tables(context, tables)
-    left = context.federation.alignment.overlap == "left"
+    left = context.federation.keeps_all
     common = _common(context, opened)
     scratch = context.home.scratch
     people = sum(int(common[some].sum()) for some in slices(len(common)))
@@ -148,7 +148,7 @@ def _where(there: np.ndarray, values: pa.Array) -> pa.Array:
 def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
     """Whose rows opened, bool, shape (n,), by rows of the own table: at all, or at any."""
     every = list(opened.values())
-    left = context.federation.alignment.overlap == "left"
+    left = context.federation.keeps_all
     both, rows = np.logical_or if left else np.logical_and, len(every[0][0]) - 1
     found = (both.reduce([there[some] for there, _ in every]) for some in slices(rows))
     return context.home.scratch.filled(rows, bool, found)

@@ -62,7 +62,7 @@ def opened_values(context: Context, mode: ScoringMode) -> Take:
     """
     holders, home = context.federation.feature_holders, context.home
     tables = {holder: home.table(opened_table(holder)) for holder in holders}
-    left = context.federation.alignment.overlap == "left"
+    left = context.federation.keeps_all
     members = {h: home.table(members_table(h)).column("there") for h in holders if left}
     done = 0
 

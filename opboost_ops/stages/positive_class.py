@@ -6,7 +6,6 @@ import polars as pl
 
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Registry
 from opboost_ops.stages.stage import Context
 
 _LOG = logging.getLogger("opboost_ops")
@@ -29,7 +28,7 @@ def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
     """
     if not _undeclared(label, kind):
         return
-    if Registry(context.site.models, context.federation.name).versions():
+    if context.registry.versions():
         return
     raise ContractError(
         f"The label {label.column} holds text, and nothing says which of its two classes is "
@@ -46,7 +45,7 @@ def warn_undeclared(context: Context, kind: pl.DataType | None) -> None:
         context: The label holder's, in a training run.
         kind: The label column's type.
     """
-    label = context.federation.parties[context.party].label
+    label = context.declared.label
     if label is None or kind is None or not _undeclared(label, kind):
         return
     _LOG.warning(

@@ -40,7 +40,7 @@ def _encoded(context: Context) -> pa.Table:
     scratch, rows = context.home.scratch, context.home.json("table")["rows"]
     kinds = {column.source: _kind(column.source_domain) for column in sources(context)}
     whole = {name: scratch.zeros(rows, kind) for name, kind in kinds.items()}
-    features = list(context.federation.parties[context.party].features)
+    features = list(context.declared.features)
     for begin, block in unchanged_blocks(context, features):
         table = domain_integers(context.federation, context.party, block)
         for name, column in whole.items():

@@ -1,15 +1,13 @@
 """Parts of private alignment that were made to be sent: on the party's disk until they are."""
 
 import os
-from collections.abc import Sequence
-from typing import overload
 
 import numpy as np
 
 from opboost_ops.scratch.arrays import Scratch
 
 
-class Sent(Sequence[np.ndarray]):
+class Sent:
     """Parts in a file without a name, which is gone with them; one is in memory while it is sent.
 
     Args:
@@ -44,18 +42,8 @@ class Sent(Sequence[np.ndarray]):
         """How many parts there are."""
         return len(self._counts)
 
-    @overload
-    def __getitem__(self, number: int) -> np.ndarray: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[np.ndarray]: ...
-
-    def __getitem__(self, number: int | slice) -> np.ndarray | Sequence[np.ndarray]:
+    def __getitem__(self, number: int) -> np.ndarray:
         """A part, uint8, shape (k, width)."""
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(len(self)))]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
         found = np.empty((self._counts[number], self._width), dtype=np.uint8)
         raw, at = found.reshape(-1).data, self._width * sum(self._counts[:number])
         while raw:

@@ -83,7 +83,7 @@ def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
         context: The party's.
         frame: Raw columns by declared name.
     """
-    return declared_values(frame, context.federation.parties[context.party].features)
+    return declared_values(frame, context.declared.features)
 
 
 def without_forgotten(
@@ -260,7 +260,7 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
                 f"the federation file declares {declared.type}.",
                 "All parties need the same type: convert this table's column.",
             )
-    party = context.federation.parties[context.party]
+    party = context.declared
     label = party.label if context.purpose == "train" else None
     kind = frame.schema.get(label.column) if label is not None else None
     if label is not None and label.task == "regression" and kind and not kind.is_numeric():

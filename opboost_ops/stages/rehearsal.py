@@ -103,7 +103,7 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
 
 def _values(context: Context) -> Iterator[Fault]:
     """What later stages find in values that pass that check."""
-    party = context.federation.parties[context.party]
+    party = context.declared
     horizontal = context.federation.learning == "horizontal"
     with _told(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from opboost_ops.models.registry import Registry
 from opboost_ops.stages.gate import present_champion
 from opboost_ops.stages.materialise import model_file
 from opboost_ops.stages.stage import Context
@@ -40,7 +39,7 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
     champion = present_champion(context)
     if champion is None:
         return decision
-    registry = Registry(context.site.models, context.federation.name)
+    registry = context.registry
     kept = registry.names(champion)
     new = {model_file(context): model.encode(), **declaration_files(context)}
     if any(name not in kept or registry.file(champion, name) != raw for name, raw in new.items()):

@@ -2,11 +2,12 @@
 
 from opboost_ops.boosting.splits import comparisons
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.models.registry import model_in
 from opboost_ops.stages import xcom_limits
-from opboost_ops.stages.checks import domains_of
+from opboost_ops.stages.checks import bounds_of
 from opboost_ops.stages.gate import same_columns
 from opboost_ops.stages.materialise import materialised_model
+from opboost_ops.stages.request_splits import by_holder
 from opboost_ops.stages.stage import Context, Outcome
 
 DISCLOSES = "at which values of each feature the trees split (structure of the labels)"
@@ -22,7 +23,7 @@ def request_routes(context: Context) -> Outcome:
         ContractError: The model is missing or damaged.
     """
     texts = []
-    registry = Registry(context.site.models, context.federation.name)
+    registry = context.registry
     if context.purpose == "train":
         texts.append(materialised_model(context))
     before = context.reference if context.purpose == "train" else context.model
@@ -32,18 +33,13 @@ def request_routes(context: Context) -> Outcome:
         if facts is None or same_columns(context.federation, facts, files):
             texts.append(model_in(files))
     wanted: dict[str, set[float]] = {}
-    bounds = {name: (d.lower, d.upper) for name, d in domains_of(context).items()}
     for text in texts:
-        for name, thresholds in comparisons(text, bounds).items():
+        for name, thresholds in comparisons(text, bounds_of(context)).items():
             wanted.setdefault(name, set()).update(thresholds)
     drafts = []
     counts: dict[str, int] = {}
-    for party in context.federation.feature_holders:
-        asked = {
-            column.name: sorted(wanted[f"{party}.{column.name}"])
-            for column in context.columns(party)
-            if f"{party}.{column.name}" in wanted
-        }
+    rising = {name: sorted(thresholds) for name, thresholds in wanted.items()}
+    for party, asked in by_holder(context, rising).items():
         counts[party] = sum(len(thresholds) for thresholds in asked.values())
         drafts.append(
             Draft(

@@ -1,13 +1,18 @@
 """Arrow: partial model -> split request, only the ranks that trees use."""
 
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
 from opboost_ops.boosting.splits import comparisons, used_splits
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST
-from opboost_ops.stages.checks import domains_of
+from opboost_ops.stages.checks import bounds_of
 from opboost_ops.stages.gate import comparable_reference
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
+
+T = TypeVar("T")
 
 DISCLOSES = "at which ranks of each feature the trees split (structure of the labels)"
 #: Of trees whose parameters were looked for: of all trials, one model asks.
@@ -60,16 +65,7 @@ def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:
         context: The label holder's.
     """
     text = comparable_reference(context, context.home.json("frame"), context.reference)
-    bounds = {name: (d.lower, d.upper) for name, d in domains_of(context).items()}
-    found = {} if text is None else comparisons(text, bounds)
-    return {
-        party: {
-            column.name: list(found[f"{party}.{column.name}"])
-            for column in context.columns(party)
-            if found.get(f"{party}.{column.name}")
-        }
-        for party in context.federation.feature_holders
-    }
+    return by_holder(context, {} if text is None else comparisons(text, bounds_of(context)))
 
 
 def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
@@ -80,11 +76,21 @@ def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
     """
     facts = context.home.json("frame")
     used = used_splits(partial_model(context), facts["ranked"], facts.get(HIGHEST, {}))
+    return by_holder(context, used)
+
+
+def by_holder(context: Context, wanted: Mapping[str, Iterable[T]]) -> dict[str, dict[str, list[T]]]:
+    """What is asked for of each column, by feature holder and column; of some columns nothing is.
+
+    Args:
+        context: The label holder's.
+        wanted: By full name.
+    """
     return {
         party: {
-            column.name: used[f"{party}.{column.name}"]
+            column.name: list(found)
             for column in context.columns(party)
-            if used.get(f"{party}.{column.name}")
+            if (found := wanted.get(f"{party}.{column.name}"))
         }
         for party in context.federation.feature_holders
     }

@@ -27,7 +27,7 @@ def result_fault(context: Context, result: Result) -> Fault:
         result: Of the check of its raw table.
     """
     place = place_of(context, result.column)
-    party = context.federation.parties[context.party]
+    party = context.declared
     declared = f"parties.{context.party}.features.{result.column}"
     horizontal = context.federation.learning == "horizontal"
     if horizontal:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.models.registry import model_in
 from opboost_ops.scratch.arrays import slices
 from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.scratch.tables import in_order
@@ -45,7 +45,7 @@ def score(context: Context) -> Outcome:
         ArtifactError: What another party released is not what it must be.
     """
     assert context.model is not None
-    files = Registry(context.site.models, context.federation.name).files(context.model)
+    files = context.registry.files(context.model)
     facts, text = json.loads(files["columns.json"]), model_in(files)
     raw_table.require_unchanged(context)
     scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
@@ -107,7 +107,7 @@ def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) ->
 
 def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
     """The rows that are scored, in the common order."""
-    left, done = context.federation.alignment.overlap == "left", 0
+    left, done = context.federation.keeps_all, 0
     take = opened_values(context, context.federation.scoring.mode)
     rows = CommonRows(context, positions)
     pieces = (

@@ -110,7 +110,7 @@ def text_columns(context: Context) -> frozenset[str]:
         context: The party's.
     """
     identity = context.federation.id
-    features = context.federation.parties[context.party].features
+    features = context.declared.features
     names = [name for name, feature in features.items() if feature.type != "numeric"]
     names += identity.parts if identity.type == "string" else []
     return frozenset(context.policy.raw_column(name, identity.column) for name in names)

@@ -19,7 +19,7 @@ from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.declared_map import Recorded
-from opboost_ops.config.federation import Federation, IdColumn, Purpose
+from opboost_ops.config.federation import Federation, IdColumn, Party, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source
@@ -30,6 +30,7 @@ from opboost_ops.exchange.limits import heads_alone
 from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
+from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.privacy.draws import DrawRequest
 from opboost_ops.stages.home import Home as Home
@@ -150,6 +151,16 @@ class Context:
         """
         return alignment_key(self.site, self.federation.name)
 
+    @property
+    def declared(self) -> Party:
+        """The party as the federation declares it."""
+        return self.federation.parties[self.party]
+
+    @property
+    def registry(self) -> Registry:
+        """The versions of the federation's model at the party."""
+        return Registry(self.site.models, self.federation.name)
+
     def columns(self, party: str = "") -> tuple[Column, ...]:
         """The columns that a feature holder releases, in order.
 
@@ -242,10 +253,8 @@ class Outcome:
         discloses: What the summary or a failure tells everybody, outside any epsilon; a ledger
             line. Empty when only public facts are in it.
         notices: What the party's own people should look at, by name; it goes no further.
-        spent: Seconds by what they were spent on, beside those that are taken of every stage; they
-            stay at home.
-        quality_seconds: How much of the time went into data-quality checks.
-        quality_processor_seconds: The same by the processor's clock.
+        spent: Seconds by what they were spent on, beside those that are taken of every stage, in
+            which ``quality_seconds`` of data-quality checks do not count; they stay at home.
         failure: Raised after everything was kept: a failed check keeps its report.
     """
 
@@ -260,8 +269,6 @@ class Outcome:
     discloses: str = ""
     notices: tuple[str, ...] = ()
     spent: Mapping[str, float] = field(default_factory=dict)
-    quality_seconds: float = 0.0
-    quality_processor_seconds: float = 0.0
     failure: ContractError | None = None
 
 

@@ -41,7 +41,7 @@ def train(context: Context) -> Outcome:
     """
     context.home.json("checked_frame")
     training = context.federation.training
-    declared = context.federation.parties[context.party].label
+    declared = context.declared.label
     assert declared is not None
     facts = context.home.json("frame")
     parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)

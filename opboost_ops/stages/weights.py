@@ -26,7 +26,7 @@ def require_trainable(context: Context) -> None:
     Raises:
         ContractError: Which column, and what is wrong with it.
     """
-    party, training = context.federation.parties[context.party], context.federation.training
+    party, training = context.declared, context.federation.training
     if context.purpose != "train" or party.role != "label_holder":
         return
     if (name := training.weight_column) is not None:

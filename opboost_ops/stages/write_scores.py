@@ -15,7 +15,6 @@ from opboost_ops.boosting.metrics import Task
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.live import Counts, counts_of
-from opboost_ops.models.registry import Registry
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
@@ -54,7 +53,7 @@ def write_scores(context: Context) -> Outcome:
     scores = context.home.table("scores")
     mode = context.federation.scoring.mode
     facts = {"federation": context.federation.name, "version": model, "mode": mode}
-    files = Registry(context.site.models, context.federation.name).files(model)
+    files = context.registry.files(model)
     columns = json.loads(files["columns.json"])
     positive = positive_of(columns["task"], columns["classes"])
     if positive is not None:
@@ -146,7 +145,7 @@ def _inputs(context: Context) -> str:
     for party in context.federation.feature_holders if mode in modes else ():
         # Not the artifact's digest, which is another one in every run, and of everybody.
         table = context.home.table(opened_table(party))
-        if context.federation.alignment.overlap == "left":
+        if context.federation.keeps_all:
             # Routed scores may rest on no column of a party, and still say whom it has.
             there = context.home.table(members_table(party)).column("there")
             table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})

@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.config.federation import Federation
+from opboost_ops.config.federation import Federation, Party
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.config.training import DPBoostPrivacy, DPBoostTraining
@@ -34,12 +34,16 @@ class Deciding:
     party: str = "credit"
 
     @property
+    def declared(self) -> Party:
+        return self.federation.parties[self.party]
+
+    @property
     def registry(self) -> Registry:
         return Registry(self.site.models, self.federation.name)
 
-    def register(self, version: str, auc: float, promote: bool = True) -> None:
+    def register(self, version: str, values: dict[str, float], promote: bool = True) -> None:
         """A version with the federation as it is now."""
-        found = {"mode": "desensitised", "metrics": {NEW: {"auc": auc, "accuracy": 0.5}}}
+        found = {"mode": "desensitised", "metrics": {NEW: values}}
         files = {
             "model.txt": b"tree",
             "evaluation.json": json.dumps(found).encode(),
@@ -87,7 +91,7 @@ def test_fewer_and_fewer_trees_do_not_ratchet_the_bar_down(
     deciding.federation = deciding.federation.model_copy(update={"training": training})
     steps = list(predictions)
     by_values = []
-    deciding.register(name(60), areas[60])
+    deciding.register(name(60), {"auc": areas[60]})
     for before, now in pairwise(steps):
         # The old rule takes each step, because it is measured against the one before.
         values = {"auc": areas[now]}, {"auc": areas[before]}
@@ -101,7 +105,7 @@ def test_fewer_and_fewer_trees_do_not_ratchet_the_bar_down(
         assert decision["gain"]["value"] == pytest.approx(areas[now] - areas[60])
         if now == 30:
             assert areas[60] - areas[now] > 0.008
-        deciding.register(name(now), areas[now], decision["promote"])
+        deciding.register(name(now), {"auc": areas[now]}, decision["promote"])
     assert by_values[:4] == [True] * 4
     assert not decision["promote"]
     assert "worse by more than the tolerance 0.008" in decision["why"]
@@ -112,16 +116,16 @@ def test_fewer_and_fewer_trees_do_not_ratchet_the_bar_down(
 def test_the_reference_is_what_a_person_approved_else_the_best(deciding: Deciding) -> None:
     federation, registry = deciding.federation, deciding.registry
     assert reference_of(federation, registry) is None
-    deciding.register("a" * 16, 0.70)
-    deciding.register("b" * 16, 0.75)
-    deciding.register("c" * 16, 0.72)
-    deciding.register("d" * 16, 0.99, promote=False)
+    deciding.register("a" * 16, {"auc": 0.70})
+    deciding.register("b" * 16, {"auc": 0.75})
+    deciding.register("c" * 16, {"auc": 0.72})
+    deciding.register("d" * 16, {"auc": 0.99}, promote=False)
     assert registry.champion() == "c" * 16
     assert approved(registry) is None
     assert reference_of(federation, registry) == "b" * 16
     registry.promote("c" * 16, "it is the fairest")
     assert reference_of(federation, registry) == "c" * 16
-    deciding.register("e" * 16, 0.80)
+    deciding.register("e" * 16, {"auc": 0.80})
     assert registry.champion() == "e" * 16
     assert reference_of(federation, registry) == "c" * 16
     assert registry.rollback("drift") == "c" * 16
@@ -137,10 +141,10 @@ def test_a_version_of_other_columns_is_no_reference(deciding: Deciding) -> None:
     fewer = dict(list(bank.features.items())[1:])
     parties = {**before.parties, "bank": bank.model_copy(update={"features": fewer})}
     deciding.federation = before.model_copy(update={"parties": parties})
-    deciding.register("a" * 16, 0.9)
+    deciding.register("a" * 16, {"auc": 0.9})
     deciding.federation = before
-    deciding.register("b" * 16, 0.7)
-    deciding.register("c" * 16, 0.6)
+    deciding.register("b" * 16, {"auc": 0.7})
+    deciding.register("c" * 16, {"auc": 0.6})
     assert reference_of(before, deciding.registry) == "b" * 16
 
 
@@ -187,7 +191,7 @@ def test_a_later_model_is_compared_with_the_reference(
 ) -> None:
     training = deciding.federation.training.model_copy(update={"tolerance": tolerance})
     deciding.federation = deciding.federation.model_copy(update={"training": training})
-    deciding.register("a" * 16, 0.7)
+    deciding.register("a" * 16, {"auc": 0.7})
     comparison = comparison_of(shift, REFERENCE)
     decision = interval_gate(deciding, "binary", comparison, "a" * 16)  # type: ignore[arg-type]
     assert decision["promote"] is promoted
@@ -198,7 +202,7 @@ def test_a_later_model_is_compared_with_the_reference(
 def test_where_rows_are_not_the_same_a_recorded_value_stands_for_the_reference(
     deciding: Deciding,
 ) -> None:
-    deciding.register("a" * 16, 0.99)
+    deciding.register("a" * 16, {"auc": 0.99})
     comparison = comparison_of(0.0, ALONE)
     decision = interval_gate(deciding, "binary", comparison, "a" * 16)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (False, 0.99)

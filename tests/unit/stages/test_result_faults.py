@@ -29,7 +29,9 @@ def lenders(tmp_path_factory):
 @pytest.mark.parametrize(("column", "keep"), [("region", False), ("income", True)])
 def test_nobody_is_told_to_declare_what_the_file_refuses(lenders, column, keep):
     party = next(iter(lenders.parties))
-    context = SimpleNamespace(federation=lenders, party=party, purpose="train")
+    context = SimpleNamespace(
+        federation=lenders, party=party, declared=lenders.parties[party], purpose="train"
+    )
     gaps = Result("expect_column_values_to_not_be_null", column, "", {}, False, True, 9, 2, 2)
     fault = result_fault(context, gaps)
     assert f"features.{column}" in fault.suggestion
