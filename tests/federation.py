@@ -64,6 +64,15 @@ class Step:
         return f"{self.party}.{self.stage}"
 
 
+def merge(data: dict[str, Any], entries: Mapping[str, Any]) -> None:
+    """Set entries of a mapping, those of mappings within it one by one."""
+    for name, value in entries.items():
+        if isinstance(value, dict) and isinstance(data.get(name), dict):
+            merge(data[name], value)
+        else:
+            data[name] = value
+
+
 @dataclass
 class Workspace:
     """The folder of a whole federation, and how to run and spoil it."""
@@ -150,12 +159,14 @@ class Workspace:
 
     def open(self, form: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Publish the plan."""
-        return open_run(self.file, self.run, form or {}, self.purpose)
+        with self.known():
+            return open_run(self.file, self.run, form or {}, self.purpose)
 
     def step(self, party: str, stage: str) -> dict[str, Any]:
         """Run one stage of one party; its summary as the party's own people see it."""
         federation = self.declared
-        found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
+        with self.known():
+            found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
         home = Home(load_site(self.folder / party / "site.yaml").home / federation.name / self.run)
         return redaction.whole(home, stage, found)
 
@@ -207,6 +218,27 @@ class Workspace:
             # A faulty file, or a party without a site, is what many tests are about.
             with contextlib.suppress(OpBoostError):
                 agree_for_all(path)
+
+    def declare(self, name: str, *, agree: bool = True, **entries: Any) -> None:
+        """Set entries of one of the declared files; a mapping is merged into what is there."""
+        self.edit_yaml(name, lambda data: merge(data, entries), agree=agree)
+
+    def allow(self, party: str, **rule: Any) -> None:
+        """Set entries of every feature's rule in a party's policy."""
+        self.edit_yaml(
+            f"{party}/policy.yaml", lambda p: [of.update(rule) for of in p["features"].values()]
+        )
+
+    def offer(self, epsilon: float) -> None:
+        """Let the trigger form offer one more epsilon, of every protected feature."""
+
+        def change(data: Any) -> None:
+            for party in data["parties"].values():
+                for feature in party.get("features", {}).values():
+                    if "mechanism" in feature:
+                        feature["epsilons"] = [epsilon]
+
+        self.edit_yaml("federation.yaml", change)
 
     def agree(self, keep: Collection[str] = ()) -> None:
         """Let every party agree to the federation file as it is now, and keep versions."""

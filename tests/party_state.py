@@ -2,15 +2,26 @@
 
 from contextlib import AbstractContextManager
 
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace
 
 
 def state_of(workspace: Workspace, party: str) -> AbstractContextManager[PartyState]:
     """Ledger, cells and audit log of a party."""
     return open_state(load_site(workspace.folder / party / "site.yaml"))
+
+
+def context_of(workspace: Workspace, party: str) -> Context:
+    """What a stage of a party's may use."""
+    folder = workspace.folder / party
+    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    home = Home(workspace.home(party))
+    return Context(
+        workspace.declared, workspace.run, party, site, policy, home, workspace.store, "", 0.0
+    )
 
 
 def forget(site: Site, person: str | int) -> None:

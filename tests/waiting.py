@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import httpx
 
+from opboost_ops.orchestration.client import Client
+
 T = TypeVar("T")
 
 
@@ -25,3 +27,28 @@ def until(found: Callable[[], T], what: str, patience: float = 300) -> T:
                 return value
         assert time.monotonic() < deadline, f"waited {patience:.0f} s for {what}"
         time.sleep(0.3)
+
+
+def ended(client: Client, dag: str, run: str, patience: float = 300) -> str:
+    """The state in which a run of Airflow's has ended, which may be yet to begin."""
+
+    def state() -> str:
+        runs = client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]
+        (found,) = [one["state"] for one in runs if one["dag_run_id"] == run] or [""]
+        return str(found) if found in ("success", "failed") else ""
+
+    return until(state, f"the end of {run} of {dag}", patience)
+
+
+def states(client: Client, dag: str, run: str) -> dict[str, str]:
+    """States of a run's tasks, by task."""
+    return {task["task_id"]: str(task["state"]) for task in client.tasks(dag, run)}
+
+
+def errors(client: Client, dag: str, run: str) -> dict[str, str]:
+    """Messages of a run's failed tasks, by task."""
+    return {
+        task["task_id"]: client.error(dag, run, task["task_id"], task["try_number"])
+        for task in client.tasks(dag, run)
+        if task["state"] == "failed"
+    }

@@ -1,4 +1,4 @@
-"""A folder with one good federation file."""
+"""A folder with one good federation file, and contexts as Airflow gives them to tasks."""
 
 import json
 from collections.abc import Sequence
@@ -7,9 +7,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from airflow.sdk import DAG
 
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.orchestration import failures, sensors, tasks
+from opboost_ops.orchestration.dags import build_dags
+from tests.federation import merge
+
+DAG_ID, RUN = "credit_scoring_train", "manual__1"
+
+#: The DAGs of the file as it is.
+NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
 
 
 @pytest.fixture(scope="session")
@@ -26,18 +36,46 @@ def federations(good_file: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def first_task(problems: Sequence[str] = ()) -> Any:
-    """A run's first task, of which the scheduler has left these problems."""
+def declare(federations: Path, **entries: Any) -> dict[str, DAG]:
+    """The folder's DAGs once other entries were declared, and merged into what was there."""
+    path = federations / "credit.yaml"
+    data = yaml.safe_load(path.read_text())
+    merge(data, entries)
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return build_dags(federations)
+
+
+def in_task(
+    patch: pytest.MonkeyPatch,
+    params: dict[str, Any] | None = None,
+    problems: Sequence[str] = (),
+    **run: Any,
+) -> dict[str, Any]:
+    """Let this process be at a run's first task; what it leaves in XCom.
+
+    Args:
+        patch: How long it is.
+        params: The trigger form's.
+        problems: What the scheduler has left of pools and queues.
+        run: What is otherwise of its run.
+    """
+    left: dict[str, Any] = {}
 
     def xcom_pull(task_ids: str, key: str) -> str | None:
         assert (task_ids, key) == ("credit_open.check_table", "blocked_by")
         return json.dumps(problems) if problems else None
 
+    fields = {"dag_id": DAG_ID, "run_id": RUN, "run_type": "manual", "conf": {}, "clear_number": 0}
+    dag_run = SimpleNamespace(**{**fields, **run})
     after = {"credit_open.digest_ids", "credit_open.check_table"}
-    return SimpleNamespace(
-        dag_id="d",
-        run_id="r",
+    ti = SimpleNamespace(
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
         task=SimpleNamespace(downstream_task_ids=after),
         xcom_pull=xcom_pull,
-        xcom_push=lambda key, value: None,
+        xcom_push=lambda key, value: left.update({key: value}),
     )
+    context = {"dag_run": dag_run, "params": params or {}, "ti": ti}
+    for module in (tasks, failures, sensors):
+        patch.setattr(module, "get_current_context", lambda: context)
+    return left

@@ -1,6 +1,5 @@
 """The DAG by which people act: a task a party, a form without own words, others skipped."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,8 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.orchestration import admin_runs, tasks
 from opboost_ops.orchestration.dags import build_dags
-from tests.dags.test_notifications import Keeping
+from tests.dags.conftest import declare
+from tests.dags.test_notifications import told as told
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
 
@@ -25,18 +25,8 @@ def dag(federations: Path) -> DAG:
     return build_dags(federations)[f"{NAME}_admin"]
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
-    monkeypatch.setenv("OPBOOST_NOTIFIERS", "tests.dags.test_notifications:GOOD")
-    Keeping.told.clear()
-    yield Keeping.told
-    Keeping.told.clear()
-
-
 def test_each_party_has_a_task_on_its_own_queue(federations: Path) -> None:
-    path = federations / "credit.yaml"
-    path.write_text(path.read_text().replace("  bank:\n", "  bank:\n    queue: bank_queue\n", 1))
-    dag = build_dags(federations)[f"{NAME}_admin"]
+    dag = declare(federations, parties={"bank": {"queue": "bank_queue"}})[f"{NAME}_admin"]
     assert {task.task_id: (task.owner, task.queue, task.pool) for task in dag.tasks} == {
         "credit_act": ("credit", "default", "default_pool"),
         "shop_act": ("shop", "default", "default_pool"),

@@ -1,7 +1,6 @@
 """The DAG of horizontal learning: one task a party that runs beside the others, and its slots."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, BaseXCom, TriggerRule
@@ -11,7 +10,7 @@ from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.orchestration import capacity, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
-from tests.dags.conftest import first_task
+from tests.dags.conftest import DAG_ID, RUN, in_task
 
 LEARN = ["encode_rows", "boost", "check_model", "register"]
 
@@ -54,11 +53,9 @@ def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.Monkey
     assert "pools that do not exist: gpu" in missing
     (empty,) = problems(["own"], Counter(), {"own": 0}, 0)
     assert "pool own has 0 slots, and 1 are needed" in empty
-    run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
-    context = {"dag_run": run, "params": {}, "ti": first_task([short])}
     told: list[tuple[str, ...]] = []
     monkeypatch.setattr(BaseXCom, "delete", lambda *what: told.append(what))
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    in_task(monkeypatch, problems=[short])
     with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
         tasks.open_run("unused", "train")
-    assert told == [("blocked_by", "credit_open.check_table", "d", "r")]
+    assert told == [("blocked_by", "credit_open.check_table", DAG_ID, RUN)]

@@ -8,6 +8,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.orchestration.dags import build_dags
+from tests.dags.conftest import NAMES, declare
 
 
 def problem_of(dag: DAG) -> str:
@@ -25,9 +26,7 @@ def test_all_faults_of_a_broken_file_beside_a_good_one(federations: Path) -> Non
     data["training"]["tress"] = 5
     (federations / "Broken-One.yaml").write_text(yaml.safe_dump(data))
     dags = build_dags(federations)
-    assert set(dags) == {"broken_one_train"} | {
-        f"credit_scoring_{what}" for what in ("train", "score", "admin")
-    }
+    assert set(dags) == {"broken_one_train", *NAMES}
     assert "invalid" not in dags["credit_scoring_train"].tags
     problem = problem_of(dags["broken_one_train"])
     assert "Broken-One.yaml" in problem
@@ -61,11 +60,8 @@ def test_two_files_of_one_name(federations: Path) -> None:
 
 
 def test_bad_cron_expressions_are_told_at_once(federations: Path) -> None:
-    data = yaml.safe_load((federations / "credit.yaml").read_text())
-    data["schedule"] = {"cron": "every monday"}
-    data["scoring"] = {"cron": "at noon"}
-    (federations / "credit.yaml").write_text(yaml.safe_dump(data))
-    problem = problem_of(build_dags(federations)["credit_scoring_train"])
+    dags = declare(federations, schedule={"cron": "every monday"}, scoring={"cron": "at noon"})
+    problem = problem_of(dags["credit_scoring_train"])
     assert "schedule.cron" in problem
     assert "scoring.cron" in problem
 
@@ -77,8 +73,7 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 def test_files_in_folders_of_their_own(federations: Path) -> None:
     (federations / "bureau").mkdir()
     (federations / "credit.yaml").rename(federations / "bureau" / "federation.yaml")
-    names = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
-    assert set(build_dags(federations)) == names
+    assert set(build_dags(federations)) == NAMES
 
 
 def test_a_task_builds_its_own_dag_alone(federations: Path) -> None:
@@ -119,10 +114,8 @@ def test_a_broken_file_fails_under_its_name_at_its_times(
     federations: Path, schedule: str, expected: str, parties: list[str] | None
 ) -> None:
     """A nightly federation fails in red; it does not just stop."""
+    declare(federations, schedule=yaml.safe_load(schedule), training={"tress": 5})
     (federations / "credit.yaml").rename(federations / "any.yaml")
-    path = federations / "any.yaml"
-    declared = yaml.safe_load(path.read_text()) | {"schedule": yaml.safe_load(schedule)}
-    path.write_text(yaml.safe_dump({**declared, "training": {"tress": 5}}))
     ((name, dag),) = build_dags(federations, parties).items()
     assert name == "credit_scoring_train"
     assert "any.yaml" in problem_of(dag)

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +12,10 @@ import pytest
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import failures, tasks
 from opboost_ops.run.phases import stages_by_task
+from tests.dags.conftest import DAG_ID, RUN, in_task
 from tests.federation import Workspace
 from tests.party_state import state_of
 
-DAG, RUN = "credit_scoring_train", "manual__1"
 DRIVER = Path(__file__).with_name("kill_task.py")
 PLACE = ("credit_scoring", "credit")
 
@@ -24,18 +23,13 @@ PLACE = ("credit_scoring", "credit")
 @pytest.fixture
 def left(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What tasks of this process leave in XCom."""
-    found: dict[str, Any] = {}
-    ti = SimpleNamespace(xcom_push=lambda key, value: found.update({key: value}))
-    run = SimpleNamespace(dag_id=DAG, run_id=RUN, conf=None)
-    for module in (tasks, failures):
-        monkeypatch.setattr(module, "get_current_context", lambda: {"dag_run": run, "ti": ti})
-    return found
+    return in_task(monkeypatch)
 
 
 def killed(workspace: Workspace, party: str, stages: tuple[str, ...]) -> dict[str, Any]:
     """Kill a task in its last stage; what those before have left in XCom."""
     done = subprocess.run(
-        [sys.executable, DRIVER, DAG, RUN, *PLACE, party, ",".join(stages)],
+        [sys.executable, DRIVER, DAG_ID, RUN, *PLACE, party, ",".join(stages)],
         env={**os.environ, **workspace.environment()},
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -63,7 +57,7 @@ def test_a_killed_task_repeats_its_earlier_stages_harmlessly(
     tmp_path: Path, left: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Workspace.write(tmp_path / "whole")
-    broken = whole.copy(tmp_path / "broken", run_id(DAG, RUN))
+    broken = whole.copy(tmp_path / "broken", run_id(DAG_ID, RUN))
     whole.run = broken.run
     with monkeypatch.context() as known:
         whole.known_to(known)
@@ -104,7 +98,7 @@ def test_a_killed_task_repeats_its_earlier_stages_harmlessly(
 def test_a_task_stops_at_the_first_stage_that_fails_and_names_it(
     workspace: Workspace, left: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace.run = run_id(DAG, RUN)
+    workspace.run = run_id(DAG_ID, RUN)
     workspace.known_to(monkeypatch)
     workspace.until("check_table", "bank")
     stages = stages_by_task(workspace.declared, "train")["bank_release.desensitize"]

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,10 +23,10 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import metrics, tasks
 from opboost_ops.run.facts import ADDED
+from tests.dags.conftest import DAG_ID, RUN, in_task
 from tests.federation import Workspace
 
 ROOT = Path(__file__).parents[2]
-DAG, RUN = "credit_scoring_train", "manual__1"
 
 
 class Listener:
@@ -79,22 +78,11 @@ def initialise() -> None:
         Stats.initialize(factory=found(Stats))
 
 
-def context(monkeypatch: pytest.MonkeyPatch, dag: str = DAG) -> None:
-    run = SimpleNamespace(dag_id=dag, run_id=RUN, conf=None)
-    ti = SimpleNamespace(xcom_push=lambda key, value: None)
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run, "ti": ti})
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = Workspace.write(tmp_path_factory.mktemp("metrics") / "federation")
-
-    def budget(policy: Any) -> None:
-        for rule in policy["features"].values():
-            rule["budget_1"] = 1.0
-
-    found.edit_yaml("bank/policy.yaml", budget)
-    return Workspace(found.folder, run_id(DAG, RUN))
+    found.allow("bank", budget_1=1.0)
+    return Workspace(found.folder, run_id(DAG_ID, RUN))
 
 
 @pytest.mark.slow
@@ -102,7 +90,7 @@ def test_a_run_tells_its_facts_by_party_and_stage(
     made: Workspace, listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.known_to(monkeypatch)
-    context(monkeypatch)
+    in_task(monkeypatch)
     made.open()
     steps = list(made.steps())
     for step in steps:

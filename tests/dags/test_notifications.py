@@ -13,14 +13,14 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-import yaml
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.errors import BudgetError, ConfigError, PolicyError
+from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.orchestration import notifications, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.failures import Failed, NetworkError
+from tests.dags.conftest import declare
 
 
 class Keeping(BaseNotifier):
@@ -101,6 +101,8 @@ def test_a_failure_names_the_stage_of_its_task(told: list[Any]) -> None:
         notifications.on_failure(context("bank_release.desensitize", error=error))
     notifications.notice(context("bank_release.check_table"), "drift", "check_drift")
     assert [entry["stage"] for entry in told] == ["rank", "rank", "check_drift"]
+    assert (told[-1]["event"], told[-1]["party"]) == ("drift", "bank")
+    assert "at home" in told[-1]["message"]
 
 
 @pytest.mark.parametrize(
@@ -138,13 +140,6 @@ def test_which_success_is_told(
     assert all(entry["message"] for entry in told)
 
 
-def test_what_no_summary_says_is_told_by_the_partys_own_worker(told: list[Any]) -> None:
-    notifications.notice(context("bank_release.check_drift", {}), "drift")
-    (found,) = told
-    assert (found["event"], found["party"]) == ("drift", "bank")
-    assert "at home" in found["message"]
-
-
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
@@ -170,20 +165,8 @@ def test_a_wrong_value_fails_each_task_before_it_begins_and_no_dag(
     assert "invalid" not in build_dags(federations)["credit_scoring_train"].tags
 
 
-def test_a_refusal_is_an_error_of_its_own() -> None:
-    def over() -> dict[str, Any]:
-        raise BudgetError("over.", "Nothing was published.")
-
-    with pytest.raises(notifications.RefusedBudget, match=r"over\. Nothing was published\."):
-        tasks.execute("publish at bank", over)
-
-
 def test_all_tasks_of_all_dags_have_the_callbacks(federations: Path) -> None:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    data["schedule"] = {"on_tables": "*/5 * * * *"}
-    path.write_text(yaml.safe_dump(data))
-    dags = build_dags(federations)
+    dags = declare(federations, schedule={"on_tables": "*/5 * * * *"})
     assert len(dags) == 4
     for dag in dags.values():
         for task in dag.tasks:

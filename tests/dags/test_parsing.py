@@ -15,9 +15,9 @@ from opboost_ops.orchestration import dags as module
 from opboost_ops.orchestration import federations as parsed
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
+from tests.dags.conftest import NAMES
 
 ROOT = Path(__file__).parents[2]
-NAMES = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
 
 _MEASURE = """
 import json, sys
@@ -47,11 +47,7 @@ def test_import_is_cheap(federations: Path, monkeypatch: pytest.MonkeyPatch) -> 
     )
     result = json.loads(found.stdout.splitlines()[-1])
     assert result["heavy"] == []
-    assert sorted(result["dags"]) == [
-        "credit_scoring_admin",
-        "credit_scoring_score",
-        "credit_scoring_train",
-    ]
+    assert set(result["dags"]) == NAMES
     # Beyond what Airflow has imported by then.
     assert result["modules"] < 220
 
@@ -63,8 +59,7 @@ def test_airflow_parses_the_folder(federations: Path, monkeypatch: pytest.Monkey
     (federations / "broken.yaml").write_text("version: 7")
     bag = DagBag(ROOT / "dags", collect_dags=True)
     assert bag.import_errors == {}
-    names = {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
-    assert set(bag.dags) == {*names, "broken_train"}
+    assert set(bag.dags) == {*NAMES, "broken_train"}
     for dag in bag.dags.values():
         assert dag.tags
         assert dag.doc_md

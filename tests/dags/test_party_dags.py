@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.serialization.serialized_objects import DagSerialization
@@ -23,7 +22,7 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.operators import StillWaiting, StoreSensor
 from opboost_ops.orchestration.own_parties import names_in
-from tests.dags.conftest import first_task
+from tests.dags.conftest import declare
 from tests.federation import Workspace
 
 NAME = "credit_scoring"
@@ -52,12 +51,12 @@ def waits(dag: DAG) -> dict[str, list[str]]:
 
 @pytest.fixture
 def routed(federations: Path) -> Path:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    data["scoring"] = {"mode": "routed"}
-    data["schedule"] = {"cron": "0 3 * * *", "on_tables": "*/5 * * * *"}
-    data["parties"]["bank"] |= {"queue": "bank_queue", "pool": "bank_pool"}
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    declare(
+        federations,
+        scoring={"mode": "routed"},
+        schedule={"cron": "0 3 * * *", "on_tables": "*/5 * * * *"},
+        parties={"bank": {"queue": "bank_queue", "pool": "bank_pool"}},
+    )
     return federations
 
 
@@ -186,9 +185,13 @@ class Airflow:
         self._patch = patch
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        ti = first_task()
-        ti.get_dr_count = ti.get_ti_count = self._count
-        ti.xcom_pull = lambda task_ids, key: None
+        ti = SimpleNamespace(
+            task=SimpleNamespace(downstream_task_ids={"after"}),
+            xcom_pull=lambda **_: None,
+            xcom_push=lambda *_: None,
+            get_dr_count=lambda **_: self.count,
+            get_ti_count=lambda **_: self.count,
+        )
         context = {"dag_run": self.run, "params": {}, "ti": ti}
         for module in (tasks, sensors):
             self._patch.setattr(module, "get_current_context", lambda: context)
@@ -214,9 +217,6 @@ class Airflow:
                 self.call(task.python_callable, **task.op_kwargs)
             self.done.add(task.task_id)
         return len(self.done) > before
-
-    def _count(self, **_: Any) -> int:
-        return self.count
 
     @property
     def ended(self) -> bool:
@@ -252,25 +252,16 @@ def half_open(dag: DAG) -> Callable[..., Any]:
 def test_halves_meet_at_the_store_in_whatever_order_they_go(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def mode(name: str) -> None:
-        def change(data: Any) -> None:
-            data["scoring"] = {"mode": name, "evaluate": ["desensitised", "routed"]}
-
-        workspace.edit_yaml("federation.yaml", change)
-
-    def allow(data: Any) -> None:
-        data["scoring"] = ["desensitised", "routed"]
-        for rule in data["features"].values():
-            rule["least_cell_width"] = 0
-
+    both = ["desensitised", "routed"]
     for party in ("shop", "bank"):
-        workspace.edit_yaml(f"{party}/policy.yaml", allow)
-    mode("routed")
+        workspace.declare(f"{party}/policy.yaml", scoring=both)
+        workspace.allow(party, least_cell_width=0)
+    workspace.declare("federation.yaml", scoring={"mode": "routed", "evaluate": both})
     trained = meet(workspace, "train", [("credit",), ("shop",), ("bank",)], monkeypatch)
     registry = Registry(workspace.folder / "credit" / "models", NAME)
     registry.promote(trained, "for the test")
     meet(workspace, "score", [("bank",), ("shop",), ("credit",)], monkeypatch)
-    mode("desensitised")
+    workspace.declare("federation.yaml", scoring={"mode": "desensitised"})
     meet(workspace, "score", [("shop",), ("bank", "credit")], monkeypatch)
 
 

@@ -5,26 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from airflow.sdk import DAG, Asset, AssetAll, AssetAny, AssetOrTimeSchedule
 from airflow.sdk.exceptions import ParamValidationError
 
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.run.form_values import FORM
+from tests.dags.conftest import declare
 
 RELEASE = ["check_table", "desensitize", "check_release"]
 CHAMPION = "credit_scoring_champion"
 
 
 def dag_of(federations: Path, **changes: Any) -> DAG:
-    """The scoring DAG of a file with other entries; ``parties`` are changed one by one."""
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    for party, entries in changes.pop("parties", {}).items():
-        data["parties"][party] |= entries
-    path.write_text(yaml.safe_dump({**data, **changes}, sort_keys=False))
-    return build_dags(federations)["credit_scoring_score"]
+    """The scoring DAG of a file with other entries."""
+    return declare(federations, **changes)["credit_scoring_score"]
 
 
 def upstream(dag: DAG, task: str) -> set[str]:

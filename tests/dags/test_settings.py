@@ -10,7 +10,6 @@ import jsonschema
 import pytest
 
 from opboost_ops.orchestration.settings import get_provider_info
-from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,30 +71,3 @@ def test_the_document_shows_lines_that_make_the_dags(federations: Path, tmp_path
     (tmp_path / "dags" / "mine.py").write_text(lines)
     dags, _ = shown(tmp_path, "", DAGS=str(tmp_path / "dags"))
     assert "credit_scoring_train" in dags
-
-
-@pytest.mark.slow
-def test_airflow_tests_a_connection_to_a_store_and_tells_no_secret(
-    tmp_path: Path,
-    s3: str,  # noqa: F811
-    s3_server: str,  # noqa: F811
-) -> None:
-    """By Airflow's own command: it finds type, form and hook by the package's entry point."""
-    bucket, _, prefix = s3.removeprefix("s3://").partition("/")
-    secret = "secret-of-a-connection"
-    fields = {"conn_type": "opboost_store", "host": bucket, "schema": prefix, "login": "key"}
-    for well, endpoint in ((True, s3_server), (False, "http://127.0.0.1:9")):
-        extra = {"endpoint": endpoint, "region": "us-east-1"}
-        environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-            "AIRFLOW_HOME": str(tmp_path),
-            "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
-            "AIRFLOW_CONN_BANK_STORE": json.dumps({**fields, "password": secret, "extra": extra}),
-        }
-        command = [sys.executable, "-m", "airflow", "connections", "test", "bank_store"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        told = done.stdout + done.stderr
-        assert ("Connection success!" in told) is well, told
-        assert ("The S3 store cannot be reached" in told) is not well, told
-        assert secret not in told
-        assert endpoint not in told

@@ -2,40 +2,29 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-import yaml
-from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
-from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.run import table_watch
 from opboost_ops.run.agreement import withdraw
+from tests.dags.conftest import NAMES, declare
 from tests.federation import Workspace
 from tests.party_state import state_of
 
 
-def dags(federations: Path, **schedule: Any) -> dict[str, DAG]:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    data["schedule"] = schedule
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return build_dags(federations)
-
-
 def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
-    found = set(dags(federations, cron="0 3 * * *"))
-    assert found == {f"credit_scoring_{what}" for what in ("train", "score", "admin")}
+    assert set(declare(federations, schedule={"cron": "0 3 * * *"})) == NAMES
 
 
 @pytest.mark.parametrize("cron", [None, "0 3 * * *"])
 def test_training_waits_for_all_tables(federations: Path, cron: str | None) -> None:
-    made = dags(federations, on_tables="*/5 * * * *", **({"cron": cron} if cron else {}))
-    assert set(made) == {f"credit_scoring_{what}" for what in ("train", "score", "tables", "admin")}
+    timed = {"cron": cron} if cron else {}
+    made = declare(federations, schedule={"on_tables": "*/5 * * * *", **timed})
+    assert set(made) == {"credit_scoring_tables", *NAMES}
     tables = made["credit_scoring_tables"]
     outlets = {t.task_id: t.outlets[0].name for t in tables.tasks}
     parties = ("credit", "shop", "bank")
@@ -53,7 +42,7 @@ def test_training_waits_for_all_tables(federations: Path, cron: str | None) -> N
 
 
 def test_what_is_no_cron_expression_is_said(federations: Path) -> None:
-    for dag in dags(federations, on_tables="now and then").values():
+    for dag in declare(federations, schedule={"on_tables": "now and then"}).values():
         assert "invalid" in dag.tags
         assert "schedule.on_tables" in str(dag.doc_md)
 

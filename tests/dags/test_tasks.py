@@ -4,7 +4,6 @@ import errno
 import json
 import traceback
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.orchestration import failures, tasks
-from tests.dags.conftest import first_task
+from opboost_ops.run.form_values import FORM
+from tests.dags.conftest import in_task
 
 CELL = "cell-4711"
 
@@ -81,23 +81,15 @@ def test_unknown_form_fields_are_refused(
 ) -> None:
     """``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
-    params = {"epsilon": None, "trees": conf.get("trees"), "learning_rate": None, "depth": None}
-    run = SimpleNamespace(
-        conf=conf, dag_id="credit_scoring_train", run_id="manual", run_type="manual"
-    )
-    context = {"dag_run": run, "params": {**params, **conf}, "ti": first_task()}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    in_task(monkeypatch, dict.fromkeys(FORM["train"]) | conf, conf=conf)
     with pytest.raises(AirflowFailException, match=f"The form has unknown fields: {word}"):
         tasks.open_run(str(good_file), "train")
     assert not list((good_file.parent / "exchange").iterdir())
 
 
 def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = SimpleNamespace(conf={}, dag_id="d", run_id="r", run_type="manual", clear_number=0)
-    ti = first_task(["no pool gpu", "no worker of bank_queue"])
     monkeypatch.setattr(BaseXCom, "delete", lambda *_: None)
-    context = {"dag_run": run, "params": {}, "ti": ti}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    in_task(monkeypatch, problems=["no pool gpu", "no worker of bank_queue"])
     with pytest.raises(AirflowFailException, match="no pool gpu") as caught:
         tasks.open_run("federation.yaml", "train")
     # With all else that is wrong.
@@ -110,9 +102,7 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
 ) -> None:
     import structlog
 
-    left: dict[str, Any] = {}
-    ti = SimpleNamespace(xcom_push=lambda key, value: left.update({key: value}))
-    monkeypatch.setattr(failures, "get_current_context", lambda: {"ti": ti})
+    left = in_task(monkeypatch)
     problem = "income of bank would pass budget_whole, " * 8
     error = BudgetError(problem, "Ask its owner.")
     task = failures.plainly(
@@ -138,9 +128,7 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
 
 
 def test_what_a_failure_leaves_in_xcom_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: dict[str, Any] = {}
-    ti = SimpleNamespace(xcom_push=lambda key, value: left.update({key: value}))
-    monkeypatch.setattr(failures, "get_current_context", lambda: {"ti": ti})
+    left = in_task(monkeypatch)
     with pytest.raises(AirflowFailException):
         tasks.invalid("\u2265" * 4000)
     assert len(json.dumps(left["failure"])) <= failures.XCOM_LIMIT

@@ -7,19 +7,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.orchestration import tasks
-from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.times import missed
-from tests.dags.conftest import first_task
+from tests.dags.conftest import declare, in_task
 
 NOON = datetime(2026, 6, 10, 12, tzinfo=UTC)
 NIGHT = {"schedule": {"cron": "0 3 * * *"}}
 LOOKED = {"schedule": {"cron": "0 3 * * *", "on_tables": "0 4 * * *"}}
+BROKEN = {**NIGHT, "training": {"tress": 1}}
 SCORED = {"scoring": {"cron": "0 5 * * *"}}
 
 
@@ -31,17 +30,11 @@ def next_run(dag: DAG, now: datetime, patch: pytest.MonkeyPatch) -> datetime | N
     return None if found is None else found.run_after
 
 
-@pytest.mark.parametrize("change", [NIGHT, LOOKED, {**LOOKED, **SCORED}, "broken"])
+@pytest.mark.parametrize("change", [NIGHT, LOOKED, {**LOOKED, **SCORED}, BROKEN])
 def test_the_first_run_is_for_a_time_that_lies_ahead(
     federations: Path, monkeypatch: pytest.MonkeyPatch, change: Any
 ) -> None:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    if change == "broken":
-        path.write_text(yaml.safe_dump({**data, **NIGHT, "training": {"tress": 1}}))
-    else:
-        path.write_text(yaml.safe_dump({**data, **change}))
-    dags = build_dags(federations)
+    dags = declare(federations, **change)
     found = {name: next_run(dag, NOON, monkeypatch) for name, dag in dags.items()}
     timed = [at for at in found.values() if at is not None]
     assert timed
@@ -52,10 +45,11 @@ def test_the_first_run_is_for_a_time_that_lies_ahead(
     assert next_run(dags["credit_scoring_train"], at + timedelta(seconds=20), monkeypatch) == at
 
 
-def late(hours: float, **changes: Any) -> SimpleNamespace:
+def late(hours: float, **changes: Any) -> dict[str, Any]:
+    """What is of a run that begins so many hours after its time."""
     due = datetime(2026, 6, 10, 3, tzinfo=UTC)
     fields = {"run_after": due, "start_date": due + timedelta(hours=hours), "clear_number": 0}
-    return SimpleNamespace(**{"run_type": "scheduled", **fields, **changes})
+    return {"run_type": "scheduled", **fields, **changes}
 
 
 @pytest.mark.parametrize(
@@ -71,7 +65,7 @@ def late(hours: float, **changes: Any) -> SimpleNamespace:
     ],
 )
 def test_a_run_that_begins_too_late_was_missed(run: Any, expected: bool) -> None:
-    assert bool(missed(run)) == expected
+    assert bool(missed(SimpleNamespace(**run))) == expected
 
 
 def test_a_missed_night_publishes_nothing(
@@ -79,9 +73,7 @@ def test_a_missed_night_publishes_nothing(
 ) -> None:
     folder = Path(shutil.copytree(good_file.parent, tmp_path / "credit"))
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(folder / "credit" / "site.yaml"))
-    run = late(6, conf=None, dag_id="credit_scoring_train", run_id="scheduled__2026-06-10")
-    context = {"dag_run": run, "params": {}, "ti": first_task()}
-    monkeypatch.setattr(tasks, "get_current_context", lambda: context)
+    in_task(monkeypatch, **late(6))
     exchange = folder / "exchange"
     before = set(exchange.rglob("*"))
     with pytest.raises(AirflowSkipException, match=r"due at 2026-06-10 03:00 UTC.*Trigger"):
@@ -97,9 +89,8 @@ def test_a_missed_look_at_a_table_tells_of_no_change(
 ) -> None:
     folder = Path(shutil.copytree(good_file.parent, tmp_path / "credit"))
     monkeypatch.setenv("OPBOOST_SITE_BANK", str(folder / "bank" / "site.yaml"))
-    run = late(6, run_id="scheduled__2026-06-10")
-    monkeypatch.setattr(tasks, "get_current_context", lambda: {"dag_run": run})
+    in_task(monkeypatch, **late(6))
     with pytest.raises(AirflowSkipException, match="was due"):
         tasks.look_at_table("bank", "credit_scoring", "train")
-    run.clear_number = 1
+    in_task(monkeypatch, **late(6, clear_number=1))
     assert tasks.look_at_table("bank", "credit_scoring", "train") == {"changed": True}

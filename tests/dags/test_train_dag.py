@@ -16,6 +16,7 @@ from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
 from opboost_ops.run.form_values import FORM
 from opboost_ops.run.phases import PhaseName, phases
 from opboost_ops.stages.catalogue import STAGES
+from tests.dags.conftest import declare
 
 RELEASE = ["check_table", "desensitize", "check_release"]
 
@@ -23,14 +24,6 @@ RELEASE = ["check_table", "desensitize", "check_release"]
 @pytest.fixture
 def dag(federations: Path) -> DAG:
     return build_dags(federations)["credit_scoring_train"]
-
-
-def changed(federations: Path, change: Any) -> DAG:
-    path = federations / "credit.yaml"
-    data = yaml.safe_load(path.read_text())
-    change(data)
-    path.write_text(yaml.safe_dump(data, sort_keys=False))
-    return next(iter(build_dags(federations).values()))
 
 
 def test_a_feature_holder_checks_its_release_first_and_waits_for_nobody_but_the_plan(
@@ -71,11 +64,8 @@ def test_the_dag_is_documented_tagged_and_runs_once_at_a_time(dag: DAG) -> None:
 
 def test_the_schedule_is_the_declared_cron(federations: Path, dag: DAG) -> None:
     assert dag.schedule is None
-
-    def change(data: Any) -> None:
-        data["schedule"] = {"cron": "0 3 * * 1"}
-
-    assert changed(federations, change).schedule.expression == "0 3 * * 1"
+    monday = declare(federations, schedule={"cron": "0 3 * * 1"})["credit_scoring_train"]
+    assert monday.schedule.expression == "0 3 * * 1"
 
 
 def test_the_form_has_the_runners_fields_and_may_stay_empty(dag: DAG) -> None:

@@ -187,7 +187,7 @@ def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) 
     )
     assert not wakes(trigger, seconds=1.0)
     rule = {"approve": {"first_release": True, "hours": 1e-5}}
-    opened.edit_yaml("bank/policy.yaml", lambda policy: policy.update(rule), agree=False)
+    opened.declare("bank/policy.yaml", agree=False, **rule)
     assert wakes(trigger)
 
 

@@ -5,26 +5,16 @@ import time
 from pathlib import Path
 
 import httpx
-import polars as pl
 import pytest
 
 from opboost_ops.cli.demo import DemoError, follow
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
+from tests.waiting import ended, errors
 
 pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
-
-
-def end(client: Client, dag: str, run: str, patience: float = 90) -> str:
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        state = client.run(dag, run)["state"]
-        if state in ("success", "failed"):
-            return str(state)
-        time.sleep(0.3)
-    raise AssertionError(f"{dag} has not ended: {client.tasks(dag, run)}")
 
 
 def test_a_run_through_all_stages(airflow: Standalone, client: Client, workspace: Path) -> None:
@@ -44,7 +34,7 @@ def test_no_task_waits_until_what_it_talks_to_has_made_its_routes(
 
 def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     run = client.trigger(DAG, {"trees": 3})
-    assert end(client, DAG, run) == "success"
+    assert ended(client, DAG, run) == "success"
     assert client.run(DAG, run)["conf"]["trees"] == 3
     version = client.summary(DAG, run, "credit_publish.register", "register")
     (model,) = workspace.glob(f"credit/models/credit_scoring/{version['version']}*/model.txt")
@@ -59,18 +49,18 @@ def test_a_form_out_of_range_starts_nothing(client: Client, form: dict[str, obje
 
 def test_the_second_of_two_runs_waits_while_people_act(client: Client) -> None:
     first, second = client.trigger(DAG), client.trigger(DAG)
-    states = set()
+    seen = set()
     while (pair := (client.run(DAG, first)["state"], client.run(DAG, second)["state"])) != (
         "success",
         "success",
     ):
-        states.add(pair)
+        seen.add(pair)
         assert pair != ("running", "running")
         assert "failed" not in pair
         # Goes into Airflow's audit log, in the database to which the tasks write as well.
         client.http.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
         time.sleep(0.1)
-    assert ("running", "queued") in states
+    assert ("running", "queued") in seen
 
 
 def test_a_pool_that_does_not_exist_is_one_clear_error(
@@ -93,12 +83,8 @@ def test_a_pool_that_does_not_exist_is_one_clear_error(
     ).raise_for_status()
     time.sleep(1)
     # The party's site has no table for this federation: the run goes on until there.
-    assert end(client, "pooled_train", run["dag_run_id"]) == "failed"
-    tasks = {task["task_id"]: task for task in client.tasks("pooled_train", run["dag_run_id"])}
-    opened = tasks["credit_open.open_run"]
-    message = client.error(
-        "pooled_train", run["dag_run_id"], opened["task_id"], opened["try_number"]
-    )
+    assert ended(client, "pooled_train", run["dag_run_id"]) == "failed"
+    message = errors(client, "pooled_train", run["dag_run_id"])["credit_open.open_run"]
     assert "no_such_pool" not in message
     assert "table" in message
     assert client.run("pooled_train", run["dag_run_id"])["conf"] == {}
@@ -106,44 +92,7 @@ def test_a_pool_that_does_not_exist_is_one_clear_error(
 
 def test_a_broken_file_says_all_its_faults(client: Client) -> None:
     run = client.trigger("broken_train")
-    assert end(client, "broken_train", run) == "failed"
-    (task,) = client.tasks("broken_train", run)
-    message = client.error("broken_train", run, task["task_id"], task["try_number"])
+    assert ended(client, "broken_train", run) == "failed"
+    (message,) = errors(client, "broken_train", run).values()
     assert "broken.yaml" in message
     assert "domain" in message
-
-
-def test_changed_tables_start_a_training_without_a_hand(client: Client, workspace: Path) -> None:
-    def by_assets() -> list[str]:
-        runs = client.get(f"dags/{DAG}/dagRuns", limit=100)["dag_runs"]
-        return [r["dag_run_id"] for r in runs if r["run_type"] == "asset_triggered"]
-
-    def looked() -> dict[str, str]:
-        run = client.trigger("credit_scoring_tables")
-        assert end(client, "credit_scoring_tables", run) == "success"
-        tasks = client.tasks("credit_scoring_tables", run)
-        return {t["task_id"]: t["state"] for t in tasks if t["task_id"].endswith("_table")}
-
-    def next_run(known: int) -> str:
-        deadline = time.monotonic() + 60
-        while len(by_assets()) == known and time.monotonic() < deadline:
-            time.sleep(0.3)
-        return by_assets()[0]
-
-    # The first look, which Airflow makes by itself when the DAG is new, finds all tables changed.
-    assert set(looked().values()) in ({"success"}, {"skipped"})
-    assert end(client, DAG, next_run(0)) == "success"
-    assert len(by_assets()) == 1
-    # Nothing has changed: nobody emits, nothing is trained.
-    assert set(looked().values()) == {"skipped"}
-    for party in ("credit", "shop"):
-        path = workspace / party / "tables" / "train.parquet"
-        pl.read_parquet(path).head(1700).write_parquet(path)
-    assert sorted(looked().values()) == ["skipped", "success", "success"]
-    time.sleep(3)
-    assert len(by_assets()) == 1
-    path = workspace / "bank" / "tables" / "train.parquet"
-    pl.read_parquet(path).head(1700).write_parquet(path)
-    assert sorted(looked().values()) == ["skipped", "skipped", "success"]
-    assert end(client, DAG, next_run(1)) == "success"
-    assert len(by_assets()) == 2

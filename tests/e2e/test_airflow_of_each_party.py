@@ -15,7 +15,7 @@ from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from tests.waiting import until
+from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.deployment
 
@@ -24,7 +24,6 @@ TRAIN, SCORE = f"{NAME}_train", f"{NAME}_score"
 #: By Airflow.
 OPENS = ("credit", "lender_01")
 JOINS = ("shop", "bank", "lender_02", "lender_03")
-ENDED = ("success", "failed")
 
 
 @pytest.fixture(scope="module")
@@ -90,31 +89,11 @@ def runs(client: Client, dag: str) -> dict[str, str]:
     return {run["dag_run_id"]: str(run["state"]) for run in found}
 
 
-def end(client: Client, dag: str, run: str) -> str:
-    """The state in which a run has ended, which may be yet to begin."""
-    return str(
-        until(
-            lambda: (state := runs(client, dag).get(run)) in ENDED and state,
-            f"the end of {run}",
-            600,
-        )
-    )
-
-
-def errors(client: Client, dag: str, run: str) -> dict[str, str]:
-    """Messages of a run's failed tasks, by task."""
-    return {
-        task["task_id"]: client.error(dag, run, task["task_id"], task["try_number"])
-        for task in client.tasks(dag, run)
-        if task["state"] == "failed"
-    }
-
-
 def both(opens: Client, joins: Client, dag: str, run: str) -> str:
     """The id of a run that has ended well in both Airflows."""
     same = run_id(dag, run)
     for client, name in ((opens, run), (joins, f"{JOINED}{same}")):
-        assert end(client, dag, name) == "success", errors(client, dag, name)
+        assert ended(client, dag, name, 600) == "success", errors(client, dag, name)
     return same
 
 
@@ -153,12 +132,12 @@ def test_a_run_that_failed_is_left_for_the_next_one_and_can_be_cleared(
     table = sites["credit"].parent / "tables" / "train.parquet"
     table.rename(table.with_suffix(".away"))
     failed = opens.trigger(TRAIN)
-    assert end(opens, TRAIN, failed) == "failed"
+    assert ended(opens, TRAIN, failed) == "failed"
     over = f"{JOINED}{run_id(TRAIN, failed)}"
     until(lambda: runs(joins, TRAIN).get(over) == "running", "the joined run to begin")
     table.with_suffix(".away").rename(table)
     trained = both(opens, joins, TRAIN, opens.trigger(TRAIN))
-    assert end(joins, TRAIN, over) == "failed"
+    assert ended(joins, TRAIN, over) == "failed"
     told = errors(joins, TRAIN, over)
     assert any(f"credit has opened run {trained} since" in text for text in told.values()), told
     # Cleared in both, the run that failed is completed: it is the same one.
@@ -194,7 +173,7 @@ def test_what_does_not_come_is_said_and_nothing_is_made_of_it(
         "the file to be read again",
     )
     run = opens.trigger(TRAIN)
-    assert end(opens, TRAIN, run) == "failed"
+    assert ended(opens, TRAIN, run) == "failed"
     told = errors(opens, TRAIN, run)
     assert set(told) == {"credit_train.wait_for_psi_answer"}
     (text,) = told.values()

@@ -25,8 +25,9 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.processes import members
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import logged_in, shot
+from tests.processes import of_airflow
 from tests.unit.pages.test_breakages import BREAKAGES, DOCS, NAME, SCORE, TRAIN, entry
-from tests.waiting import until
+from tests.waiting import ended, states, until
 
 pytestmark = pytest.mark.slow
 
@@ -94,14 +95,6 @@ def trained(client: Client) -> None:
 def page(airflow: Standalone, client: Client) -> Iterator[Any]:
     with logged_in(airflow) as page:
         yield page
-
-
-def ended(client: Client, dag: str, run: str) -> str:
-    def state() -> str:
-        found = str(client.run(dag, run)["state"])
-        return found if found in ("success", "failed") else ""
-
-    return until(state, f"the end of {run}")
 
 
 def events(told: Path) -> set[str]:
@@ -199,17 +192,13 @@ def test_a_party_stops_in_the_middle_of_a_run(
     page: Any, airflow: Standalone, client: Client, told: Path
 ) -> None:
     run = client.trigger(TRAIN)
-    until(lambda: "success" in states(client, run), "a task that has ended")
+    until(lambda: "success" in states(client, TRAIN, run).values(), "a task that has ended")
     act(client, "stop")
     assert ended(client, TRAIN, run) == "failed"
     until(lambda: client.get(f"dags/{TRAIN}")["is_paused"], "a paused DAG")
     says(page, airflow, told, "A party stops in the middle of a run", TRAIN, run)
     act(client, "resume")
     until(lambda: not client.get(f"dags/{TRAIN}")["is_paused"], "a DAG that is on again")
-
-
-def states(client: Client, run: str) -> set[str]:
-    return {task["state"] for task in client.tasks(TRAIN, run)}
 
 
 def act(client: Client, what: str) -> None:
@@ -221,7 +210,7 @@ def test_a_person_marks_a_run_as_failed(
     page: Any, airflow: Standalone, client: Client, trained: None, told: Path
 ) -> None:
     run = client.trigger(TRAIN)
-    until(lambda: "success" in states(client, run), "a task that has ended")
+    until(lambda: "success" in states(client, TRAIN, run).values(), "a task that has ended")
     state = {"state": "failed"}
     client.http.patch(f"/api/v2/dags/{TRAIN}/dagRuns/{run}", json=state).raise_for_status()
     says(page, airflow, told, "A person marked the run as failed", TRAIN, run)
@@ -234,9 +223,8 @@ def test_the_scheduler_was_killed_and_a_late_run_tells_people(
 ) -> None:
     """The run before it is the one by which it is late."""
     run = client.trigger(TRAIN)
-    until(lambda: "running" in states(client, run), "a task that runs")
-    (scheduler,) = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-                    if runs(pid, airflow, "scheduler") and os.getsid(pid) == pid]  # fmt: skip
+    until(lambda: "running" in states(client, TRAIN, run).values(), "a task that runs")
+    (scheduler,) = [pid for pid in of_airflow(airflow.home, "scheduler") if os.getsid(pid) == pid]
     for process in members([scheduler]):
         os.kill(process, signal.SIGKILL)
     time.sleep(1)
@@ -268,13 +256,3 @@ def test_the_scheduler_was_killed_and_a_late_run_tells_people(
             one.wait()
     (line,) = [line for line in told.read_text().splitlines() if "run_late" in line]
     assert json.loads(line)["message"].startswith(TRAIN)
-
-
-def runs(process: int, airflow: Standalone, part: str) -> bool:
-    """Whether a process is of one of the Airflow's parts."""
-    try:
-        line = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
-        home = f"AIRFLOW_HOME={airflow.home}".encode()
-        return part.encode() in line and home in Path(f"/proc/{process}/environ").read_bytes()
-    except OSError:
-        return False

@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.config.loading import load_site
 from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.standalone import Standalone
-from tests.waiting import until
+from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.slow
 
@@ -80,14 +80,7 @@ def test_a_run_takes_the_federation_file_of_its_own_version_of_the_bundle(
     path = repository / "dags" / "federation.yaml"
     path.write_text(path.read_text().replace("trees: 10", "trees: 11"))
     git(repository, "commit", "--quiet", "--all", "--message", "another tree")
-    ended = ("success", "failed")
-    state = until(lambda: (s := client.run(TRAIN, run)["state"]) in ended and s, "its end", 400)
-    told = {
-        task["task_id"]: client.error(TRAIN, run, task["task_id"], task["try_number"])
-        for task in client.tasks(TRAIN, run)
-        if task["state"] == "failed"
-    }
-    assert (state, told) == ("success", {})
+    assert ended(client, TRAIN, run, 400) == "success", errors(client, TRAIN, run)
     assert client.run(TRAIN, run)["bundle_version"] == first
     registry = Registry(load_site(folder / "credit" / "site.yaml").models, NAME)
     champion = registry.champion()

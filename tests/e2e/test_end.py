@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,32 +13,32 @@ import pytest
 from opboost_ops.cli.demo import workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.standalone import Standalone
+from tests.processes import of_airflow
+from tests.waiting import until
+
+# Python's own handler, also where these tests run in a shell's background, which ignores it.
+_RUN = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from opboost_ops.cli import main
+main()
+"""
 
 
-def living(home: Path) -> list[str]:
-    """Command lines of the processes that have a home as their AIRFLOW_HOME."""
-    mark = f"AIRFLOW_HOME={home.resolve()}\0".encode()
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark in (process / "environ").read_bytes() + b"\0":
-                found.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return found
-
-
-@pytest.fixture
-def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    # Python's own handler, also where these tests run in a shell's background, which ignores it.
-    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{handler}; from opboost_ops.cli import main; main()"]
-    process = subprocess.Popen(
-        [*command, "ui", "--work", str(tmp_path)],
+def opboost(*words: str) -> "subprocess.Popen[str]":
+    """A command in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _RUN, *words],
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "COLUMNS": "200"},
     )
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    process = opboost("ui", "--work", str(tmp_path))
     assert process.stderr is not None
     lines = []
     for line in process.stderr:
@@ -48,7 +47,7 @@ def demo(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
             break
     assert any("http://127.0.0.1:" in line for line in lines)
     assert any(str(tmp_path / "airflow" / "passwords.json") in line for line in lines)
-    assert len(living(tmp_path / "airflow")) >= 4
+    assert len(of_airflow(tmp_path / "airflow")) >= 4
     yield process
     process.terminate()
     process.wait(timeout=30)
@@ -61,7 +60,7 @@ def test_a_signal_ends_everything(
 ) -> None:
     demo.send_signal(number)
     assert demo.wait(timeout=30) == code
-    assert living(tmp_path / "airflow") == []
+    assert of_airflow(tmp_path / "airflow") == {}
 
 
 @pytest.mark.deployment
@@ -75,10 +74,7 @@ def test_after_a_kill_the_next_start_says_how_to_end_the_rest(
         pass
     command = str(caught.value).split("`")[1]
     subprocess.run(command, shell=True, check=False, executable="/bin/bash")
-    deadline = time.monotonic() + 30
-    while living(tmp_path / "airflow") and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert living(tmp_path / "airflow") == []
+    until(lambda: not of_airflow(tmp_path / "airflow"), "the end of all processes", 30)
 
 
 @pytest.mark.deployment
@@ -94,33 +90,23 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     file = workspace("credit", tmp_path)
     table = file.parent / "bank" / "tables" / "train.parquet"
     pl.read_parquet(table).drop("income").write_parquet(table)
-    # Python's own handler, also where these tests run in a shell's background, which ignores it.
-    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    command = [sys.executable, "-c", f"{handler}; from opboost_ops.cli import main; main()"]
-    ended = subprocess.run(
-        [*command, "demo", "--work", str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 1
-    assert "bank_release.check_table" in ended.stderr
-    assert "income" in ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert living(tmp_path / "airflow") == []
+    demo = opboost("demo", "--work", str(tmp_path))
+    _, told = demo.communicate()
+    assert demo.returncode == 1
+    assert "bank_release.check_table" in told
+    assert "income" in told
+    assert "Traceback" not in told
+    assert of_airflow(tmp_path / "airflow") == {}
 
 
 @pytest.mark.slow
 def test_the_demo_trains_scores_and_reports(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from opboost_ops.cli import main; main()"]
-    ended = subprocess.run(
-        [*command, "demo", "--work", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "200"},
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert "Federation pays: auc" in ended.stdout
+    demo = opboost("demo", "--work", str(tmp_path))
+    shown, told = demo.communicate()
+    assert demo.returncode == 0, told
+    assert "Federation pays: auc" in shown
     scores = next((tmp_path / "credit/credit/scores/credit_scoring").glob("*/*.parquet"))
     rows = pl.read_parquet(scores).height
-    assert f"{rows:,} new rows were scored" in ended.stdout
-    assert scores.name in ended.stdout
-    assert living(tmp_path / "airflow") == []
+    assert f"{rows:,} new rows were scored" in shown
+    assert scores.name in shown
+    assert of_airflow(tmp_path / "airflow") == {}

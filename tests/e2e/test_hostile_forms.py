@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from tests.e2e.test_airflow import end
+from tests.waiting import ended, errors, states
 
 pytestmark = pytest.mark.deployment
 
@@ -49,14 +49,13 @@ def test_a_hostile_form_opens_nothing(
     except httpx.HTTPStatusError as refused:
         assert refused.response.status_code in (400, 422)
         return
-    assert end(client, DAG, run) == "failed"
-    told = []
-    for task in client.tasks(DAG, run):
-        assert task["state"] in ("failed", "upstream_failed", "skipped"), task["task_id"]
-        if task["state"] == "failed":
-            told.append(client.error(DAG, run, task["task_id"], task["try_number"]))
-        where = f"dags/{DAG}/dagRuns/{run}/taskInstances/{task['task_id']}"
+    assert ended(client, DAG, run) == "failed"
+    found = states(client, DAG, run)
+    assert set(found.values()) <= {"failed", "upstream_failed", "skipped"}, found
+    for task in found:
+        where = f"dags/{DAG}/dagRuns/{run}/taskInstances/{task}"
         assert COMPUTED not in json.dumps(client.get(where))
+    told = errors(client, DAG, run).values()
     assert told and all(0 < len(text) < 2048 for text in told)
     assert set((workspace / "exchange").rglob("*")) == before
     assert COMPUTED not in json.dumps(client.run(DAG, run))

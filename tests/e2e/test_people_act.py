@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import shot
 from tests.federation import Workspace
+from tests.waiting import ended, errors, states, until
 
 pytestmark = pytest.mark.slow
 
@@ -39,14 +39,11 @@ def registry(workspace: Path, trained_once: Workspace) -> Registry:
     return registry
 
 
-def ended(client: Client, form: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def acted(client: Client, form: dict[str, Any]) -> tuple[str, dict[str, str]]:
     """How a run ended that a form has begun, and how its tasks did."""
     run = client.trigger(ACTS, form)
-    deadline = time.monotonic() + 90
-    while (state := client.run(ACTS, run)["state"]) not in ("success", "failed"):
-        assert time.monotonic() < deadline, client.tasks(ACTS, run)
-        time.sleep(0.3)
-    return run, {task["task_id"]: task["state"] for task in client.tasks(ACTS, run)} | {"": state}
+    state = ended(client, ACTS, run, 90)
+    return run, states(client, ACTS, run) | {"": state}
 
 
 def entries(workspace: Path, party: str) -> list[Entry]:
@@ -58,9 +55,9 @@ def test_a_version_is_put_into_use_by_its_partys_task_alone(
     airflow: Standalone, client: Client, workspace: Path, registry: Registry
 ) -> None:
     form = {"party": "credit", "act": "roll_back", "version": FIRST, "reason": "worse in use"}
-    run, states = ended(client, form)
+    run, found = acted(client, form)
     skipped = {"shop_act": "skipped", "bank_act": "skipped"}
-    assert states == {"": "success", "credit_act": "success", **skipped}, client.error(
+    assert found == {"": "success", "credit_act": "success", **skipped}, client.error(
         ACTS, run, "credit_act", 1
     )
     # The scheduler has skipped them: no worker of theirs was needed.
@@ -81,14 +78,13 @@ def test_what_there_is_not_is_refused_and_own_words_never_get_in(
 ) -> None:
     before = registry.champion()
     form = {"party": "credit", "act": "promote", "version": "e" * 16, "reason": "a trial"}
-    run, states = ended(client, form)
-    assert states[""] == states["credit_act"] == "failed"
-    (task,) = [t for t in client.tasks(ACTS, run) if t["task_id"] == "credit_act"]
-    told = client.error(ACTS, run, "credit_act", task["try_number"])
+    run, found = acted(client, form)
+    assert found[""] == found["credit_act"] == "failed"
+    told = errors(client, ACTS, run)["credit_act"]
     assert told.startswith(f"credit has no model version {'e' * 16}")
     assert entries(workspace, "credit")[-1].action == "act_refused"
-    run, states = ended(client, {**form, "party": "bank", "version": FIRST})
-    assert states["bank_act"] == "failed"
+    run, found = acted(client, {**form, "party": "bank", "version": FIRST})
+    assert found["bank_act"] == "failed"
     for wrong in ({"reason": WORDS}, {"act": "forget"}, {"version": "../../keys"}):
         with pytest.raises(httpx.HTTPStatusError, match="400"):
             client.trigger(ACTS, {**form, **wrong})
@@ -101,21 +97,19 @@ def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
     client: Client, workspace: Path
 ) -> None:
     training = client.trigger(TRAIN, {})
-    deadline = time.monotonic() + 90
-    while not any(task["state"] == "success" for task in client.tasks(TRAIN, training)):
-        assert time.monotonic() < deadline, client.tasks(TRAIN, training)
-        time.sleep(0.1)
+    until(lambda: "success" in states(client, TRAIN, training).values(), "a task's end", 90)
     form = {"party": "bank", "act": "stop", "reason": "privacy"}
-    _, states = ended(client, form)
-    assert states == {"": "success", "bank_act": "success"} | dict.fromkeys(
+    _, found = acted(client, form)
+    assert found == {"": "success", "bank_act": "success"} | dict.fromkeys(
         ("credit_act", "shop_act"), "skipped"
     )
     assert entries(workspace, "bank")[-1].action == "stopped"
-    deadline = time.monotonic() + 30
     names = [f"{NAME}_{what}" for what in ("train", "score", "tables")]
-    while not all(client.get(f"dags/{name}")["is_paused"] for name in names):
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+
+    def paused() -> set[bool]:
+        return {client.get(f"dags/{name}")["is_paused"] for name in names}
+
+    until(lambda: paused() == {True}, "paused DAGs", 30)
     assert not client.get(f"dags/{ACTS}")["is_paused"]
     assert not client.get("dags/pooled_train")["is_paused"], "another federation goes on"
     page = client.http.get("/opboost/status.json").json()["federations"]
@@ -127,21 +121,10 @@ def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
     assert "bank has stopped" in run["note"] or "bank refused run" in run["note"]
     # The run is ended first; a task hears of it at its next sign of life.
     over = {"success", "skipped", "failed", "upstream_failed"}
-    deadline = time.monotonic() + 60
-    while not {task["state"] for task in client.tasks(TRAIN, training)} <= over:
-        assert time.monotonic() < deadline, client.tasks(TRAIN, training)
-        time.sleep(0.3)
-    ended(client, {**form, "act": "resume"})
-    deadline = time.monotonic() + 30
-    while any(client.get(f"dags/{name}")["is_paused"] for name in names):
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
-    again = client.trigger(TRAIN, {})
-    deadline = time.monotonic() + 180
-    while (state := client.run(TRAIN, again)["state"]) not in ("success", "failed"):
-        assert time.monotonic() < deadline, client.tasks(TRAIN, again)
-        time.sleep(0.5)
-    assert state == "success"
+    until(lambda: over >= {*states(client, TRAIN, training).values()}, "the end of all tasks", 60)
+    acted(client, {**form, "act": "resume"})
+    until(lambda: paused() == {False}, "DAGs that are on again", 30)
+    assert ended(client, TRAIN, client.trigger(TRAIN, {}), 180) == "success"
 
 
 def test_from_a_version_to_the_form(page: Any, airflow: Standalone, registry: Registry) -> None:

@@ -15,6 +15,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.federation import Workspace, small_credit
+from tests.waiting import ended, states, until
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +36,7 @@ def bank_and_co(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     )
     # Looked at by hand below; by itself on the first of January alone.
     schedule = {"on_tables": "0 0 1 1 *"}
-    workspace.edit_yaml("federation.yaml", lambda data: data.update(schedule=schedule))
+    workspace.declare("federation.yaml", schedule=schedule)
     return workspace
 
 
@@ -54,36 +55,25 @@ def client(bank_and_co: Workspace, tmp_path_factory: pytest.TempPathFactory) -> 
 def runs(client: Client, dag: str) -> list[dict[str, Any]]:
     """Runs of a DAG that nobody triggered, oldest first."""
     found = client.get(f"dags/{dag}/dagRuns", limit=100)["dag_runs"]
-    begun = [run for run in found if run["run_type"] == "asset_triggered"]
-    return sorted(begun, key=lambda run: run["run_after"])
+    unasked = [run for run in found if run["run_type"] == "asset_triggered"]
+    return sorted(unasked, key=lambda run: run["run_after"])
 
 
-def ended(client: Client, dag: str, number: int, patience: float = 180) -> str:
+def begun(client: Client, dag: str, number: int, patience: float = 180) -> str:
     """Wait for so many runs that nobody triggered, and for the last one to end; its id."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        found = runs(client, dag)
-        if len(found) >= number and found[-1]["state"] in ("success", "failed"):
-            tasks = client.tasks(dag, found[-1]["dag_run_id"])
-            assert found[-1]["state"] == "success", tasks
-            assert len(found) == number
-            return str(found[-1]["dag_run_id"])
-        time.sleep(0.5)
-    raise AssertionError(f"{dag}: {runs(client, dag)}")
+    until(lambda: len(runs(client, dag)) >= number, f"run {number} of {dag}", patience)
+    run = str(runs(client, dag)[-1]["dag_run_id"])
+    assert ended(client, dag, run, patience) == "success", client.tasks(dag, run)
+    assert len(runs(client, dag)) == number
+    return run
 
 
-def look(client: Client) -> None:
-    """Let all parties look at their tables now."""
+def look(client: Client) -> set[str]:
+    """Let all parties look at their tables now; whose training table has changed."""
     run = client.trigger(TABLES)
-    deadline = time.monotonic() + 120
-    while (state := client.run(TABLES, run)["state"]) not in ("success", "failed"):
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
-    assert state == "success", client.tasks(TABLES, run)
-
-
-def states(client: Client, dag: str, run: str) -> dict[str, str]:
-    return {task["task_id"]: task["state"] for task in client.tasks(dag, run)}
+    assert ended(client, TABLES, run, 120) == "success", client.tasks(TABLES, run)
+    changed = (task for task, state in states(client, TABLES, run).items() if state == "success")
+    return {task.partition("_")[0] for task in changed if task.endswith("_table")}
 
 
 def held_out(workspace: Workspace, version: str) -> list[str]:
@@ -105,15 +95,13 @@ def test_from_changed_tables_to_scores_without_a_hand(
     # The first look, which may be Airflow's own, finds all tables new: they train, and the new
     # champion scores; so do the tables of new rows, perhaps in a run of their own.
     look(client)
-    training = ended(client, TRAIN, 1)
+    training = begun(client, TRAIN, 1)
     assert set(states(client, TRAIN, training).values()) == {"success"}
     announced = "announce_champion"
     champion = client.summary(TRAIN, training, f"credit_publish.{announced}", announced)["version"]
     registry = Registry(bank_and_co.folder / "credit" / "models", NAME)
     assert registry.champion() == champion
-    deadline = time.monotonic() + 180
-    while not score_files(bank_and_co) and time.monotonic() < deadline:
-        time.sleep(0.5)
+    until(lambda: score_files(bank_and_co), "scores", 180)
     (path,) = score_files(bank_and_co)
     assert path.parent.name == champion
     people = [
@@ -122,11 +110,8 @@ def test_from_changed_tables_to_scores_without_a_hand(
     ]
     assert set(pl.read_parquet(path)["id"]) == set.intersection(*people)
     # Whatever began before there was a champion failed and said so; nothing runs any more.
-    while any(run["state"] in ("queued", "running") for run in runs(client, SCORE)):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-    last = runs(client, SCORE)[-1]
-    assert last["state"] == "success", client.tasks(SCORE, last["dag_run_id"])
+    found = [ended(client, SCORE, run["dag_run_id"], 180) for run in runs(client, SCORE)]
+    assert found[-1] == "success", runs(client, SCORE)
 
 
 def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
@@ -142,10 +127,12 @@ def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
     # Rows in another order are no change; a little more of something is one.
     changes = {"credit": turned.alias("default"), "shop": pl.col("spend") + 1e-6,
                "bank": pl.col("balance") + 1e-6}  # fmt: skip
+    assert look(client) == set()
     for party, change in changes.items():
+        assert len(runs(client, TRAIN)) == trained, "it begins when all tables have changed"
         bank_and_co.edit_table(party, lambda t, c=change: t.with_columns(c).reverse())
-    look(client)
-    training = ended(client, TRAIN, trained + 1)
+        assert look(client) == {party}
+    training = begun(client, TRAIN, trained + 1)
     found = states(client, TRAIN, training)
     assert found.pop("credit_publish.announce_champion") == "skipped"
     assert set(found.values()) == {"success"}

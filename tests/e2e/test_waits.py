@@ -17,6 +17,7 @@ from opboost_ops.orchestration.standalone import Standalone
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.runner import run_stage
+from tests.processes import of_airflow
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -67,8 +68,7 @@ def test_a_wait_survives_its_triggerer_and_starts_hardly_a_task(
     until(lambda: state(client, TRAIN, joined, WAIT) == "deferred", "a deferred wait", 300)
 
     # The triggerer dies, and another takes its place.
-    own = [name for name in os.listdir("/proc") if name.isdigit() and triggers(int(name), airflow)]
-    for process in map(int, own):
+    for process in of_airflow(airflow.home, "triggerer"):
         os.kill(process, signal.SIGKILL)
     command = [sys.executable, "-m", "airflow", "triggerer", "--queues", "default"]
     with subprocess.Popen(
@@ -93,13 +93,3 @@ def test_a_wait_survives_its_triggerer_and_starts_hardly_a_task(
     assert set(links) == {"Run", "Ledger"}
     for link in links.values():
         assert client.http.get(link).status_code == 200, link
-
-
-def triggers(process: int, airflow: Standalone) -> bool:
-    """Whether a process is of the Airflow's triggerer."""
-    try:
-        line = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ")
-        home = f"AIRFLOW_HOME={airflow.home}".encode()
-        return b"triggerer" in line and home in Path(f"/proc/{process}/environ").read_bytes()
-    except OSError:
-        return False

@@ -7,7 +7,6 @@ from typing import Any
 import polars as pl
 
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
 
 #: Raw values that nobody else has: the smallest integer types cannot hold them by chance.
 NUMBERS = {"credit": 7919.123456789, "shop": 8117.987654321, "bank": 9973.135792468}
@@ -96,8 +95,3 @@ def test_a_later_run_and_a_lost_home_release_the_same_noise(workspace: Workspace
             assert sizes[0].keys() == sizes[1].keys()
             tables = [name for name in sizes[0] if name.endswith(".enc")]
             assert tables and all(sizes[0][name] == sizes[1][name] for name in tables)
-
-
-def _lines(workspace: Workspace, party: str) -> list[Any]:
-    with state_of(workspace, party) as state:
-        return state.ledger.releases()

@@ -73,11 +73,8 @@ def test_a_budget_refuses_before_any_value_is_published(
     workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
-
-    def narrow(policy: dict[str, Any]) -> None:
-        policy["features"]["income"]["budget_whole"] = spent["loss_whole"] * 1.5
-
-    workspace.edit_yaml("bank/policy.yaml", narrow)
+    budget = {"income": {"budget_whole": spent["loss_whole"] * 1.5}}
+    workspace.declare("bank/policy.yaml", features=budget)
     assert {c["feature"]: c["retrainings_left"] for c in shown(workspace)["columns"]}["income"] == 0
     workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
     before = untouched(workspace)
@@ -138,10 +135,6 @@ def test_a_forgotten_person_leaves_cells_and_next_releases(workspace: Workspace)
 
 
 def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
-    def local(data: dict[str, Any]) -> None:
-        feature = data["parties"]["bank"]["features"]["debt_ratio"]
-        feature["mechanism"] = {"name": "local_map", "epsilon": 1, "theta": 4}
-
     def allow(width: float | None) -> None:
         path = workspace.folder / "bank" / "policy.yaml"
         policy = yaml.safe_load(path.read_text())
@@ -151,7 +144,8 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
         policy["features"]["debt_ratio"] = {"uuid": uuid, **allowed}
         path.write_text(yaml.safe_dump(policy))
 
-    workspace.edit_yaml("federation.yaml", local)
+    local = {"mechanism": {"name": "local_map", "epsilon": 1, "theta": 4}}
+    workspace.declare("federation.yaml", parties={"bank": {"features": {"debt_ratio": local}}})
     allow(None)
     step, error = workspace.first_failure()
     assert (step, "least_cell_width" in str(error)) == ("bank.check_table", False)
@@ -178,17 +172,9 @@ def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
     workspace: Workspace,
 ) -> None:
     costs = {c["feature"]: c["loss_whole"] for c in shown(workspace)["columns"]}
-
-    def cap(policy: dict[str, Any]) -> None:
-        policy["features"]["income"]["max_loss_whole"] = costs["income"]
-
-    def offer(data: dict[str, Any]) -> None:
-        for party in ("bank", "shop"):
-            for feature in data["parties"][party]["features"].values():
-                feature["epsilons"] = [0.65]
-
-    workspace.edit_yaml("federation.yaml", offer)
-    workspace.edit_yaml("bank/policy.yaml", cap)
+    workspace.offer(0.65)
+    cap = {"income": {"max_loss_whole": costs["income"]}}
+    workspace.declare("bank/policy.yaml", features=cap)
     workspace.open({"epsilon": 0.65})
     steps = [step for step in workspace.steps() if step.party in ("credit", "bank", "shop")]
     with pytest.raises(PolicyError, match="bank refused run"):

@@ -15,18 +15,22 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
-from tests.commands import opboost, printed
+from tests.commands import printed
 from tests.federation import Workspace
 from tests.party_state import forget, state_of
 
+DRAW = ["edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private", "2"]
 
-def draw(workspace: Workspace, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        printed(
-            "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-            "--private", "2", "--json", *words, folder=workspace.folder,
-        )
-    )["columns"]["income"]  # fmt: skip
+
+def draw(workspace: Workspace) -> dict[str, Any]:
+    shown = json.loads(printed(*DRAW, "--json", folder=workspace.folder))
+    found: dict[str, Any] = shown["columns"]["income"]
+    return found
+
+
+def consent(workspace: Workspace) -> dict[str, Any]:
+    words = ("agree", "bank", "federation.yaml", "--json")
+    found: dict[str, Any] = json.loads(printed(*words, folder=workspace.folder))["sheet"]
     return found
 
 
@@ -83,11 +87,7 @@ def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:
     assert len({round(line["loss_1"], 4) for line in lines.values()}) == 1
     assert lines["private edges"]["narrowest"] < lines["linear"]["narrowest"]
     assert lines["private edges"]["loss_near"] > lines["linear"]["loss_near"]
-    text = printed(
-        "edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private",
-        "2", folder=fresh.folder,
-    )  # fmt: skip
-    assert "at no cost" in text
+    assert "at no cost" in printed(*DRAW, folder=fresh.folder)
 
 
 def test_the_policy_refuses_before_anything_is_drawn(fresh: Workspace) -> None:
@@ -96,13 +96,8 @@ def test_the_policy_refuses_before_anything_is_drawn(fresh: Workspace) -> None:
         ({"budget_1": 0.05}, "budget_1"),
         ({"max_loss_whole": 0.05}, "max_loss_whole"),
     ):
-        fresh.edit_yaml("bank/policy.yaml", lambda p, r=rule: p["features"]["income"].update(r))
-        code, _, err = opboost(
-            "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-            "--private", "2", folder=fresh.folder,
-        )  # fmt: skip
-        assert code
-        assert named in err
+        fresh.declare("bank/policy.yaml", features={"income": rule})
+        assert named in printed(*DRAW, folder=fresh.folder, fails=True)
     assert fresh.file.read_bytes() == file
     assert spent(fresh) == (0.0, 0)
 
@@ -111,17 +106,12 @@ def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
     fresh: Workspace,
 ) -> None:
     """Another party's file could otherwise give it a second budget."""
-    fresh.edit_yaml(
+    fresh.declare(
         "federation.yaml",
-        lambda data: data["parties"]["bank"]["features"]["income"].update(uuid=str(uuid4())),
         agree=False,
+        parties={"bank": {"features": {"income": {"uuid": str(uuid4())}}}},
     )
-    code, _, err = opboost(
-        "edges", "bank", "--federation", "federation.yaml", "--column", "income",
-        "--private", "2", folder=fresh.folder,
-    )  # fmt: skip
-    assert code
-    assert "features.income.uuid" in err
+    assert "features.income.uuid" in printed(*DRAW, folder=fresh.folder, fails=True)
     with state_of(fresh, "bank") as state:
         assert not state.ledger.releases()
 
@@ -162,11 +152,9 @@ def test_only_numbers_that_a_feature_holder_releases_take_edges(fresh: Workspace
 
 
 def test_the_consent_sheet_lists_the_edges_with_their_epsilon(fresh: Workspace) -> None:
-    before = json.loads(printed("agree", "bank", "federation.yaml", "--json",
-                                folder=fresh.folder))["sheet"]  # fmt: skip
+    before = consent(fresh)
     cost = draw(fresh)["loss"]
-    sheet = json.loads(printed("agree", "bank", "federation.yaml", "--json",
-                               folder=fresh.folder))["sheet"]  # fmt: skip
+    sheet = consent(fresh)
     assert any("epsilon 2 " in one["discloses"] for one in sheet["exact"])
     assert sheet["totals"]["loss_1"] == pytest.approx(before["totals"]["loss_1"] + cost)
 
@@ -189,19 +177,15 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     lines = pl.read_csv(table, infer_schema=False)
     number = pl.col("scale") == "private 0.1"
     assert lines.filter(number).get_column("feature").to_list() == ["income", "debt"]
-    lines.with_columns(
-        lower=pl.when(number).then(pl.lit("0")),
-        upper=pl.when(pl.col("feature") == "income").then(pl.lit("100000")),
-        categories=pl.when(~number).then(pl.lit("own|rent")),
-    ).write_csv(table)
-    # Of debt one bound is still blank: nothing is drawn of it.
-    assert "debt" in printed("bounds", "bank", folder=tmp_path, fails=True)
-    lines.with_columns(
-        lower=pl.when(number).then(pl.lit("0")),
-        upper=pl.when(number).then(pl.lit("100000")),
-        categories=pl.when(~number).then(pl.lit("own|rent")),
-    ).write_csv(table)
-    printed("bounds", "bank", folder=tmp_path)
+    # Of debt one bound is still blank at first: nothing is drawn of it.
+    for bounded, fails in ((pl.col("feature") == "income", True), (number, False)):
+        lines.with_columns(
+            lower=pl.when(number).then(pl.lit("0")),
+            upper=pl.when(bounded).then(pl.lit("100000")),
+            categories=pl.when(~number).then(pl.lit("own|rent")),
+        ).write_csv(table)
+        told = printed("bounds", "bank", folder=tmp_path, fails=fails)
+        assert not fails or "debt" in told
     offer = load_offer(tmp_path / "bank" / "bank-offer.yaml")
     edges = {name: feature.private_edges for name, feature in offer.features.items()}
     assert {name: len(found.edges) if found else 0 for name, found in edges.items()} == {

@@ -61,7 +61,7 @@ class Kind:
 
 def _scoring(mode: str) -> Callable[[Workspace], None]:
     def prepare(workspace: Workspace) -> None:
-        workspace.edit_yaml("federation.yaml", lambda data: data["scoring"].update(mode=mode))
+        workspace.declare("federation.yaml", scoring={"mode": mode})
 
     return prepare
 
@@ -85,15 +85,7 @@ def _an_enum(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over_budget(workspace: Workspace) -> None:
-    workspace.edit_yaml(
-        f"{PARTY}/policy.yaml", lambda policy: policy.update(all_features={"budget_1": 0.001})
-    )
-
-
-def _with_budgets(policy: Any) -> None:
-    # Of which it is told, as a metric, how many retrainings fit into them.
-    for rule in policy["features"].values():
-        rule["budget_1"] = 50.0
+    workspace.declare(f"{PARTY}/policy.yaml", all_features={"budget_1": 0.001})
 
 
 def _without_consent(workspace: Workspace) -> None:
@@ -101,33 +93,23 @@ def _without_consent(workspace: Workspace) -> None:
 
 
 def _not_agreed(workspace: Workspace) -> None:
-    def change(data: Any) -> None:
-        data["parties"][PARTY]["features"]["w"]["bounds"] = [0, 2]
-
-    workspace.edit_yaml("federation.yaml", change, agree=False)
+    wider = {PARTY: {"features": {"w": {"bounds": [0, 2]}}}}
+    workspace.declare("federation.yaml", agree=False, parties=wider)
     for party in ("a", "b1"):
         agree(load_site(workspace.folder / party / "site.yaml"), workspace.declared)
 
 
 def _keep_all_rows(workspace: Workspace) -> None:
-    workspace.edit_yaml("federation.yaml", lambda data: data.update(alignment={"overlap": "left"}))
+    workspace.declare("federation.yaml", alignment={"overlap": "left"})
     for party in ("b0", "b1"):
-        workspace.edit_yaml(
-            f"{party}/policy.yaml", lambda data: data["alignment"].update(members=["each"])
-        )
+        workspace.declare(f"{party}/policy.yaml", alignment={"members": ["each"]})
 
 
 def _private_model(workspace: Workspace) -> None:
-    def change(data: Any) -> None:
-        data["training"] = {
-            "trainer": "dpboost", "holdout": 0.2, "trees": 4, "depth": 2,
-            "private": {"epsilon": 3.0},
-        }  # fmt: skip
-        data["parties"]["a"]["features"]["x"]["bounds"] = [0, 88]
-        own = data["parties"]["a"]["features"]["kind"]
-        own.update(categories=["one", "two", "three"], missing={"fill": "one"})
-
-    workspace.edit_yaml("federation.yaml", change)
+    private = {"trainer": "dpboost", "trees": 4, "depth": 2, "private": {"epsilon": 3.0}}
+    kinds = {"categories": ["one", "two", "three"], "missing": {"fill": "one"}}
+    own = {"features": {"x": {"bounds": [0, 88]}, "kind": kinds}}
+    workspace.declare("federation.yaml", training=private, parties={"a": own})
 
 
 KINDS: Mapping[str, Kind] = {
@@ -193,7 +175,8 @@ class Beginnings:
             training={"trees": 3, "depth": 2},
             scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed", "local"]},
         )
-        made.edit_yaml(f"{PARTY}/policy.yaml", _with_budgets)
+        # It is told, as a metric, how many retrainings fit into it.
+        made.allow(PARTY, budget_1=50.0)
         training = {"trees": 2, "depth": 2}
         # A whole number, too: there are several ways to keep one.
         for path in tables(made, "a"):
@@ -201,8 +184,7 @@ class Beginnings:
             pl.read_parquet(path).with_columns(whole).write_parquet(path)
         write_lenders(folder / "lenders", rows=300, seed=0, training=training)
         lenders = Workspace(folder / "lenders")
-        schedule = {"schedule": {"timeout_hours": 0.4}}
-        lenders.edit_yaml("federation.yaml", lambda data: data.update(schedule), agree=False)
+        lenders.declare("federation.yaml", agree=False, schedule={"timeout_hours": 0.4})
         for workspace in (made, lenders):
             for party in workspace.declared.parties:
                 for number, path in enumerate(tables(workspace, party)):

@@ -121,3 +121,19 @@ def test_vertical_learning_refuses_what_is_horizontal() -> None:
     text = faults(data)
     for place in ("label", "features", "training.trainer", "parties"):
         assert f"- {place}: " in text, text
+
+
+@pytest.mark.parametrize(
+    ("private", "told"),
+    [
+        ({"colluding": 3}, "leaves no honest party"),
+        ({"remain": 2}, "training.private.remain: was removed"),
+        ({"delta": None}, "training.private.delta: is empty"),
+        ({"splits": "random"}, "splits: is not a known key"),
+        ({"colluding": 0}, "training.private.colluding"),
+    ],
+)
+def test_what_leaves_no_guarantee_is_a_fault(private: dict[str, Any], told: str) -> None:
+    data = good()
+    data["training"]["private"] = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1, **private}
+    assert told in faults(data)

@@ -209,3 +209,31 @@ def test_a_delta_of_0_is_epsilon_alone() -> None:
         assert trained(**splits, delta=0) == trained(**splits)
     noisy = trained(splits="random", delta=1e-6)
     assert noisy.trees > trained(splits="random").trees
+
+
+@pytest.mark.parametrize(
+    ("training", "line"),
+    [
+        ({"denoise": "joint"}, "training.denoise: makes a model for clear rows"),
+        ({"denoise": "joint", "engine": "dask"}, "dask"),
+        ({"denoise": "joint", "trainer": "xgboost"}, "training.denoise: is not for xgboost"),
+        (
+            {"denoise": "auto", "trainer": "dpboost", "private": {"epsilon": 1.0}},
+            "training.denoise: is not for dpboost",
+        ),
+        (
+            {"trainer": "dpboost", "private": {"epsilon": 2.0, "delta": 1e-6}},
+            "training.private: ",
+        ),
+        (
+            {"trainer": "dpboost", "private": {"epsilon": 2.0, "delta": 0.5, "splits": "random"}},
+            "training.private.delta: ",
+        ),
+        (
+            {"trainer": "dpboost", "private": {"epsilon": 0.0, "delta": 1e-6, "splits": "random"}},
+            "training.private.epsilon: ",
+        ),
+    ],
+)
+def test_what_promises_nothing_or_cannot_be_is_refused(training: dict[str, Any], line: str) -> None:
+    assert line in faults(training)

@@ -15,6 +15,5 @@ def toys_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         training={"trees": 4, "depth": 3},
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )
-    with workspace.known():
-        workspace.all()
+    workspace.all()
     return workspace

@@ -130,7 +130,7 @@ def predicted(workspace: Workspace, mode: str) -> np.ndarray:
 
 def scoring(workspace: Workspace, mode: str, run: str) -> Workspace:
     """The same federation, about to score in a mode."""
-    workspace.edit_yaml("federation.yaml", lambda data: data["scoring"].update(mode=mode))
+    workspace.declare("federation.yaml", scoring={"mode": mode})
     return workspace.scoring(run)
 
 

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import polars as pl
-import pytest
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from tests.federation import FIRST_RUN, Workspace
@@ -14,7 +13,7 @@ from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset
 DECLARED = "element-level local DP, per cell, by declared edges"
 
 
-def trained(folder: Path, patch: pytest.MonkeyPatch) -> Workspace:
+def trained(folder: Path) -> Workspace:
     workspace = Workspace.write(
         folder,
         dataset("binary", buckets=True),
@@ -22,7 +21,6 @@ def trained(folder: Path, patch: pytest.MonkeyPatch) -> Workspace:
         scoring={"mode": "routed"},
     )
     workspace.plain()
-    workspace.known_to(patch)
     workspace.all()
     return workspace
 
@@ -43,9 +41,9 @@ def words(workspace: Workspace, feature: str, party: str) -> list[str]:
 
 
 def test_splits_lie_between_buckets_and_all_that_is_made_says_by_which_edges(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    workspace = trained(tmp_path / "w", monkeypatch)
+    workspace = trained(tmp_path / "w")
     model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
     splits = TextModel.parse(model.read_text()).numeric_splits()
     for party, feature in (("b0", "w"), ("b0", "size"), ("b1", "v")):

@@ -13,11 +13,8 @@ from tests.federation import Workspace, small_credit
 
 
 @pytest.mark.slow
-def test_nights_without_end_fit_and_a_second_declaration_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nights_without_end_fit_and_a_second_declaration_does_not(tmp_path: Path) -> None:
     nights = Workspace.write(tmp_path / "nights", small_credit(rows=200), capped=True)
-    nights.known_to(monkeypatch)
     for party in ("bank", "shop"):
         assert missing_caps(load_policy(nights.folder / party / "policy.yaml")) == []
     for night in range(1, 5):

@@ -3,17 +3,15 @@
 from pathlib import Path
 
 import lightgbm
-import pytest
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.config.training import XGBoostTraining
-from opboost_ops.errors import ConfigError
 from opboost_ops.run.form_values import with_form
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 
 
-def trained(folder: Path, patch: pytest.MonkeyPatch, denoise: str) -> tuple[str, list[bytes]]:
+def trained(folder: Path, denoise: str) -> tuple[str, list[bytes]]:
     """The model of a run, and what the feature holders released for it."""
     workspace = Workspace.write(
         folder,
@@ -22,7 +20,6 @@ def trained(folder: Path, patch: pytest.MonkeyPatch, denoise: str) -> tuple[str,
         scoring={"mode": "routed"},
     )
     workspace.plain()
-    workspace.known_to(patch)
     workspace.all()
     # Each run seals them again: what is compared is what they are once they are opened.
     ranks = [(workspace.home("a") / f"opened-{party}.arrow").read_bytes() for party in HOLDERS]
@@ -30,36 +27,15 @@ def trained(folder: Path, patch: pytest.MonkeyPatch, denoise: str) -> tuple[str,
     return model.read_text(), ranks
 
 
-def test_releases_are_the_same_and_the_model_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, released = trained(tmp_path / "plain", monkeypatch, "none")
-    joint, same = trained(tmp_path / "joint", monkeypatch, "joint")
-    again, _ = trained(tmp_path / "again", monkeypatch, "joint")
+def test_releases_are_the_same_and_the_model_is_another(tmp_path: Path) -> None:
+    plain, released = trained(tmp_path / "plain", "none")
+    joint, same = trained(tmp_path / "joint", "joint")
+    again, _ = trained(tmp_path / "again", "joint")
     assert same == released
     assert joint == again
     # The label holder has columns of its own: an even mixture with plain training.
     assert lightgbm.Booster(model_str=plain).num_trees() == 5
     assert lightgbm.Booster(model_str=joint).num_trees() == 10
-
-
-@pytest.mark.parametrize(
-    ("training", "fault"),
-    [
-        ({"denoise": "joint"}, r"training\.denoise: makes a model for clear rows"),
-        ({"denoise": "joint", "engine": "dask"}, r"training\.denoise: .*dask"),
-        ({"denoise": "joint", "trainer": "xgboost"}, "is not for xgboost"),
-        (
-            {"denoise": "auto", "trainer": "dpboost", "private": {"epsilon": 1.0}},
-            "is not for dpboost",
-        ),
-    ],
-)
-def test_what_is_refused(tmp_path: Path, training: dict[str, object], fault: str) -> None:
-    workspace = Workspace.write(tmp_path, dataset("binary"))
-    workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(training))
-    with pytest.raises(ConfigError, match=fault):
-        load_federation(workspace.file)
 
 
 def test_auto_is_joint_only_without_own_columns_and_for_clear_rows(tmp_path: Path) -> None:

@@ -136,9 +136,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
 def test_a_retry_draws_nothing_again_and_costs_nothing_again(
     federation: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 5.0})
-    )
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": 5.0})
     federation.until("train", "credit")
     federation.step("credit", "train")
     home = Home(federation.home("credit"))
@@ -170,9 +168,7 @@ def test_a_retry_draws_nothing_again_and_costs_nothing_again(
 def test_a_budget_of_models_that_training_would_pass_opens_no_run(
     federation: Workspace, budget: float, passed: bool
 ) -> None:
-    federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": budget})
-    )
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": budget})
     if not passed:
         federation.open()
         federation.step("credit", "check_table")
@@ -207,29 +203,9 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         "parties.credit.features.earlier_loans.missing",
     }
     federation.edit_yaml("federation.yaml", lambda data: data["training"].pop("trainer"))
-    federation.edit_yaml(
-        "federation.yaml", lambda data: data["training"].update(private={"epsilon": 1.0})
-    )
+    federation.declare("federation.yaml", training={"private": {"epsilon": 1.0}})
     with pytest.raises(ConfigError, match=r"training\.private.*is not for lightgbm"):
         federation.declared  # noqa: B018
-
-
-@pytest.mark.slow
-def test_a_federation_with_random_splits(federation: Workspace) -> None:
-    federation.edit_yaml(
-        "federation.yaml",
-        lambda data: data["training"].update(private={"epsilon": 3.0, "splits": "random"}),
-    )
-    federation.all()
-    own = [r for r in ledger(federation, "credit") if r.account == "model"]
-    assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
-    lines = [json.loads(line) for line in ResumeLog(Home(federation.home("credit"))).lines()[1:]]
-    events = [Spent.model_validate(event) for line in lines for event in line["spent"]]
-    assert budget.total(events) == 3
-    assert len(events) == 6
-    files = federation.files("credit", "models", "credit_scoring", federation.run)
-    words = " ".join(json.loads(files["card.json"])["private"])
-    assert "by noisy leaves of random splits: epsilon is 3 if the row is added" in words
 
 
 def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_next(
@@ -294,31 +270,12 @@ def test_labels_outside_their_bounds_are_clipped_and_counted_at_home(
     assert "clipped" not in json.dumps(summary)
 
 
-@pytest.mark.parametrize(
-    ("private", "where"),
-    [
-        ({"epsilon": 2.0, "delta": 1e-6}, "training.private"),
-        ({"epsilon": 2.0, "delta": 0.5, "splits": "random"}, "training.private.delta"),
-        ({"epsilon": 0.0, "delta": 1e-6, "splits": "random"}, "training.private.epsilon"),
-    ],
-)
-def test_declarations_that_promise_nothing_are_refused(
-    federation: Workspace, private: dict[str, Any], where: str
-) -> None:
-    federation.edit_yaml("federation.yaml", lambda data: data["training"].update(private=private))
-    with pytest.raises(ConfigError) as caught:
-        federation.declared  # noqa: B018
-    assert [fault.where for fault in caught.value.faults] == [where]
-
-
 def test_a_delta_that_lets_a_row_through_is_refused_before_anything_is_charged(
     federation: Workspace,
 ) -> None:
-    federation.edit_yaml(
+    federation.declare(
         "federation.yaml",
-        lambda data: data["training"].update(
-            private={"epsilon": 2.0, "delta": 0.009, "splits": "random"}, trees=20
-        ),
+        training={"private": {"epsilon": 2.0, "delta": 0.009, "splits": "random"}, "trees": 20},
     )
     with pytest.raises(ContractError, match=r"delta is 0\.009"):
         federation.all()

@@ -6,23 +6,16 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.stages.stage import Home
+from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
 from tests.party_state import state_of
 
 PARTY, OVERLAPPING = "bank", 8
-
-
-def opboost(*words: str | Path) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def people_of(state: PartyState) -> set[int]:
@@ -50,10 +43,8 @@ def rolled(workspace: Workspace) -> None:
 
 
 @pytest.fixture
-def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    found = Workspace.write(tmp_path / "federation", small_credit(rows=120))
-    found.known_to(monkeypatch)
-    return found
+def small(tmp_path: Path) -> Workspace:
+    return Workspace.write(tmp_path / "federation", small_credit(rows=120))
 
 
 def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None:
@@ -80,7 +71,7 @@ def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None
         lines = state.ledger.releases()
         assert state.ledger.uncommitted() == []
     assert [line.draw.worst for line in lines if line.draw and line.feature == "income"] == [1]
-    shown = json.loads(opboost("ledger", "show", small.folder / PARTY, "--people", "--json"))
+    shown = json.loads(printed("ledger", "show", small.folder / PARTY, "--people", "--json"))
     (income,) = (c for c in shown["columns"] if c["feature"] == "income")
     assert (income["worst_values"], income["frozen"], income["max_changes"]) == (1, True, 1)
 
@@ -91,17 +82,17 @@ def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> N
         small.edit_table(
             party, lambda t: t.with_columns(pl.col("id").hash().mod(10**9).cast(pl.Int64))
         )
-    small.edit_yaml("federation.yaml", lambda d: d["id"].update(type="integer"))
+    small.declare("federation.yaml", id={"type": "integer"})
     agree(small)
     small.until("rank", PARTY)
     people = pl.read_parquet(small.table_path(PARTY))["id"]
     person = people.min()
-    said = opboost("forget", small.folder / PARTY, str(person))
+    said = printed("forget", small.folder / PARTY, str(person))
     assert f"{PARTY} forgot the person" in said
     assert "Nobody of this ID" not in said
     with state_of(small, PARTY) as state:
         assert people_of(state) == {len(people) - 1}
-    unknown = opboost("forget", small.folder / PARTY, "123456789012")
+    unknown = printed("forget", small.folder / PARTY, "123456789012")
     assert "Nobody of this ID is known" in unknown
     assert "forgot the person" not in unknown
 
@@ -109,32 +100,32 @@ def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> N
 def agree(workspace: Workspace) -> None:
     for party in workspace.declared.parties:
         words = ("agree", workspace.folder / party, workspace.file)
-        digest = json.loads(opboost(*words, "--json"))["digest"]
-        opboost(*words, "--yes", digest)
+        digest = json.loads(printed(*words, "--json"))["digest"]
+        printed(*words, "--yes", digest)
 
 
 def test_former_secrets_count_for_people_and_are_forgotten(small: Workspace) -> None:
     """Two draws under two secrets: a person is charged both, and leaves the cells of both."""
     small.until("rank", PARTY)
     site = small.folder / PARTY
-    once = json.loads(opboost("ledger", "show", site, "--people", "--json"))["people"]
+    once = json.loads(printed("ledger", "show", site, "--people", "--json"))["people"]
     # All of them: a seeded secret beside a drawn one would be an experiment beside none.
     for party in small.declared.parties:
-        opboost("keys", "rotate", small.folder / party, "--yes")
+        printed("keys", "rotate", small.folder / party, "--yes")
     again = Workspace(small.folder, "0" * 15 + "2")
     again.until("rank", PARTY)
-    twice = json.loads(opboost("ledger", "show", site, "--people", "--json"))["people"]
+    twice = json.loads(printed("ledger", "show", site, "--people", "--json"))["people"]
     assert twice["loss_whole"] == pytest.approx(2 * once["loss_whole"])
     ids = set(pl.read_parquet(small.table_path("credit"))["id"])
     for party in ("shop", PARTY):
         ids &= set(pl.read_parquet(small.table_path(party))["id"])
     columns = len(once["columns"])
-    said = opboost("forget", site, min(ids))
+    said = printed("forget", site, min(ids))
     assert f"{2 * columns} cell states were removed" in said
     # A former secret that is gone leaves states that nobody can tie to a person: that is said.
     for kept in (site / "keys").glob("noise.secret.until-*"):
         kept.unlink()
-    assert "no longer beside the present one" in opboost("forget", site, max(ids))
+    assert "no longer beside the present one" in printed("forget", site, max(ids))
 
 
 def test_lost_states_are_reported_and_charged(small: Workspace) -> None:
@@ -151,29 +142,24 @@ def test_lost_states_are_reported_and_charged(small: Workspace) -> None:
     assert "refused run" in str(error)
     assert "opboost ledger recover" in again.reason(PARTY)
     for words in (("ledger", "check"), ("ledger", "recover")):
-        done = CliRunner().invoke(app, [*words, str(site)])
-        assert done.exit_code == 1
-        assert "cells lacks the state of income" in " ".join(done.output.split())
-    done = CliRunner().invoke(app, ["check", str(small.file)])
-    assert done.exit_code == 1
-    assert "the cell state of income is lost" in " ".join(str(done.exception).split())
-    opboost("ledger", "recover", site, "--yes")
-    shown = json.loads(opboost("ledger", "show", site, "--json"))["columns"]
+        _, *told = opboost(*words, site)
+        assert "cells lacks the state of income" in " ".join(" ".join(told).split())
+    told = printed("check", small.file, fails=True)
+    assert "the cell state of income is lost" in " ".join(told.split())
+    printed("ledger", "recover", site, "--yes")
+    shown = json.loads(printed("ledger", "show", site, "--json"))["columns"]
     assert {line["worst_values"] for line in shown if line["feature"] == "income"} == {3}
-    assert "has lost nothing" in opboost("ledger", "recover", site)
+    assert "has lost nothing" in printed("ledger", "recover", site)
     again.until("rank", PARTY)
 
 
 @pytest.mark.parametrize("stage", ["desensitize", "seal"])
-def test_a_secret_replaced_in_the_middle_of_a_run_draws_nothing(
-    stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_replaced_in_the_middle_of_a_run_draws_nothing(stage: str, tmp_path: Path) -> None:
     """Keys of people are of the old secret: each person would get a second draw, uncharged."""
     small = Workspace.write(tmp_path / "federation", small_credit(rows=120), seed=None)
-    small.known_to(monkeypatch)
     capped(small, 1)
     small.until(stage, PARTY)
-    opboost("keys", "rotate", small.folder / PARTY, "--yes")
+    printed("keys", "rotate", small.folder / PARTY, "--yes")
     with pytest.raises(ContractError, match="was replaced since this run read its table"):
         small.step(PARTY, stage)
     again = Workspace(small.folder, "0" * 15 + "2")

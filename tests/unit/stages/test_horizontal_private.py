@@ -5,14 +5,12 @@ import json
 import numpy as np
 import pyarrow.feather as feather
 import pytest
-import yaml
 
 from opboost_ops.api.experiments import run_document
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.config.loading import load_federation, load_site, site_of
+from opboost_ops.config.loading import load_site, site_of
 from opboost_ops.datasets.lenders import NAME
-from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
@@ -136,11 +134,9 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
 
 def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
     name = lenders.names[2]
-    path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
     # It allows the run when it begins, and no longer when the rounds do.
     lenders.run(until=ROUNDS)
-    path.write_text(yaml.safe_dump(policy, sort_keys=False))
+    lenders.allow(name, model_budget={"epsilon": 3.0})
     _, errors = lenders.together([name])
     assert "model_budget.epsilon at delta 0.0001 is 3, and would be 4.0" in str(errors[name])
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob(f"round_key/{name}"))
@@ -149,9 +145,7 @@ def test_a_budget_that_would_be_passed_refuses_before_anything_leaves(lenders):
 
 def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lenders):
     name = lenders.names[2]
-    path = lenders.folder / name / "policy.yaml"
-    policy = {**yaml.safe_load(path.read_text()), "model_budget": {"epsilon": 3.0}}
-    path.write_text(yaml.safe_dump(policy, sort_keys=False))
+    lenders.allow(name, model_budget={"epsilon": 3.0})
     with pytest.raises(
         BudgetError, match=r"model_budget\.epsilon at delta 0\.0001 is 3, and would be 4\.0"
     ):
@@ -171,34 +165,12 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
     assert vectors == []
 
 
-@pytest.mark.parametrize(
-    ("private", "told"),
-    [
-        ({"colluding": 3}, "leaves no honest party"),
-        ({"remain": 2}, "training.private.remain: was removed"),
-        ({"delta": None}, "training.private.delta: is empty"),
-        ({"splits": "random"}, "splits: is not a known key"),
-        ({"colluding": 0}, "training.private.colluding"),
-    ],
-)
-def test_what_leaves_no_guarantee_is_a_fault_of_the_file(lenders, private, told):
-    data = yaml.safe_load(lenders.file.read_text())
-    data["training"]["private"].update(private)
-    lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
-    with pytest.raises(ConfigError) as raised:
-        load_federation(lenders.file)
-    assert told in str(raised.value)
-
-
 def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
     private = {**PRIVATE, "epsilon": 60.0}
     lenders = Lenders(tmp_path / "all", monkeypatch, training={**TRAINING, "private": private})
-    data = yaml.safe_load(lenders.file.read_text())
-    data["features"].pop("debt_ratio")
-    data["label"] = {"column": "debt_ratio", "task": "regression", "bounds": [0, 0.4]}
-    lenders.file.write_text(yaml.safe_dump(data, sort_keys=False))
-    lenders.federation = load_federation(lenders.file)
-    agree_for_all(lenders.file)
+    label = {"column": "debt_ratio", "task": "regression", "bounds": [0, 0.4]}
+    lenders.declare(lambda data: data["features"].pop("debt_ratio"))
+    lenders.declare(lambda data: data.update(label=label))
     said, errors = lenders.run()
     assert not errors
     for name in lenders.names:

@@ -59,6 +59,11 @@ class Lenders:
         agree_for_all(self.file)
         self.federation = load_federation(self.file)
 
+    def allow(self, name, **entries):
+        """Set entries of a party's policy."""
+        path = self.folder / name / "policy.yaml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **entries}))
+
     def run(self, run=TRAIN, purpose="train", until=None):
         """All stages of all parties; those with rounds at the same time. Summaries and errors."""
         open_run(self.file, run, {}, purpose)

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-import yaml
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_federation, site_of
+from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.exchange.party_state import open_state
@@ -25,16 +24,9 @@ FEW = {"trees": 1, "depth": 1}
 def lenders(tmp_path, monkeypatch):
     """Lenders without encryption, so that masked vectors can be compared."""
     found = Lenders(tmp_path / "all", monkeypatch, training=FEW)
-    data = yaml.safe_load(found.file.read_text())
-    for party in data["parties"].values():
-        del party["encryption_key"]
-    found.file.write_text(yaml.safe_dump(data, sort_keys=False))
     for name in found.names:
-        path = found.folder / name / "policy.yaml"
-        policy = {**yaml.safe_load(path.read_text()), "require_encryption": False}
-        path.write_text(yaml.safe_dump(policy, sort_keys=False))
-    found.federation = load_federation(found.file)
-    agree_for_all(found.file)
+        found.allow(name, require_encryption=False)
+    found.declare(lambda data: [of.pop("encryption_key") for of in data["parties"].values()])
     return found
 
 

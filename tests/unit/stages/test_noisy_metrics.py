@@ -1,7 +1,6 @@
 """A model that may be shared together with how good it is: metrics and gate with noise."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -10,16 +9,15 @@ from typer.testing import CliRunner
 
 from opboost_ops.boosting import metrics
 from opboost_ops.cli import app
-from opboost_ops.config.federation import Federation, Label
+from opboost_ops.config.federation import Label
 from opboost_ops.config.loading import load_site
-from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.stage import Home
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.test_dpboost_runs import declare, ledger, private
+from tests.unit.stages.test_interval_gate import Deciding
 
 
 def noisy(data: dict[str, Any]) -> None:
@@ -39,9 +37,7 @@ def exact_metrics(workspace: Workspace) -> dict[str, float]:
     return metrics.evaluate("binary", truth, prediction)
 
 
-def test_nothing_exact_of_held_out_rows_leaves(
-    federation: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
     summaries = federation.all()
     exact = exact_metrics(federation)
     told = summaries["credit.evaluate"]["metrics"]
@@ -79,7 +75,6 @@ def test_nothing_exact_of_held_out_rows_leaves(
 
     # A second run compares itself with the champion, with noise: both for one epsilon.
     second = federation.copy(federation.folder.parent / "second", SECOND_RUN)
-    second.known_to(monkeypatch)
     second.all()
     gate = second.home_json("credit", "gate")
     assert gate["metric"] == "accuracy"
@@ -92,15 +87,11 @@ def test_nothing_exact_of_held_out_rows_leaves(
 
 def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Workspace) -> None:
     federation.until("evaluate", "credit")
-    federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 3.25})
-    )
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": 3.25})
     with pytest.raises(BudgetError, match=r"model_budget\.epsilon is 3\.25"):
         federation.step("credit", "evaluate")
     assert not (federation.home("credit") / "evaluation.json").exists()
-    federation.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 3.5})
-    )
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": 3.5})
     federation.step("credit", "evaluate")
     drawn = federation.home("credit") / "drawn_metrics.jsonl"
     line = json.loads(drawn.read_bytes())
@@ -109,11 +100,8 @@ def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Wo
         federation.step("credit", "evaluate")
 
 
-def test_a_row_more_moves_no_other_row_to_the_held_out_ones(
-    federation: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_more_moves_no_other_row_to_the_held_out_ones(federation: Workspace) -> None:
     def held_out(workspace: Workspace) -> dict[str, bool]:
-        workspace.known_to(monkeypatch)
         workspace.until("open_rows", "credit")
         workspace.step("credit", "open_rows")
         home = Home(workspace.home("credit"))
@@ -131,16 +119,6 @@ def test_a_row_more_moves_no_other_row_to_the_held_out_ones(
     assert {person: all_of_them[person] for person in fewer} == fewer
 
 
-@dataclass
-class Deciding:
-    """What the gate needs of a context."""
-
-    federation: Federation
-    site: Site
-    run: str = SECOND_RUN
-    party: str = "credit"
-
-
 @pytest.mark.parametrize(("mse", "promoted"), [(3.9, True), (4.89, True), (4.92, False)])
 def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     federation: Workspace, mse: float, promoted: bool
@@ -152,12 +130,9 @@ def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     changed = declared.model_copy(
         update={"parties": {**declared.parties, "credit": credit}, "training": training}
     )
-    site = load_site(federation.folder / "credit" / "site.yaml")
-    registry = Registry(site.models, declared.name)
-    metrics_of = {"metrics": {"federated_desensitised": {"mse": 4.0}}}
-    registry.register(FIRST_RUN, {"evaluation.json": json.dumps(metrics_of).encode()})
-    registry.decide(FIRST_RUN, True, "the first model")
+    deciding = Deciding(changed, load_site(federation.folder / "credit" / "site.yaml"))
+    deciding.register(FIRST_RUN, {"mse": 4.0})
     # A tenth of the greatest variance that a label in [0, 6] can have: 0.9.
-    decision = gate(Deciding(changed, site), "regression", {"mse": mse}, None)  # type: ignore[arg-type]
+    decision = gate(deciding, "regression", {"mse": mse}, None)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (promoted, 4.0)
     assert f"is {'not worse' if promoted else 'worse'} than" in decision["why"]

@@ -46,15 +46,13 @@ def written(folder: Path, **training: object) -> Workspace:
         training={"trees": 8, "depth": 3, **training},
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )
-    workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
+    workspace.declare("federation.yaml", alignment={"overlap": "left"})
     return workspace
 
 
 def allow(workspace: Workspace, *holders: str) -> None:
     for holder in holders:
-        workspace.edit_yaml(
-            f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
-        )
+        workspace.declare(f"{holder}/policy.yaml", alignment={"members": ["all", "each"]})
 
 
 def groups(workspace: Workspace, people: pl.DataFrame) -> pl.Series:
@@ -68,10 +66,9 @@ def groups(workspace: Workspace, people: pl.DataFrame) -> pl.Series:
 
 @pytest.mark.parametrize("trainer", ["lightgbm", pytest.param("xgboost", marks=pytest.mark.slow)])
 def test_every_row_is_learnt_from_and_scored_as_it_was_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: str
+    tmp_path: Path, trainer: str
 ) -> None:
     workspace = written(tmp_path, trainer=trainer)
-    workspace.known_to(monkeypatch)
     allow(workspace, *HOLDERS)
 
     workspace.all()
@@ -135,9 +132,7 @@ def _apart(workspace: Workspace, found: Any, group: pl.Series) -> None:
     assert "whom some feature holders have" in (folder / "card.html").read_text()
 
 
-def test_one_holder_needs_no_further_consent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_holder_needs_no_further_consent(tmp_path: Path) -> None:
     """Whether all have a person, and whether the one has them, are the same."""
     made = whom_b0_lacks()
     few = {party: table for party, table in made.tables.items() if party != "b1"}
@@ -145,8 +140,7 @@ def test_one_holder_needs_no_further_consent(
     new_rows = {party: of for party, of in made.new_rows.items() if party != "b1"}
     one = replace(made, tables=few, features=features, new_rows=new_rows)
     workspace = Workspace.write(tmp_path / "federation", one, training={"trees": 3, "depth": 2})
-    workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
-    workspace.known_to(monkeypatch)
+    workspace.declare("federation.yaml", alignment={"overlap": "left"})
 
     workspace.all()
 
@@ -167,11 +161,8 @@ def test_the_former_name_is_read_of_a_stored_model_and_refused_in_a_file(tmp_pat
     assert parse_federation(data, "stored", stored=True).alignment.overlap == "left"
 
 
-def test_a_policy_that_does_not_allow_it_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_does_not_allow_it_refuses(tmp_path: Path) -> None:
     workspace = written(tmp_path)
-    workspace.known_to(monkeypatch)
     allow(workspace, "b1")
 
     step, error = workspace.first_failure()
@@ -188,7 +179,7 @@ def test_trainers_that_take_no_missing_values_are_refused(
     tmp_path: Path, training: dict[str, object]
 ) -> None:
     workspace = written(tmp_path)
-    workspace.edit_yaml("federation.yaml", lambda d: d["training"].update(training), agree=False)
+    workspace.declare("federation.yaml", agree=False, training=training)
     with pytest.raises(ConfigError) as caught:
         load_federation(workspace.file)
     assert "alignment.overlap" in [fault.where for fault in caught.value.faults]

@@ -19,11 +19,10 @@ def undeclared(workspace: Workspace) -> None:
 
 
 def test_text_classes_that_nobody_ordered_are_refused_before_anything_is_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
     undeclared(workspace)
-    workspace.known_to(monkeypatch)
     step, error = workspace.first_failure()
     assert step == "a.check_table"
     assert "which of its two classes is positive" in str(error)
@@ -34,11 +33,9 @@ def test_text_classes_that_nobody_ordered_are_refused_before_anything_is_publish
 def test_a_federation_that_has_a_model_keeps_its_order_with_a_warning(
     toys_once: Workspace,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     workspace = toys_once.copy(tmp_path / "older", SECOND_RUN)
-    workspace.known_to(monkeypatch)
     undeclared(workspace)
     workspace.open()
     with caplog.at_level("WARNING", logger="opboost_ops"):
@@ -48,9 +45,7 @@ def test_a_federation_that_has_a_model_keeps_its_order_with_a_warning(
         assert value not in caplog.text
 
 
-def test_a_declared_order_holds_and_the_card_says_so(
-    toys_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_declared_order_holds_and_the_card_says_so(toys_once: Workspace, tmp_path: Path) -> None:
     """Turned round, the probabilities are those of the other class."""
     card = json.loads(
         (toys_once.folder / "a/models" / NAME / toys_once.run / "card.json").read_bytes()
@@ -59,7 +54,6 @@ def test_a_declared_order_holds_and_the_card_says_so(
     page = (toys_once.folder / "a/models" / NAME / toys_once.run / "card.html").read_text()
     assert "the positive class yes" in page
     workspace = toys_once.copy(tmp_path / "turned", SECOND_RUN)
-    workspace.known_to(monkeypatch)
 
     def turn(data: Any) -> None:
         data["parties"]["a"]["label"]["classes"] = ["yes", "no"]

@@ -98,8 +98,7 @@ MODEL = {
 def made(written_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     folder = tmp_path_factory.mktemp("private") / "federation"
     workspace = declare(written_once.copy(folder, FIRST_RUN), noisy)
-    with workspace.known():
-        workspace.all()
+    workspace.all()
     return workspace
 
 
@@ -219,9 +218,8 @@ def test_a_threshold_by_cost_needs_no_rows(made: Workspace, tmp_path: Path) -> N
         data.setdefault("scoring", {})["threshold"] = {"cost_ratio": 5}
 
     copy.edit_yaml("federation.yaml", change)
-    with copy.known():
-        scored = copy.scoring()
-        scored.all()
+    scored = copy.scoring()
+    scored.all()
     table = Home(scored.home("credit")).table("scores")
     flagged = table.column("score").to_numpy() > 1 / 6
     assert (flagged == (table.column("class").to_numpy() == 1)).all()

@@ -26,17 +26,15 @@ def routed_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         scoring={"mode": "routed"},
     )
     workspace.plain()
-    with workspace.known():
-        workspace.all()
+    workspace.all()
     return workspace
 
 
 @pytest.fixture
-def routed(routed_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+def routed(routed_once: Workspace, tmp_path: Path) -> Workspace:
     """It is about to train a much worse model: one stump."""
     copy = routed_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    copy.edit_yaml("federation.yaml", lambda d: d["training"].update(trees=1, depth=1))
+    copy.declare("federation.yaml", training={"trees": 1, "depth": 1})
     return copy
 
 
@@ -56,8 +54,14 @@ def r2(workspace: Workspace, version: str) -> float:
     return metrics.evaluate("regression", people["y"].to_numpy(), prediction)["r2"]
 
 
-def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Workspace) -> None:
-    summaries = routed.all()
+def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(
+    routed: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("WARNING", logger="opboost_ops"):
+        summaries = routed.all()
+    assert "was not promoted" in caplog.text
+    assert summaries["a.register"]["champion"] is False
+    assert "worse by more than the tolerance" in summaries["a.register"]["why"]
     gate = routed.home_json("a", "gate")
     assert (gate["promote"], gate["version"]) == (False, FIRST_RUN)
     assert "worse by more than the tolerance" in gate["why"]
@@ -78,7 +82,12 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(routed: Works
             if name.startswith(f"{party}.")
         }
         assert asked == both
-    assert registry(routed).champion() == FIRST_RUN
+    kept = registry(routed)
+    assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
+    assert SECOND_RUN in kept.versions()
+    # Deciding again changes nothing.
+    routed.step("a", "register")
+    assert len(kept.history()) == 2
     announced = summaries["a.announce_champion"]
     assert announced["champion"] is False
     assert "rejected" in announced["skip"]
@@ -123,16 +132,13 @@ def test_a_run_that_is_cleared_asks_for_the_champion_with_which_it_began(
     assert routed.files("exchange") == before
 
 
-def test_a_model_that_splits_on_no_column_of_a_feature_holder_is_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_splits_on_no_column_of_a_feature_holder_is_evaluated(tmp_path: Path) -> None:
     workspace = Workspace.write(
         tmp_path / "stump",
         dataset("regression"),
         training={"trees": 1, "depth": 1},
         scoring={"mode": "routed"},
     )
-    workspace.known_to(monkeypatch)
     workspace.all()
     asked = [workspace.artifact("route_request", p).document["thresholds"] for p in HOLDERS]
     assert {} in asked
@@ -147,18 +153,15 @@ def begin_routing(workspace: Workspace) -> None:
         for rule in policy["features"].values():
             rule["least_cell_width"] = 0
 
-    workspace.edit_yaml("federation.yaml", lambda data: data.update(scoring={"mode": "routed"}))
+    workspace.declare("federation.yaml", scoring={"mode": "routed"})
     for party in workspace.declared.feature_holders:
         workspace.edit_yaml(f"{party}/policy.yaml", allow)
 
 
-def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(tmp_path: Path) -> None:
     first = Workspace.write(
         tmp_path / "first", dataset("regression"), training={"trees": 10, "depth": 3}
     )
-    first.known_to(monkeypatch)
     first.all()
     workspace = Workspace(first.folder, SECOND_RUN)
     begin_routing(workspace)

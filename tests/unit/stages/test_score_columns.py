@@ -37,10 +37,9 @@ def scored(
         training={"trees": 8, "depth": 3},
         scoring={"mode": "routed", **options},
     )
-    with workspace.known():
-        workspace.all()
-        scoring(workspace, "routed", "0" * 15 + "b").all()
-        yield request.param, workspace
+    workspace.all()
+    scoring(workspace, "routed", "0" * 15 + "b").all()
+    yield request.param, workspace
 
 
 def version(workspace: Workspace) -> Path:

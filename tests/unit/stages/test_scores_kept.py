@@ -26,10 +26,8 @@ FEATURES = {"b0": {"w", "size"}, "b1": {"v", "colour"}}
 
 
 @pytest.fixture
-def trained(toys_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    copy = toys_once.copy(tmp_path / "federation", FIRST_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+def trained(toys_once: Workspace, tmp_path: Path) -> Workspace:
+    return toys_once.copy(tmp_path / "federation", FIRST_RUN)
 
 
 def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:
@@ -112,7 +110,7 @@ def test_a_kill_leaves_nothing_that_could_be_taken_for_scores(trained: Workspace
     run.until("write_scores")
     done = subprocess.run(
         [sys.executable, CRASH, "a", "write_scores", RUN, "after write"],
-        env={**os.environ, "LABEL_HOLDER": "a"},
+        env={**os.environ, **run.environment(), "LABEL_HOLDER": "a"},
         cwd=CRASH.parents[2],
         capture_output=True,
     )
@@ -190,7 +188,7 @@ def test_cells_narrower_than_the_policy_allows(trained: Workspace) -> None:
     assert scoring(trained, "routed", LATER).all()["a.write_scores"]["new"] is True
     before = len(score_files(trained))
     run = Workspace(trained.folder, RUN)
-    run.edit_yaml("federation.yaml", lambda data: data["training"].update(trees=30, depth=5))
+    run.declare("federation.yaml", training={"trees": 30, "depth": 5})
     step, error = run.first_failure()
     assert (step, type(error)) == ("b0.answer_routes", BudgetError)
     assert "features.w.least_cell_width is 0.5" in str(error)

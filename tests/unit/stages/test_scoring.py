@@ -47,9 +47,8 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         scoring={"mode": "desensitised", "evaluate": ["routed", "local"]},
     )
     workspace.plain()
-    with workspace.known():
-        workspace.all()
-        yield workspace
+    workspace.all()
+    yield workspace
 
 
 def splits_of(workspace: Workspace) -> dict[str, list[float]]:
@@ -105,7 +104,6 @@ def test_scores_are_the_same_to_the_byte_however_few_rows_are_held(
         scoring(trained, mode, RUNS[mode]).all()
     shutil.copytree(trained.folder, tmp_path / "few")
     few = scoring(Workspace(tmp_path / "few"), mode, RUNS[mode])
-    few.known_to(monkeypatch)
     for site in few.folder.glob("*/site.yaml"):
         # What has to wait now waits on the disk.
         site.write_text(site.read_text() + "block_rows: 40\n")
@@ -151,11 +149,10 @@ def test_a_table_rewritten_before_the_evaluation_is_not_read_as_the_former_one(
     run = Workspace.write(
         tmp_path / "federation", dataset("binary"), training=training, scoring=scoring
     )
-    with run.known():
-        run.until("evaluate")
-        run.edit_table("a", lambda table: table.reverse())
-        with pytest.raises(ContractError, match="rewritten while the run"):
-            run.step("a", "evaluate")
+    run.until("evaluate")
+    run.edit_table("a", lambda table: table.reverse())
+    with pytest.raises(ContractError, match="rewritten while the run"):
+        run.step("a", "evaluate")
 
 
 @pytest.mark.parametrize("mode", ["routed", "local"])
@@ -214,10 +211,9 @@ def _scored(workspace: Workspace) -> pl.DataFrame:
 
 @pytest.mark.parametrize("fault", ["missing", "text", "category", "number"])
 def test_a_column_of_another_party_that_the_label_holder_does_not_hold_as_declared(
-    trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    trained: Workspace, tmp_path: Path, fault: str
 ) -> None:
     copy = trained.copy(tmp_path / "federation", FIRST_RUN)
-    copy.known_to(monkeypatch)
     run = scoring(copy, "local", "f" * 16)
     change, words = {
         "missing": (pl.col("b0.w").alias("elsewhere"), "no column b0.w, which scoring.mode local"),

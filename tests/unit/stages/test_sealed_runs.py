@@ -117,7 +117,7 @@ def test_a_table_with_too_few_rows_releases_nothing(
     fresh: Workspace,
 ) -> None:
     rules = {"least_rows": {"train": 100_000}}
-    fresh.edit_yaml(f"{BANK}/policy.yaml", lambda d: d["alignment"].update(rules))
+    fresh.declare(f"{BANK}/policy.yaml", alignment=rules)
     step, _ = fresh.first_failure()
     assert step == f"{BANK}.digest_ids"
     assert f"shares/{BANK}" not in fresh.published()

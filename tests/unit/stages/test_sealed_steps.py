@@ -37,13 +37,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Workspace]:
 
 
 @pytest.fixture
-def made(written: dict[int, Workspace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Made:
-    """A copy of the one with so many feature holders, whose sites are then the known ones."""
+def made(written: dict[int, Workspace], tmp_path: Path) -> Made:
+    """A copy of the one with so many feature holders."""
 
     def copy(count: int) -> Workspace:
-        found = written[count].copy(tmp_path / f"federation{count}", FIRST_RUN)
-        found.known_to(monkeypatch)
-        return found
+        return written[count].copy(tmp_path / f"federation{count}", FIRST_RUN)
 
     return copy
 
@@ -51,7 +49,7 @@ def made(written: dict[int, Workspace], tmp_path: Path, monkeypatch: pytest.Monk
 def on_disk(workspace: Workspace) -> None:
     """Let no party hold more than 40 of its people in memory."""
     for party in workspace.declared.parties:
-        workspace.edit_yaml(f"{party}/site.yaml", lambda site: site.update(block_rows=40))
+        workspace.declare(f"{party}/site.yaml", block_rows=40)
 
 
 def place(workspace: Workspace, kind: str, party: str = "b0") -> Path:
@@ -74,13 +72,11 @@ def test_however_tables_are_sorted_kept_and_cut_the_same_bytes_leave(
     for party in ("a", "b0", "b1"):
         twin.edit_table(party, lambda t: t.sample(fraction=1, shuffle=True, seed=3))
     workspace.until("assemble")
-    with monkeypatch.context() as patch:
-        twin.known_to(patch)
-        twin.until("assemble")
-        assert twin.files("exchange") == workspace.files("exchange")
-        for party, stage in (("a", "psi_query"), ("b0", "digest_ids"), ("b0", "seal"),
-                             ("b0", "psi_answer"), ("a", "open_rows")):  # fmt: skip
-            twin.step(party, stage)
+    twin.until("assemble")
+    assert twin.files("exchange") == workspace.files("exchange")
+    for party, stage in (("a", "psi_query"), ("b0", "digest_ids"), ("b0", "seal"),
+                         ("b0", "psi_answer"), ("a", "open_rows")):  # fmt: skip
+        twin.step(party, stage)
     assert twin.files("exchange") == workspace.files("exchange")
     for kind in ("psi_query", "psi_answer", "shares", "ranks"):
         cut = sum(path.name.startswith("entries") for path in place(workspace, kind).iterdir())
@@ -103,7 +99,6 @@ def cut_once(written: dict[int, Workspace], tmp_path_factory: pytest.TempPathFac
     copy = written[1].copy(tmp_path_factory.mktemp("cut") / "federation", FIRST_RUN)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "PART", 100)
-        copy.known_to(patch)
         copy.until("open_rows")
     return copy
 
@@ -140,7 +135,6 @@ def test_a_part_that_is_not_as_it_must_be_is_refused(
 ) -> None:
     monkeypatch.setattr(parts, "PART", 100)
     copy = cut_once.copy(tmp_path / "federation", FIRST_RUN)
-    copy.known_to(monkeypatch)
     change(place(copy, kind))
     with pytest.raises(Rejected) as caught:
         copy.step("a", "open_rows")
@@ -241,7 +235,7 @@ def test_a_second_query_in_one_run_is_refused(made: Made) -> None:
 def test_a_run_about_too_few_common_people_trains_nothing(made: Made) -> None:
     workspace = made(1)
     rules = {"least_common": {"train": PEOPLE + 1}}
-    workspace.edit_yaml("a/policy.yaml", lambda data: data.update(alignment=rules))
+    workspace.declare("a/policy.yaml", alignment=rules)
     step, error = workspace.first_failure()
     assert step == "a.open_rows"
     assert isinstance(error, ContractError)

@@ -15,6 +15,8 @@ from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.sinks import deliver
 from tests.federation import Workspace
 
+DROP = 'x" (a); DROP TABLE others; --'
+
 SCORES = pl.DataFrame(
     {
         "id": ["a", "b"],
@@ -68,6 +70,20 @@ def test_a_table_of_a_database(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("column", ["class", DROP, "probability_'; DROP TABLE others; --"])
+def test_a_column_is_called_what_a_class_is_called(column: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        database.execute("CREATE TABLE others (a)")
+    rows = SCORES.select("id", pl.Series(column, [DROP, "b"]), "model_version")
+    for _ in range(2):
+        send(f"sqlite:///{tmp_path / 'scores.db'}", rows, table="scores")
+    with sqlite3.connect(tmp_path / "scores.db") as database:
+        names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        found = database.execute("SELECT * FROM scores").fetchall()
+    assert names == {"others", "scores"}
+    assert [row[:2] for row in found] == [("a", DROP), ("b", "b")]
+
+
 def test_a_table_with_other_columns_keeps_what_it_has(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "scores.db") as database:
         database.execute("CREATE TABLE scores (model_version TEXT, scored_rows TEXT)")
@@ -96,7 +112,10 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     [
         ({"at": "postgresql://host/scores"}, "table is required"),
         ({"at": "out", "table": "scores"}, "only for a database"),
-        ({"at": "sqlite:///x", "table": "x; DROP TABLE y"}, "pattern"),
+        *(
+            ({"at": "sqlite:///x", "table": table}, "pattern")
+            for table in (DROP, "a'; DROP TABLE others; --", "a.b.c", "others;")
+        ),
     ],
 )
 def test_a_faulty_declaration(declared: dict[str, Any], word: str) -> None:
@@ -106,11 +125,8 @@ def test_a_faulty_declaration(declared: dict[str, Any], word: str) -> None:
 
 def test_a_scoring_run_delivers(workspace: Workspace, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'scores.db'}"
-    workspace.edit_yaml(
-        "credit/site.yaml",
-        lambda site: site["tables"]["credit_scoring"].update(
-            scores_to={"at": url, "table": "scores"}
-        ),
+    workspace.declare(
+        "credit/site.yaml", tables={"credit_scoring": {"scores_to": {"at": url, "table": "scores"}}}
     )
     scoring = workspace.scoring()
     rows = scoring.all()["credit.write_scores"]["rows"]

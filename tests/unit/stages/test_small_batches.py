@@ -39,8 +39,7 @@ def test_few_people_get_scores(toys_once: Workspace, tmp_path: Path, mode: str, 
     workspace = toys_once.copy(tmp_path / "few", SCORING_RUN)
     people = common(workspace)[:rows]
     only(workspace, people)
-    with workspace.known():
-        scoring(workspace, mode, SCORING_RUN).all()
+    scoring(workspace, mode, SCORING_RUN).all()
     (file,) = score_files(workspace)
     assert sorted(pl.read_parquet(file)["id"]) == people
 
@@ -54,8 +53,7 @@ def test_one_person_whose_values_are_missing_gets_a_score(
     path = workspace.folder / "b0" / "tables" / "score.parquet"
     # Written by a program that has seen no value of it, the column has no type.
     pl.read_parquet(path).with_columns(w=pl.lit(None)).write_parquet(path)
-    with workspace.known():
-        scoring(workspace, "desensitised", SCORING_RUN).all()
+    scoring(workspace, "desensitised", SCORING_RUN).all()
     assert len(score_files(workspace)) == 1
 
 
@@ -81,8 +79,7 @@ def test_what_each_row_must_be_is_asked_of_one_row_too(
     path = workspace.folder / "a" / "tables" / "score.parquet"
     table = pl.read_parquet(path)
     pl.concat([table, table]).write_parquet(path)
-    with workspace.known():
-        step, error = scoring(workspace, "desensitised", SCORING_RUN).first_failure()
+    step, error = scoring(workspace, "desensitised", SCORING_RUN).first_failure()
     assert step == "a.check_table"
     assert "raw_table" in str(error)
 

@@ -250,10 +250,7 @@ def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> No
     }
     for party, source in named.items():
         workspace.table_path(party).unlink()
-        workspace.edit_yaml(
-            f"{party}/site.yaml",
-            lambda site, at=source: site.update(tables={"credit_scoring": {"train": at}}),
-        )
+        workspace.declare(f"{party}/site.yaml", tables={"credit_scoring": {"train": source}})
     check.command(workspace.file)
     assert not list(workspace.folder.rglob(".table-*"))
     assert changed("shop", "credit_scoring", "first")
@@ -287,9 +284,7 @@ def test_a_forgotten_person_leaves_the_copy_and_does_not_come_back(
         source = {"at": f"sqlite:///{tmp_path / 'bank.db'}", "query": "SELECT * FROM people"}
         bank.write_database("people", source["at"], engine="sqlalchemy")
     table.unlink()
-    workspace.edit_yaml(
-        "bank/site.yaml", lambda site: site["tables"]["credit_scoring"].update(train=source)
-    )
+    workspace.declare("bank/site.yaml", tables={"credit_scoring": {"train": source}})
     workspace.open()
     workspace.step("bank", "check_table")
     copied = workspace.home("bank") / "table.parquet"

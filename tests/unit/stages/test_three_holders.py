@@ -88,11 +88,9 @@ def trained(
         scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed"]},
     )
     if request.param == "left":
-        workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": "left"}))
+        workspace.declare("federation.yaml", alignment={"overlap": "left"})
         for holder in COLUMNS:
-            workspace.edit_yaml(
-                f"{holder}/policy.yaml", lambda d: d["alignment"].update(members=["all", "each"])
-            )
+            workspace.declare(f"{holder}/policy.yaml", alignment={"members": ["all", "each"]})
     yield request.param, workspace, api.run(workspace.file)
 
 
@@ -134,7 +132,7 @@ def test_scores_are_those_of_a_plain_join(
     trained: tuple[str, Workspace, api.Trained], mode: str
 ) -> None:
     overlap, workspace, made = trained
-    workspace.edit_yaml("federation.yaml", lambda d: d["scoring"].update(mode=mode))
+    workspace.declare("federation.yaml", scoring={"mode": mode})
     scored = api.score(workspace.file, made.version)
     assert scored.mode == mode
     join = joined(workspace, "score", overlap)

@@ -51,11 +51,8 @@ def dataset(task: str, *, own: bool = True, parties: int = 1, classes: Any = Non
     return Dataset(NAME, task, tables, "a", label, features, 0.2, 8.0, (1, 10))  # type: ignore[arg-type]
 
 
-def run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, made: Dataset, **options: Any
-) -> tuple[Workspace, dict[str, Any]]:
+def run(folder: Path, made: Dataset, **options: Any) -> tuple[Workspace, dict[str, Any]]:
     workspace = Workspace.write(folder / "federation", made, **options)
-    workspace.known_to(monkeypatch)
     return workspace, workspace.all()
 
 
@@ -77,10 +74,10 @@ def frames(workspace: Workspace, table: str) -> tuple[list[str], np.ndarray, np.
     ],
 )
 def test_every_task_with_any_number_of_feature_holders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, classes: Any, parties: int
+    tmp_path: Path, task: str, classes: Any, parties: int
 ) -> None:
     made = dataset(task, parties=parties, classes=classes)
-    workspace, summaries = run(tmp_path, monkeypatch, made)
+    workspace, summaries = run(tmp_path, made)
     metrics = summaries["a.evaluate"]["metrics"]
     better = "r2" if task == "regression" else "auc"
     alone, federated = metrics["label_holder_alone"], metrics["federated_desensitised"]
@@ -106,12 +103,10 @@ def test_every_task_with_any_number_of_feature_holders(
     assert stock.predict(on_values).tobytes() == after.tobytes()
 
 
-def test_rows_of_all_parties_belong_to_the_same_person(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_all_parties_belong_to_the_same_person(tmp_path: Path) -> None:
     """At a huge epsilon noise is nil, so the joined frame can be compared with a plain join."""
     made = dataset("regression", parties=2)
-    workspace, _ = run(tmp_path, monkeypatch, made, epsilon=1000.0)
+    workspace, _ = run(tmp_path, made, epsilon=1000.0)
     _, _, label = frames(workspace, "holdout_frame")
     held = len(label)
     joined = made.tables["a"].join(made.tables["b0"], on="id")
@@ -132,15 +127,15 @@ def test_rows_of_all_parties_belong_to_the_same_person(
     assert (both[0] == both[1]).all()
 
 
-def test_a_label_holder_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_label_holder_without_features(tmp_path: Path) -> None:
     made = dataset("binary", own=False)
-    _, summaries = run(tmp_path, monkeypatch, made)
+    _, summaries = run(tmp_path, made)
     metrics = summaries["a.evaluate"]["metrics"]
     assert metrics["label_holder_alone"]["auc"] == 0.5
     assert metrics["federated_desensitised"]["auc"] > 0.7
 
 
-def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_declared_holdout_column(tmp_path: Path) -> None:
     """A category in held-out rows alone is missing there, and no error."""
     made = dataset("regression")
     workspace = Workspace.write(
@@ -150,23 +145,16 @@ def test_a_declared_holdout_column(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     kind = pl.when(late).then(pl.lit("violet")).otherwise("kind")
     workspace.edit_table("a", lambda table: table.with_columns(late=late, kind=kind))
     # More rows than are held in memory.
-    workspace.edit_yaml("a/site.yaml", lambda site: site.update(block_rows=40))
-    workspace.known_to(monkeypatch)
+    workspace.declare("a/site.yaml", block_rows=40)
     workspace.all()
     names, frame, label = frames(workspace, "holdout_frame")
     assert frames(workspace, "frame")[2].max() <= 9 < label.min()
     assert np.isnan(frame[:, names.index("a.kind")]).all()
 
 
-def test_the_form_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_form_wins_over_the_file(tmp_path: Path) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
-
-    def offer(data: Any) -> None:
-        for feature in data["parties"]["b0"]["features"].values():
-            feature["epsilons"] = [0.5]
-
-    workspace.edit_yaml("federation.yaml", offer)
-    workspace.known_to(monkeypatch)
+    workspace.offer(0.5)
     workspace.all({"epsilon": 0.5, "trees": 7, "learning_rate": "", "depth": None})
     version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
     registered = json.loads((version / "federation.json").read_text())

@@ -20,7 +20,7 @@ from tests.federation import SECOND_RUN, Workspace
 
 
 def trainer(workspace: Workspace, **entries: object) -> None:
-    workspace.edit_yaml("federation.yaml", lambda data: data["training"].update(entries))
+    workspace.declare("federation.yaml", training=entries)
 
 
 def clear_holdout(workspace: Workspace) -> np.ndarray:
@@ -38,16 +38,13 @@ def clear_holdout(workspace: Workspace) -> np.ndarray:
     return frame.matrix
 
 
-def test_a_challenger_of_xgboost_in_routed_scoring(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_challenger_of_xgboost_in_routed_scoring(tmp_path: Path) -> None:
     """One route request serves both models, the champion's ``<=`` and the challenger's ``<``."""
     first = Workspace.write(
         tmp_path / "first",
         scoring={"mode": "routed", "evaluate": ["desensitised"]},
         training={"trees": 6, "depth": 3, "tolerance": 1.0},
     )
-    first.known_to(monkeypatch)
     first.all()
     workspace = Workspace(first.folder, SECOND_RUN)
     trainer(workspace, trainer="xgboost")
@@ -83,7 +80,7 @@ def test_a_challenger_of_xgboost_in_routed_scoring(
     assert "computed by XGBoost" in files["card.html"].decode()
 
     for mode, run in (("routed", "0" * 15 + "b"), ("desensitised", "0" * 15 + "c")):
-        workspace.edit_yaml("federation.yaml", lambda d, m=mode: d["scoring"].update(mode=m))
+        workspace.declare("federation.yaml", scoring={"mode": mode})
         scoring = workspace.scoring(run)
         told = scoring.all()["credit.score"]
         assert (told["mode"], told["version"]) == (mode, SECOND_RUN)
