@@ -10,8 +10,8 @@ from typing import Any
 from opboost_ops.boosting import metrics
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
+from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import has_model, model_in
 from opboost_ops.stages.stage import Context
 
@@ -71,8 +71,7 @@ def gate(
         ``promote``, ``why`` in public words, ``metric``, ``tolerance``, ``new``, and of the
         champion its ``version`` and ``value``, None before the first.
     """
-    registry = context.registry
-    champion = registry.champion()
+    champion = context.registry.champion()
     metric = metrics.main_metric(task, noisy=_noisy(context.federation))
     mode = context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
@@ -83,8 +82,7 @@ def gate(
     result["version"] = champion
     rows = "the same rows"
     if old is None:
-        evaluation = json.loads(registry.files(champion)["evaluation.json"])["metrics"]
-        old = evaluation.get(f"federated_{mode}", {})
+        old = recorded_metrics(context.registry.files(champion)["evaluation.json"], mode)
         rows = "its own held-out rows, because columns or the champion have changed"
     if metric not in old:
         why = (
@@ -138,8 +136,27 @@ def same_columns(
     before = json.loads(files["columns.json"])
     if any(before[name] != facts[name] for name in ("names", "categories", "task", "classes")):
         return False
-    old = parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
-    return maps(old) == maps(federation) and old.alignment.overlap == federation.alignment.overlap
+    return same_maps(federation_in(files), federation)
+
+
+def recorded_metrics(evaluation: bytes, mode: str) -> dict[str, float]:
+    """A version's own metrics in a mode of scoring; none where it was not evaluated in it.
+
+    Args:
+        evaluation: Its ``evaluation.json``.
+        mode: The mode.
+    """
+    return dict(json.loads(evaluation)["metrics"].get(f"federated_{mode}", {}))
+
+
+def same_maps(before: Federation, now: Federation) -> bool:
+    """Whether columns are mapped alike, and the rows are of the same people.
+
+    Args:
+        before: As a version was trained.
+        now: As it is run.
+    """
+    return maps(before) == maps(now) and before.keeps_all == now.keeps_all
 
 
 def maps(federation: Federation) -> list[tuple[str, str, bytes]]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.alignment.parts import record, rising_records
+from opboost_ops.alignment.parts import numbered, record, rising_records
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import release_memory
@@ -31,15 +31,9 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
     """
     scratch, count = context.home.scratch, context.home.json("table")["rows"]
     kind = record(count)
-
-    def pieces() -> Iterator[np.ndarray]:
-        for begin, keys in _id_blocks(context, secret):
-            piece = np.empty(len(keys), dtype=kind)
-            piece["key"], piece["row"] = keys, np.arange(begin, begin + len(keys))
-            yield piece
-
+    pieces = ({"key": keys} for keys in _keys(context, secret))
     digests, rows, end = scratch.zeros(count, ("u1", (TAG,))), scratch.zeros(count, kind["row"]), 0
-    for found in rising_records(scratch, pieces(), count):
+    for found in rising_records(scratch, numbered(pieces, kind), count):
         begin, end = end, end + len(found)
         digests[begin:end], rows[begin:end] = found["key"], found["row"]
         release_memory()
@@ -57,8 +51,7 @@ def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
         ContractError: The table was rewritten since it was checked.
     """
     rows = context.home.json("table")["rows"]
-    keys = (found for _, found in _id_blocks(context, secret))
-    return context.home.scratch.filled(rows, ("u1", (16,)), keys)
+    return context.home.scratch.filled(rows, ("u1", (16,)), _keys(context, secret))
 
 
 def binary(keys: np.ndarray) -> pa.Array:
@@ -90,9 +83,9 @@ def tails(digests: np.ndarray) -> np.ndarray:
     return last.astype(np.uint64)
 
 
-def _id_blocks(context: Context, secret: bytes) -> Iterator[tuple[int, np.ndarray]]:
-    """Where a block of the table begins, and the keys of its persons."""
+def _keys(context: Context, secret: bytes) -> Iterator[np.ndarray]:
+    """The keys of the table's persons, a block after the other."""
     identity = context.federation.id
-    for begin, block in unchanged_blocks(context, [identity.column]):
+    for _, block in unchanged_blocks(context, [identity.column]):
         ids = block.get_column(identity.column).to_arrow()
-        yield begin, noise.person_keys(secret, ids, identity.type)
+        yield noise.person_keys(secret, ids, identity.type)

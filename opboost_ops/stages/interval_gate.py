@@ -1,11 +1,11 @@
 """Whether a new model may become champion, by how sure its difference is on the held-out rows."""
 
-import json
 from typing import Any
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
 from opboost_ops.models.export import federation_in
+from opboost_ops.stages.gate import recorded_metrics
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context
 
@@ -59,24 +59,23 @@ def interval_gate(
         gain = comparison.gain(new, REFERENCE, metric)
         rows = "on the same rows"
     else:
-        registry = context.registry
-        files = registry.files(reference)
-        recorded = json.loads(files["evaluation.json"])["metrics"].get(new, {})
+        files = context.registry.files(reference)
+        values = recorded_metrics(files["evaluation.json"], mode)
         why = ""
-        if metric not in recorded:
+        if metric not in values:
             why = f"knows other columns and was never evaluated in mode {mode} by {metric}"
-        elif federation_in(files).alignment.overlap != context.federation.alignment.overlap:
+        elif federation_in(files).keeps_all != context.federation.keeps_all:
             # The common people are easier to predict than everybody: a difference says nothing.
             why = "was evaluated on other people, since alignment.overlap has changed"
         if why:
             why = f"version {reference} {why}: compare them, and promote one by hand"
             return {**result, "promote": False, "against": "reference", "why": why}
-        value = recorded[metric]
+        value = values[metric]
         found = comparison.interval(new, metric)
         gain = Interval(found.value - value, found.low - value, found.high - value)
         rows = "on its own held-out rows, because columns have changed"
-    registry = context.registry
-    who = "which a person approved" if approved(registry) == reference else "the best so far"
+    by_hand = approved(context.registry) == reference
+    who = "which a person approved" if by_hand else "the best so far"
     promote = gain.high >= -tolerance
     why = (
         f"{metric} {result['new']:.4f} in mode {mode} against {value:.4f} of version {reference}, "

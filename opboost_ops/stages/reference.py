@@ -6,14 +6,12 @@ one. Only comparable versions count: trained on the same columns by the same map
 label, and evaluated on the same kind of rows.
 """
 
-import json
-
 from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import OpBoostError
+from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry, has_model
-from opboost_ops.stages.gate import maps
+from opboost_ops.stages.gate import recorded_metrics, same_maps
 
 
 def interval_rule(federation: Federation) -> bool:
@@ -78,8 +76,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
     if not has_model(registry.names(version)):
         return False
     try:
-        written = json.loads(registry.file(version, "federation.json"))
-        before = parse_federation(written, "federation.json", stored=True)
+        before = federation_in({"federation.json": registry.file(version, "federation.json")})
     except (OpBoostError, ValueError):
         return False
     then, now = (f.parties.get(federation.label_holder) for f in (before, federation))
@@ -88,8 +85,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
         and now is not None
         and (then.label or before.label) == (now.label or federation.label)
         and list(then.features) == list(now.features)
-        and maps(before) == maps(federation)
-        and before.alignment.overlap == federation.alignment.overlap
+        and same_maps(before, federation)
     )
 
 
@@ -98,9 +94,10 @@ def _value(federation: Federation, registry: Registry, version: str) -> float | 
     label = federation.parties[federation.label_holder].label or federation.label
     assert label is not None
     try:
-        evaluation = json.loads(registry.file(version, "evaluation.json"))["metrics"]
+        values = recorded_metrics(
+            registry.file(version, "evaluation.json"), federation.scoring.mode
+        )
     except (OpBoostError, ValueError, KeyError):
         return None
-    told = evaluation.get(f"federated_{federation.scoring.mode}", {})
-    value = told.get(metrics.main_metric(label.task))
+    value = values.get(metrics.main_metric(label.task))
     return None if value is None else float(value)
