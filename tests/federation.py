@@ -18,6 +18,7 @@ from opboost_ops.alignment import epochs
 from opboost_ops.alignment.month_keys import month_key
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.site import Site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
@@ -28,6 +29,7 @@ from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.manifest import Kind, parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
+from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
@@ -138,10 +140,24 @@ class Workspace:
             self.known_to(patch)
             yield
 
+    def site(self, party: str) -> Site:
+        """A party's site."""
+        return load_site(self.folder / party / "site.yaml")
+
+    @property
+    def registry(self) -> Registry:
+        """The label holder's model versions."""
+        federation = self.declared
+        return Registry(self.site(federation.label_holder).models, federation.name)
+
+    def version(self, run: str = "") -> Path:
+        """The label holder's folder of the version that a run has made; the present one's."""
+        models = self.site(self.declared.label_holder).models
+        return models / "credit_scoring" / (run or self.run)
+
     def home(self, party: str) -> Path:
         """A party's private folder of the present run."""
-        found = load_site(self.folder / party / "site.yaml").home
-        return found / "credit_scoring" / self.run
+        return self.site(party).home / "credit_scoring" / self.run
 
     def home_json(self, party: str, name: str) -> Any:
         """A JSON value that the party kept in the present run."""
@@ -167,7 +183,7 @@ class Workspace:
         federation = self.declared
         with self.known():
             found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
-        home = Home(load_site(self.folder / party / "site.yaml").home / federation.name / self.run)
+        home = Home(self.site(party).home / federation.name / self.run)
         return redaction.whole(home, stage, found)
 
     def until(self, stage: str, party: str | None = None) -> None:
@@ -278,7 +294,7 @@ class Workspace:
         decrypt = None
         if manifest.encrypted_to is not None:
             reader = receiver_of(kind, about, self.declared.label_holder)
-            site = load_site(self.folder / str(reader) / "site.yaml")
+            site = self.site(str(reader))
             decrypt = PrivateKey.from_file(site.encryption_key).decrypt
         return opened(manifest, files, decrypt, place)
 
@@ -326,9 +342,7 @@ class Workspace:
             declared = self.declared
             receiver = receiver_of(manifest.kind, about, declared.label_holder)
             public = declared.parties[str(receiver)].encryption_key
-            envelope = Envelope(
-                load_site(self.folder / signer / "site.yaml").noise_secret(), public
-            )
+            envelope = Envelope(self.site(signer).noise_secret(), public)
         # As its party would have said it of its state, too.
         given = Standing(head=manifest.head, seen=manifest.seen) if manifest.head else None
         _, new = draft.seal(

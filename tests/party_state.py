@@ -2,22 +2,29 @@
 
 from contextlib import AbstractContextManager
 
-from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.config.loading import load_policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.privacy.events import Release
 from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace
 
 
 def state_of(workspace: Workspace, party: str) -> AbstractContextManager[PartyState]:
     """Ledger, cells and audit log of a party."""
-    return open_state(load_site(workspace.folder / party / "site.yaml"))
+    return open_state(workspace.site(party))
+
+
+def releases_of(workspace: Workspace, party: str) -> list[Release]:
+    """Entries of a party's ledger."""
+    with state_of(workspace, party) as state:
+        return state.ledger.releases()
 
 
 def context_of(workspace: Workspace, party: str) -> Context:
     """What a stage of a party's may use."""
-    folder = workspace.folder / party
-    site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
+    site = workspace.site(party)
+    policy = load_policy(workspace.folder / party / "policy.yaml")
     home = Home(workspace.home(party))
     return Context(
         workspace.declared, workspace.run, party, site, policy, home, workspace.store, "", 0.0

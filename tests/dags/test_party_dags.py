@@ -16,7 +16,6 @@ from airflow.serialization.serialized_objects import DagSerialization
 from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.models.registry import Registry
 from opboost_ops.orchestration import sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
@@ -258,7 +257,7 @@ def test_halves_meet_at_the_store_in_whatever_order_they_go(
         workspace.allow(party, least_cell_width=0)
     workspace.declare("federation.yaml", scoring={"mode": "routed", "evaluate": both})
     trained = meet(workspace, "train", [("credit",), ("shop",), ("bank",)], monkeypatch)
-    registry = Registry(workspace.folder / "credit" / "models", NAME)
+    registry = workspace.registry
     registry.promote(trained, "for the test")
     meet(workspace, "score", [("bank",), ("shop",), ("credit",)], monkeypatch)
     workspace.declare("federation.yaml", scoring={"mode": "desensitised"})

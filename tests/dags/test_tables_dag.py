@@ -7,13 +7,12 @@ import polars as pl
 import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.run import table_watch
 from opboost_ops.run.agreement import withdraw
 from tests.dags.conftest import NAMES, declare
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 
 
 def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
@@ -54,8 +53,7 @@ def test_a_change_is_told_once_and_a_retry_tells_it_again(workspace: Workspace) 
     workspace.edit_table("bank", lambda table: table.head(300))
     assert table_watch.changed("bank", "credit_scoring", "look 3") is True
     assert table_watch.changed("bank", "credit_scoring", "look 4") is False
-    with state_of(workspace, "bank") as state:
-        told = [r.kind for r in state.ledger.releases()].count("look_at_table")
+    told = [r.kind for r in releases_of(workspace, "bank")].count("look_at_table")
     assert told == 2
 
 
@@ -104,6 +102,6 @@ def test_a_party_that_has_withdrawn_does_not_tell_that_its_table_changed(
     workspace: Workspace,
 ) -> None:
     assert table_watch.changed("bank", "credit_scoring", "look 1")
-    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+    withdraw(workspace.site("bank"), 1)
     with pytest.raises(PolicyError, match="bank has not agreed to credit_scoring"):
         table_watch.changed("bank", "credit_scoring", "look 2")

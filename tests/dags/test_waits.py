@@ -12,7 +12,6 @@ import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration import triggers, wait_conditions
 from opboost_ops.orchestration.operators import PartyOperator, StillWaiting
@@ -163,7 +162,7 @@ def test_stores_that_hang_delay_no_other_wait(
 
 
 def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
-    site = load_site(opened.folder / "bank" / "site.yaml")
+    site = opened.site("bank")
     place = f"{FEDERATION}/{opened.run}/approval"
     with open_state(site) as state:
         state.audit.add("asked", place, "bank", "0" * 64, "first release")
@@ -178,7 +177,7 @@ def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
 
 def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) -> None:
     """Until its task looks, the policy's time is not over: an answer would still count."""
-    site = load_site(opened.folder / "bank" / "site.yaml")
+    site = opened.site("bank")
     place = f"{FEDERATION}/{opened.run}/approval"
     with open_state(site) as state:
         state.audit.add("asked", place, "bank", "0" * 64, "first release")

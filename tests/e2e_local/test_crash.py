@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 SCRIPT = Path(__file__).with_name("crash.py")
 #: In the fast suite; the slow one has them all.
@@ -48,11 +48,10 @@ def unspent(workspace: Workspace) -> Workspace:
 
 
 def spent(workspace: Workspace) -> dict[str, float]:
-    with state_of(workspace, "bank") as state:
-        from opboost_ops.privacy.accountant import accounts
+    from opboost_ops.privacy.accountant import accounts
 
-        found = accounts(state.ledger.releases())
-        return {account.feature: float(account.whole) for account in found.values()}
+    found = accounts(releases_of(workspace, "bank"))
+    return {account.feature: float(account.whole) for account in found.values()}
 
 
 @pytest.mark.parametrize(("stage", "point"), POINTS)

@@ -1,7 +1,6 @@
 """A whole run under each mechanism, beside the others in one federation."""
 
 from opboost_ops.errors import PolicyError
-from opboost_ops.models.registry import Registry
 from tests.federation import Workspace
 
 MECHANISMS = (
@@ -24,7 +23,7 @@ def declare(workspace: Workspace, *allowed: str) -> None:
 def test_every_mechanism_in_one_run(fresh: Workspace) -> None:
     declare(fresh, *(str(mechanism["name"]) for mechanism in MECHANISMS))
     fresh.all()
-    registry = Registry(fresh.folder / "credit" / "models", "credit_scoring")
+    registry = fresh.registry
     assert registry.champion() == fresh.run
 
 

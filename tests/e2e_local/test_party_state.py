@@ -13,7 +13,7 @@ from opboost_ops.errors import BudgetError, PolicyError
 from tests.bad_input.faults import untouched
 from tests.commands import printed
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 
 def shown(workspace: Workspace, party: str = "bank", *more: str) -> Any:
@@ -47,8 +47,7 @@ def test_the_ledger_tells_releases_losses_and_what_is_exact(trained_once: Worksp
 def test_the_ledger_is_exported_whole(trained_once: Workspace, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"ledger.{suffix}"
     printed("ledger", "export", trained_once.folder / "bank", "--out", out)
-    with state_of(trained_once, "bank") as state:
-        lines = state.ledger.releases()
+    lines = releases_of(trained_once, "bank")
     found = json.loads(out.read_text()) if suffix == "json" else list(csv.DictReader(out.open()))
     assert [line["artifact"] for line in found] == [line.artifact for line in lines]
     assert [line["feature"] or None for line in found] == [line.feature for line in lines]
@@ -86,8 +85,7 @@ def test_a_budget_refuses_before_any_value_is_published(
     # Shares are of IDs alone: they are out before, and nothing else of the bank is.
     sent = {place for place in workspace.published() if place.endswith("/bank")}
     assert sent - {"psi_query/bank"} == {"shares/bank"}
-    with state_of(workspace, "bank") as state:
-        lines = [line for line in state.ledger.releases() if line.run == workspace.run]
+    lines = [line for line in releases_of(workspace, "bank") if line.run == workspace.run]
     assert "shares" in {line.kind for line in lines}
     assert {line.account for line in lines} == {"exact"}
     assert all(line.loss is None and line.feature is None for line in lines)

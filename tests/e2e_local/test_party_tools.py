@@ -10,7 +10,7 @@ import yaml
 
 from tests.commands import printed
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 
 
 def run(folder: Path, *words: str, fails: bool = False) -> str:
@@ -99,11 +99,9 @@ def test_rotation_is_explicit_and_in_the_ledger(
     assert secret.stat().st_mode & 0o077 == 0
     (kept,) = secret.parent.glob("noise.secret.until-*")
     assert kept.read_bytes() == old
-    with state_of(workspace, "bank") as state:
-        (line,) = state.ledger.releases()
+    (line,) = releases_of(workspace, "bank")
     assert line.kind == "rotation"
     workspace.until("rank", "bank")
-    with state_of(workspace, "bank") as state:
-        names = {e.noise for e in state.ledger.releases() if e.account == "local_dp"}
+    names = {e.noise for e in releases_of(workspace, "bank") if e.account == "local_dp"}
     assert names == {line.noise}
     assert names != {kept.name.split("-")[-1]}

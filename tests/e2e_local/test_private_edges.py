@@ -17,7 +17,7 @@ from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
 from tests.commands import printed
 from tests.federation import Workspace
-from tests.party_state import forget, state_of
+from tests.party_state import forget, releases_of, state_of
 
 DRAW = ["edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private", "2"]
 
@@ -75,7 +75,7 @@ def test_another_table_is_another_draw_and_so_is_one_without_a_person(
     fresh.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
     assert draw(fresh)["charged"]
     person = pl.read_parquet(fresh.table_path("bank")).get_column(fresh.declared.id.column)[0]
-    forget(load_site(fresh.folder / "bank" / "site.yaml"), person)
+    forget(fresh.site("bank"), person)
     assert draw(fresh)["charged"]
     assert spent(fresh) == (pytest.approx(6, abs=0.01), 3)
 
@@ -112,8 +112,7 @@ def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
         parties={"bank": {"features": {"income": {"uuid": str(uuid4())}}}},
     )
     assert "features.income.uuid" in printed(*DRAW, folder=fresh.folder, fails=True)
-    with state_of(fresh, "bank") as state:
-        assert not state.ledger.releases()
+    assert not releases_of(fresh, "bank")
 
 
 def test_edges_that_the_ledger_does_not_know_are_refused(fresh: Workspace) -> None:
@@ -131,7 +130,7 @@ def test_edges_that_the_ledger_does_not_know_are_refused(fresh: Workspace) -> No
 def test_a_rolled_back_draw_is_found_and_charged_again(fresh: Workspace) -> None:
     draw(fresh)
     fresh.agree()
-    site = load_site(fresh.folder / "bank" / "site.yaml")
+    site = fresh.site("bank")
     with state_of(fresh, "bank") as state, state.database.writing() as connection:
         for table in ("releases", "totals"):
             connection.exec_driver_sql(f"DELETE FROM {table}")

@@ -13,7 +13,6 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.checkpoints import Checkpoint
@@ -40,7 +39,7 @@ def undeclared(table: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
 
 def tables(workspace: Workspace, party: str) -> list[Path]:
     """The training table and that of new rows, wherever they are: files or folders."""
-    found = load_site(workspace.folder / party / "site.yaml").tables
+    found = workspace.site(party).tables
     (one,) = found.values()
     return [path for path in (one.train, one.score) if path is not None and path.exists()]
 
@@ -198,7 +197,7 @@ def _turned(rows: int) -> pl.Series:
 
 def _other_federations(workspace: Workspace, party: str) -> None:
     """The party has a ledger, homes and models of another federation, and has looked at tables."""
-    site = load_site(workspace.folder / party / "site.yaml")
+    site = workspace.site(party)
     line = Release(
         federation="elsewhere", run="f" * 16, party=party, receiver="other", kind="ranks",
         artifact="ab" * 32, account="exact", rows=12345, discloses="something of another matter",
@@ -223,7 +222,7 @@ def _other_federations(workspace: Workspace, party: str) -> None:
 
 
 def _others_forgotten(workspace: Workspace, party: str) -> None:
-    site = load_site(workspace.folder / party / "site.yaml")
+    site = workspace.site(party)
     forget(site, "nobody whom a table has")
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.config.federation import Purpose
-from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.run.agreement import agree
 from opboost_ops.stages import catalogue
@@ -96,7 +95,7 @@ def _not_agreed(workspace: Workspace) -> None:
     wider = {PARTY: {"features": {"w": {"bounds": [0, 2]}}}}
     workspace.declare("federation.yaml", agree=False, parties=wider)
     for party in ("a", "b1"):
-        agree(load_site(workspace.folder / party / "site.yaml"), workspace.declared)
+        agree(workspace.site(party), workspace.declared)
 
 
 def _keep_all_rows(workspace: Workspace) -> None:

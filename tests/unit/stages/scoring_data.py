@@ -102,7 +102,7 @@ def on_clear_values(
     workspace: Workspace, people: pl.DataFrame, version: str = FIRST_RUN
 ) -> np.ndarray:
     """What a registered model predicts on clear domain values, by stock LightGBM."""
-    folder = workspace.folder / "a" / "models" / NAME / version
+    folder = workspace.version(version)
     facts = json.loads((folder / "columns.json").read_bytes())
     kinds = {c: float(k) for k, c in enumerate(facts["categories"]["a.kind"])}
     own = {

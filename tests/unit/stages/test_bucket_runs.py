@@ -7,7 +7,7 @@ import polars as pl
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset
 
 DECLARED = "element-level local DP, per cell, by declared edges"
@@ -29,9 +29,8 @@ def words(workspace: Workspace, feature: str, party: str) -> list[str]:
     """Under which words the artifact, the ledger and the card have a feature's loss."""
     place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party / "manifest.json"
     manifest = json.loads(place.read_bytes())
-    with state_of(workspace, party) as state:
-        lines = [r for r in state.ledger.releases() if r.feature == feature and r.loss]
-    version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    lines = [r for r in releases_of(workspace, party) if r.feature == feature and r.loss]
+    version = workspace.version(FIRST_RUN)
     card = json.loads((version / "card.json").read_bytes())
     told = [line["mechanism"] for line in card["features"] if line["name"] == feature]
     assert told[0] in (version / "card.html").read_text()
@@ -44,7 +43,7 @@ def test_splits_lie_between_buckets_and_all_that_is_made_says_by_which_edges(
     tmp_path: Path,
 ) -> None:
     workspace = trained(tmp_path / "w")
-    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    model = workspace.version(FIRST_RUN) / "model.txt"
     splits = TextModel.parse(model.read_text()).numeric_splits()
     for party, feature in (("b0", "w"), ("b0", "size"), ("b1", "v")):
         ranks = pl.read_ipc((workspace.home("a") / f"opened-{party}.arrow").read_bytes())

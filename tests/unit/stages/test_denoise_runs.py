@@ -8,7 +8,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.config.training import XGBoostTraining
 from opboost_ops.run.form_values import with_form
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
+from tests.unit.stages.scoring_data import HOLDERS, dataset
 
 
 def trained(folder: Path, denoise: str) -> tuple[str, list[bytes]]:
@@ -23,7 +23,7 @@ def trained(folder: Path, denoise: str) -> tuple[str, list[bytes]]:
     workspace.all()
     # Each run seals them again: what is compared is what they are once they are opened.
     ranks = [(workspace.home("a") / f"opened-{party}.arrow").read_bytes() for party in HOLDERS]
-    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    model = workspace.version(FIRST_RUN) / "model.txt"
     return model.read_text(), ranks
 
 

@@ -13,7 +13,6 @@ from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.events import Release
@@ -65,7 +64,7 @@ def federation(fresh: Workspace) -> Workspace:
 
 
 def ledger(workspace: Workspace, party: str) -> list[Release]:
-    with open_state(load_site(workspace.folder / party / "site.yaml")) as state:
+    with open_state(workspace.site(party)) as state:
         assert not state.ledger.uncommitted()
         return state.ledger.releases()
 

@@ -6,15 +6,10 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.events import Release
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.party_state import state_of
-
-
-def registry(workspace: Workspace) -> Registry:
-    return Registry(workspace.folder / "credit" / "models", "credit_scoring")
+from tests.party_state import releases_of
 
 
 def decision(workspace: Workspace) -> dict[str, Any]:
@@ -25,8 +20,7 @@ def charges(workspace: Workspace) -> list[Release]:
     """What feature holders have charged people for."""
     found: list[Release] = []
     for party in workspace.declared.feature_holders:
-        with state_of(workspace, party) as state:
-            found += [line for line in state.ledger.releases() if line.draw is not None]
+        found += [line for line in releases_of(workspace, party) if line.draw is not None]
     return found
 
 
@@ -40,7 +34,7 @@ def test_unchanged_data_promote_nothing_and_cost_nothing(workspace: Workspace) -
     assert gate["why"].startswith("nothing has changed")
     assert FIRST_RUN in gate["why"]
     assert summaries["credit.register"]["champion"] is False
-    kept = registry(workspace)
+    kept = workspace.registry
     assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
 
 
@@ -60,7 +54,7 @@ def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
         True,
     ]
     command(workspace, "rollback", "--because", "drift")
-    kept = registry(workspace)
+    kept = workspace.registry
     assert kept.champion() == FIRST_RUN
     assert kept.history()[-1].why == "drift"
     command(workspace, "promote", SECOND_RUN)

@@ -9,7 +9,6 @@ import pytest
 
 from opboost_ops.boosting.private_federboost import BATCH
 from opboost_ops.boosting.rounds import Round
-from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.manifest import ROUND_KINDS
@@ -116,7 +115,7 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
         name = lenders.names[at]
         if ends == "right":
             assert processes[at].exitcode == 0, (lenders.folder / f"{name}.{run}").read_text()
-            site = load_site(lenders.folder / name / "site.yaml")
+            site = lenders.site(name)
             texts.add((site.home / NAME / run / "model.txt").read_text())
         else:
             told = (lenders.folder / f"{name}.{run}").read_text()

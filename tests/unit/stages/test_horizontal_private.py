@@ -9,16 +9,14 @@ import pytest
 from opboost_ops.api.experiments import run_document
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.config.loading import load_site, site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import BudgetError, ConfigError
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.boost import private_of, settings_of
+from tests.party_state import releases_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
 PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1}
@@ -33,19 +31,13 @@ def lenders(tmp_path, monkeypatch):
 
 def models(lenders, party):
     """The party's ledger lines of models."""
-    with open_state(site_of(party)[0]) as state:
-        return [line for line in state.ledger.releases() if line.account == "model"]
+    return [line for line in releases_of(lenders, party) if line.account == "model"]
 
 
 def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
     said, errors = lenders.run()
     assert not errors
-    texts = {
-        Registry(load_site(lenders.folder / name / "site.yaml").models, NAME).file(
-            TRAIN, "model.txt"
-        )
-        for name in lenders.names
-    }
+    texts = {lenders.registry(name).file(TRAIN, "model.txt") for name in lenders.names}
     assert len(texts) == 1
     added = noise_of(settings_of(lenders.federation), private_of(lenders.federation))
     assert 3.9 < added.curve.epsilon <= 4 and added.honest == 2
@@ -53,14 +45,13 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
         (line,) = models(lenders, name)
         assert line.curve == added.curve and line.epsilon == added.curve.epsilon
         assert line.receiver.endswith("is given the model")
-        with open_state(site_of(name)[0]) as state:
-            kinds = {r.kind: r for r in state.ledger.releases()}
+        kinds = {r.kind: r for r in releases_of(lenders, name)}
         # What the sums tell has its line; nothing else says rows or sums exactly.
         assert not {"boost_facts", "boost_lookup", "boost_histograms", "boost_model"} & set(kinds)
         assert "encode_rows" not in kinds
         assert "rows" not in said[name, "encode_rows"]
         card = json.loads(
-            (load_site(lenders.folder / name / "site.yaml").models / NAME / TRAIN / "card.json")
+            (lenders.site(name).models / NAME / TRAIN / "card.json")
             .read_text()
         )  # fmt: skip
         assert "(epsilon 4, delta 0.0001)-differentially private" in card["private"][0]

@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 
 from opboost_ops.boosting.dp.metrics import noisy_metric
-from opboost_ops.config.loading import load_site, site_of
-from opboost_ops.datasets.lenders import NAME
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.card import Card
-from opboost_ops.models.registry import Registry
 from opboost_ops.models.version_page import card_page
 from opboost_ops.privacy.model_account import account_of
+from tests.party_state import releases_of
 from tests.unit.stages.test_horizontal_private import TRAINING, models
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 from tests.unit.stages.test_private_version import ENTRIES as VERTICAL
@@ -45,8 +42,7 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
     said, errors = lenders.run()
     assert not errors
     for name in lenders.names:
-        site = load_site(lenders.folder / name / "site.yaml")
-        files = Registry(site.models, NAME).files(TRAIN)
+        files = lenders.registry(name).files(TRAIN)
         # No scoring.json: nothing was fitted on held-out rows.
         assert set(files) == {
             *ENTRIES, "card.html", "federation.json", "model.txt", "sha256.json",
@@ -69,8 +65,7 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
         # No picture is of held-out rows: the model itself shows the importance of features.
         assert page.count("<figcaption>") == page.count("Importance of features")
 
-        with open_state(site_of(name)[0]) as state:
-            exact = {r.kind: r.discloses for r in state.ledger.releases() if r.account == "exact"}
+        exact = {r.kind: r.discloses for r in releases_of(lenders, name) if r.account == "exact"}
         charged = {line.kind: line.epsilon for line in models(lenders, name)}
         words = " ".join([*card["private"], *card["disclosed"]])
         if epsilon is None:

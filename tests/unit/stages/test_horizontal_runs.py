@@ -108,7 +108,13 @@ class Lenders:
         return whole(Home(self.home(name, asked.run)), stage, run_stage(name, stage, asked))
 
     def home(self, name, run=TRAIN):
-        return load_site(self.folder / name / "site.yaml").home / NAME / run
+        return self.site(name).home / NAME / run
+
+    def site(self, name):
+        return load_site(self.folder / name / "site.yaml")
+
+    def registry(self, name):
+        return Registry(self.site(name).models, NAME)
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +132,7 @@ def test_every_party_registers_the_model_of_all_rows_together(trained):
     lenders, said = trained
     models = set()
     for name in lenders.names:
-        registry = Registry(load_site(lenders.folder / name / "site.yaml").models, NAME)
+        registry = lenders.registry(name)
         assert registry.champion() == TRAIN
         models.add(registry.files(TRAIN)["model.txt"])
     tables = [feather.read_table(lenders.home(name) / "rows.arrow") for name in lenders.names]
@@ -204,7 +210,7 @@ def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
     said, errors = lenders.run(SCORE, "score")
     assert not errors
     for name in lenders.names:
-        site = load_site(lenders.folder / name / "site.yaml")
+        site = lenders.site(name)
         booster = lightgbm.Booster(model_file=str(site.models / NAME / TRAIN / "model.txt"))
         rows = pl.read_parquet(site.tables[NAME].score)
         kinds = [column for column in booster.feature_name() if "=" in column]
@@ -220,7 +226,7 @@ def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
         assert said[name, "write_scores"]["rows"] == rows.height
         card = (site.models / NAME / TRAIN / "card.html").read_text()
         assert "of all parties together" in card and "every party" in card
-        files = Registry(site.models, NAME).files(TRAIN)
+        files = lenders.registry(name).files(TRAIN)
         found = onnx_scores(export_model(files, "onnx"), rows)["score"]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
         columns = model_columns(files).columns

@@ -9,12 +9,11 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.phases import ROUNDS
+from tests.party_state import state_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
 FEW = {"trees": 1, "depth": 1}
@@ -61,7 +60,7 @@ def test_a_session_that_a_former_release_held_is_refused_too(lenders):
     assert not errors
     remove(lenders)
     for name in lenders.names:
-        with open_state(site_of(name)[0]) as state, state.database.writing() as connection:
+        with state_of(lenders, name) as state, state.database.writing() as connection:
             connection.exec_driver_sql("DELETE FROM sessions")
     _, errors = lenders.run()
     assert all("a session never takes place twice" in str(error) for error in errors.values())
@@ -75,7 +74,7 @@ def test_no_two_sessions_of_one_run_and_plan_share_a_mask(lenders):
     remove(lenders)
     for name in lenders.names:
         # The worst case: the state is lost as well, so that nobody knows of the first session.
-        with open_state(site_of(name)[0]) as state, state.database.writing() as connection:
+        with state_of(lenders, name) as state, state.database.writing() as connection:
             for table in sa.inspect(connection).get_table_names():
                 if table != "schema":
                     connection.exec_driver_sql(f"DELETE FROM {table}")
@@ -112,7 +111,7 @@ def test_a_retry_repeats_its_session_to_the_byte(lenders):
     files = [p.read_bytes() for place in places for p in place.rglob("*") if p.is_file()]
     written = (kept["key"].encode(), bytes.fromhex(kept["key"]))
     assert len(files) > 20 and not any(form in file for file in files for form in written)
-    with open_state(site_of(passive)[0]) as state:
+    with state_of(lenders, passive) as state:
         session = state.sessions.find(NAME, TRAIN)
     assert session.name == kept["name"] and session.ended_at is not None
     # What has ended can be read again, and not a byte more is sent.

@@ -12,7 +12,6 @@ import pytest
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.config.federation import Federation, Party
-from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.config.training import DPBoostPrivacy, DPBoostTraining
 from opboost_ops.models.registry import Registry
@@ -60,7 +59,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 @pytest.fixture
 def deciding(written: Workspace, tmp_path: Path) -> Deciding:
-    site = load_site(written.folder / "credit" / "site.yaml")
+    site = written.site("credit")
     return Deciding(written.declared, site.model_copy(update={"models": tmp_path / "models"}))
 
 

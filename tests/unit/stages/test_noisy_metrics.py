@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from opboost_ops.boosting import metrics
 from opboost_ops.cli import app
 from opboost_ops.config.federation import Label
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
@@ -130,7 +129,7 @@ def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     changed = declared.model_copy(
         update={"parties": {**declared.parties, "credit": credit}, "training": training}
     )
-    deciding = Deciding(changed, load_site(federation.folder / "credit" / "site.yaml"))
+    deciding = Deciding(changed, federation.site("credit"))
     deciding.register(FIRST_RUN, {"mse": 4.0})
     # A tenth of the greatest variance that a label in [0, 6] can have: 0.9.
     decision = gate(deciding, "regression", {"mse": mse}, None)  # type: ignore[arg-type]

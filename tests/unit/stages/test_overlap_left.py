@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import ConfigError, PolicyError
 from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, held_out, predicted, scoring
+from tests.unit.stages.scoring_data import HOLDERS, dataset, held_out, predicted, scoring
 
 SCORED = {mode: f"{k + 30:016x}" for k, mode in enumerate(("desensitised", "routed", "local"))}
 
@@ -127,7 +127,7 @@ def _apart(workspace: Workspace, found: Any, group: pl.Series) -> None:
         expected = metrics_of.evaluate("binary", truth[rows], prediction[rows])
         assert of["metrics"]["federated_desensitised"] == expected
         assert "auc" in of["metrics"]["label_holder_alone"]
-    folder = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    folder = workspace.version(FIRST_RUN)
     assert json.loads((folder / "card.json").read_bytes())["coverage"] == found
     assert "whom some feature holders have" in (folder / "card.html").read_text()
 

@@ -9,9 +9,8 @@ import pytest
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.models.registry import Registry
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, held_out, on_clear_values
+from tests.unit.stages.scoring_data import HOLDERS, dataset, held_out, on_clear_values
 
 OTHER = "0" * 15 + "9"
 
@@ -38,12 +37,8 @@ def routed(routed_once: Workspace, tmp_path: Path) -> Workspace:
     return copy
 
 
-def registry(workspace: Workspace, holder: str = "a") -> Registry:
-    return Registry(workspace.folder / holder / "models", NAME)
-
-
 def thresholds(workspace: Workspace, version: str) -> dict[str, set[float]]:
-    text = registry(workspace).files(version)["model.txt"].decode()
+    text = workspace.registry.files(version)["model.txt"].decode()
     return {name: set(found) for name, found in TextModel.parse(text).integer_comparisons().items()}
 
 
@@ -82,7 +77,7 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(
             if name.startswith(f"{party}.")
         }
         assert asked == both
-    kept = registry(routed)
+    kept = routed.registry
     assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
     assert SECOND_RUN in kept.versions()
     # Deciding again changes nothing.
@@ -95,10 +90,10 @@ def test_a_worse_model_is_compared_on_the_same_rows_and_kept_aside(
 
 def test_what_a_person_approves_during_the_run_waits_for_the_next_one(routed: Workspace) -> None:
     routed.until("evaluate")
-    files = registry(routed).files(FIRST_RUN)
+    files = routed.registry.files(FIRST_RUN)
     del files["sha256.json"]
-    registry(routed).register(OTHER, files)
-    registry(routed).promote(OTHER, "by hand")
+    routed.registry.register(OTHER, files)
+    routed.registry.promote(OTHER, "by hand")
     routed.step("a", "evaluate")
     gate = routed.home_json("a", "gate")
     assert (gate["version"], gate["promote"]) == (FIRST_RUN, False)
@@ -107,12 +102,12 @@ def test_what_a_person_approves_during_the_run_waits_for_the_next_one(routed: Wo
 
 def test_a_plan_names_two_versions_at_most_and_one_is_compared_with(routed: Workspace) -> None:
     """A champion that is not the reference is not asked for: thresholds are a disclosure."""
-    files = registry(routed).files(FIRST_RUN)
+    files = routed.registry.files(FIRST_RUN)
     del files["sha256.json"]
     worse = json.loads(files["evaluation.json"])
     worse["metrics"]["federated_routed"]["r2"] -= 0.1
-    registry(routed).register(OTHER, {**files, "evaluation.json": json.dumps(worse).encode()})
-    registry(routed).decide(OTHER, True, "not shown to be worse")
+    routed.registry.register(OTHER, {**files, "evaluation.json": json.dumps(worse).encode()})
+    routed.registry.decide(OTHER, True, "not shown to be worse")
     routed.until("answer_routes")
     plan = routed.artifact("plan", "a").document
     assert (plan["model"], plan["reference"]) == (OTHER, FIRST_RUN)
@@ -123,10 +118,10 @@ def test_a_run_that_is_cleared_asks_for_the_champion_with_which_it_began(
 ) -> None:
     routed.until("answer_routes")
     before = routed.files("exchange")
-    files = registry(routed).files(FIRST_RUN)
+    files = routed.registry.files(FIRST_RUN)
     del files["sha256.json"]
-    registry(routed).register(OTHER, files)
-    registry(routed).promote(OTHER, "by hand")
+    routed.registry.register(OTHER, files)
+    routed.registry.promote(OTHER, "by hand")
     routed.open()
     routed.step("a", "request_routes")
     assert routed.files("exchange") == before
@@ -167,7 +162,7 @@ def test_a_champion_never_evaluated_in_the_mode_is_evaluated_in_it_now(tmp_path:
     begin_routing(workspace)
     workspace.all()
     gate = workspace.home_json("a", "gate")
-    evaluation = registry(workspace).files(FIRST_RUN)["evaluation.json"]
+    evaluation = workspace.registry.files(FIRST_RUN)["evaluation.json"]
     assert set(json.loads(evaluation)["metrics"]) == {
         "label_holder_alone",
         "federated_desensitised",
@@ -195,7 +190,7 @@ def test_a_champion_of_other_columns_never_evaluated_in_the_mode_is_left_to_peop
     assert "never evaluated in mode routed" in gate["why"]
     assert "promote one by hand" in gate["why"]
     assert summaries["credit.register"]["champion"] is False
-    kept = registry(workspace, "credit")
+    kept = workspace.registry
     assert (kept.champion(), kept.history()[-1].event) == (FIRST_RUN, "kept")
 
 

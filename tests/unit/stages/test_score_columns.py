@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -42,12 +41,8 @@ def scored(
     yield request.param, workspace
 
 
-def version(workspace: Workspace) -> Path:
-    return workspace.folder / "a" / "models" / NAME / FIRST_RUN
-
-
 def kept(workspace: Workspace) -> Any:
-    found = json.loads((version(workspace) / "scoring.json").read_bytes())
+    found = json.loads((workspace.version() / "scoring.json").read_bytes())
     assert set(found) == {"routed", "desensitised"}
     return found["routed"]
 
@@ -86,7 +81,7 @@ def test_reasons_add_up_to_the_raw_score(scored: tuple[str, Workspace]) -> None:
 def test_reasons_are_the_boosters_own(scored: tuple[str, Workspace]) -> None:
     """The expected raw score is that of stock LightGBM for any row."""
     task, workspace = scored
-    booster = lightgbm.Booster(model_file=str(version(workspace) / "model.txt"))
+    booster = lightgbm.Booster(model_file=str(workspace.version() / "model.txt"))
     found = booster.predict(np.full((1, booster.num_feature()), 5.0), pred_contrib=True)
     bases = np.asarray(found).reshape(-1, booster.num_feature() + 1)[:, -1]
     for base in scores(workspace)["reasons_base"].unique():
@@ -141,8 +136,8 @@ def test_a_number_has_its_interval(scored: tuple[str, Workspace]) -> None:
 
 def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Workspace]) -> None:
     task, workspace = scored
-    evaluation = json.loads((version(workspace) / "evaluation.json").read_bytes())
-    card = (version(workspace) / "card.html").read_text()
+    evaluation = json.loads((workspace.version() / "evaluation.json").read_bytes())
+    card = (workspace.version() / "card.html").read_text()
     assert set(evaluation["curves"]) == {"label_holder_alone", "federated_routed"}
     gain = evaluation["gains"]["label_holder_alone"]["r2" if task == "regression" else "auc"]
     assert gain["low"] <= gain["value"] <= gain["high"]
@@ -164,7 +159,7 @@ def new_rows(workspace: Workspace) -> int:
 def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Workspace]) -> None:
     """Of held-out rows in each mode, and of the file of scores; none of few people."""
     task, workspace = scored
-    evaluation = json.loads((version(workspace) / "evaluation.json").read_bytes())
+    evaluation = json.loads((workspace.version() / "evaluation.json").read_bytes())
     assert set(evaluation["distributions"]) == {"routed", "desensitised"}
     series = evaluation["distributions"]["routed"]["series"]
     names = {"binary": ["class no", "class yes"], "multiclass": ["right", "wrong"]}
@@ -191,7 +186,7 @@ def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Work
     if task != "regression":
         said = dict(table["class"].value_counts().rows())
         assert kept.get("said", said) == said
-    card = (version(workspace) / "card.html").read_text()
+    card = (workspace.version() / "card.html").read_text()
     assert "Scores of held-out rows" in card
 
 

@@ -17,7 +17,7 @@ from opboost_ops.stages import catalogue
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 from tests.unit.stages.scoring_data import score_files, scoring
 
 CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
@@ -31,8 +31,7 @@ def trained(toys_once: Workspace, tmp_path: Path) -> Workspace:
 
 
 def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:
-    with state_of(workspace, party) as state:
-        return [r for r in state.ledger.releases() if (r.run, r.kind) == (run, kind)]
+    return [r for r in releases_of(workspace, party) if (r.run, r.kind) == (run, kind)]
 
 
 def test_the_same_inputs_add_one_file_however_often(trained: Workspace) -> None:

@@ -52,7 +52,7 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def splits_of(workspace: Workspace) -> dict[str, list[float]]:
-    model = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    model = workspace.version(FIRST_RUN) / "model.txt"
     return TextModel.parse(model.read_text()).integer_comparisons()
 
 

@@ -11,11 +11,10 @@ import polars as pl
 import pytest
 
 from opboost_ops.alignment import curve, epochs, oprf, parts
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 from tests.unit.stages.test_whole_runs import NAME, dataset
 
 NOVEMBER = datetime(2026, 11, 15, tzinfo=UTC)
@@ -172,7 +171,7 @@ def test_every_party_compares_the_month_with_its_own_clock(
     assert "shares/b0" not in workspace.published()
     told.append(NOVEMBER)
     workspace.step("b0", "digest_ids")
-    key = load_site(workspace.folder / "b0" / "site.yaml").month_keys / "2026-11.key"
+    key = workspace.site("b0").month_keys / "2026-11.key"
     assert key.exists()
     # What has begun may end, as long as the month's key is there.
     told.append(datetime(2026, 12, 2, 23, tzinfo=UTC))
@@ -241,8 +240,7 @@ def test_a_run_about_too_few_common_people_trains_nothing(made: Made) -> None:
     assert isinstance(error, ContractError)
     assert "requires 501 common people" in str(error)
     assert "split_request/b0" not in workspace.published()
-    with state_of(workspace, "a") as state:
-        told = [release.discloses for release in state.ledger.releases()]
+    told = [release.discloses for release in releases_of(workspace, "a")]
     assert "that fewer than 501 people are common to all parties" in told
 
 
@@ -252,10 +250,9 @@ def test_the_ledgers_say_exactly_who_learns_what(made: Made) -> None:
 
     def lines(party: str) -> dict[str, list[tuple[int, str]]]:
         found: dict[str, list[tuple[int, str]]] = {}
-        with state_of(workspace, party) as state:
-            for line in state.ledger.releases():
-                if not line.receiver.startswith("everyone") and line.account == "exact":
-                    found.setdefault(line.kind, []).append((line.rows, line.discloses))
+        for line in releases_of(workspace, party):
+            if not line.receiver.startswith("everyone") and line.account == "exact":
+                found.setdefault(line.kind, []).append((line.rows, line.discloses))
         return found
 
     holder = lines("b0")

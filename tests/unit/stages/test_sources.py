@@ -15,7 +15,6 @@ import pytest
 from pydantic import ValidationError
 
 from opboost_ops.cli import check, forget
-from opboost_ops.config.loading import load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.run.table_watch import changed
@@ -229,7 +228,7 @@ def test_urls_are_not_mangled(workspace: Workspace) -> None:
         }
 
     workspace.edit_yaml("bank/site.yaml", tables)
-    found = load_site(workspace.folder / "bank" / "site.yaml").tables["credit_scoring"]
+    found = workspace.site("bank").tables["credit_scoring"]
     assert isinstance(found.train, Source) and isinstance(found.score, Source)
     assert found.train.at == "s3://bucket/people.parquet"
     assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"

@@ -8,7 +8,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError
 from opboost_ops.run import table_watch
 from opboost_ops.scratch import arrays, blocks
@@ -16,7 +15,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import whole_table
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit
-from tests.party_state import context_of, state_of
+from tests.party_state import context_of, releases_of
 from tests.party_state import forget as forget_person
 
 PARTY = "bank"
@@ -59,7 +58,7 @@ def strangers_first(workspace: Workspace, rows: int) -> None:
 
 
 def forget(workspace: Workspace, rows: tuple[int, ...]) -> None:
-    site = load_site(workspace.folder / PARTY / "site.yaml")
+    site = workspace.site(PARTY)
     ids = pl.read_parquet(workspace.table_path(PARTY))["id"]
     for row in rows:
         forget_person(site, ids[row])
@@ -118,8 +117,7 @@ def read(raw: bytes) -> pl.DataFrame:
 
 def state(workspace: Workspace) -> list[dict[str, Any]]:
     """The bank's ledger but for the digests."""
-    with state_of(workspace, PARTY) as kept:
-        lines = [release.model_dump(mode="json") for release in kept.ledger.releases()]
+    lines = [release.model_dump(mode="json") for release in releases_of(workspace, PARTY)]
     return [{k: v for k, v in line.items() if k != "artifact"} for line in lines]
 
 

@@ -138,6 +138,6 @@ def test_scores_are_those_of_a_plain_join(
     join = joined(workspace, "score", overlap)
     scores = join.select("id").join(scored.scores, on="id", how="left", maintain_order="left")
     assert scored.scores.height == join.height
-    version = workspace.folder / "a" / "models" / NAME / made.version
+    version = workspace.version(made.version)
     expected = predicted(made.model, version / "columns.json", join)
     assert scores["score"].to_numpy().tobytes() == expected.tobytes()

@@ -16,8 +16,8 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.train import parameters_of
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
+from tests.party_state import releases_of
+from tests.unit.stages.scoring_data import HOLDERS, dataset
 
 PARTIES = ("a", *HOLDERS)
 TUNING = 4
@@ -29,19 +29,18 @@ def made(folder: Path, task: str, **training: Any) -> Workspace:
 
 
 def model(workspace: Workspace) -> str:
-    return (workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt").read_text()
+    return (workspace.version(FIRST_RUN) / "model.txt").read_text()
 
 
 def card(workspace: Workspace) -> dict[str, Any]:
-    path = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "card.json"
+    path = workspace.version(FIRST_RUN) / "card.json"
     return json.loads(path.read_text())
 
 
 def lines(workspace: Workspace) -> dict[str, list[tuple[str, str, int]]]:
     found = {}
     for party in PARTIES:
-        with state_of(workspace, party) as state:
-            found[party] = [(e.kind, e.account, e.rows) for e in state.ledger.releases()]
+        found[party] = [(e.kind, e.account, e.rows) for e in releases_of(workspace, party)]
     return found
 
 
@@ -75,8 +74,7 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(tmp_path: Path) -> None:
     shown = card(tuned)
     assert shown["training"]["trees"] == winner["trees"]
     assert "4 trials, by auc in 3 folds" in " ".join(shown["training_words"])
-    with state_of(tuned, "a") as state:
-        asked = [e.discloses for e in state.ledger.releases() if e.kind == "split_request"]
+    asked = [e.discloses for e in releases_of(tuned, "a") if e.kind == "split_request"]
     assert asked and all("tuning's winner" in line for line in asked)
 
 
@@ -137,7 +135,7 @@ def test_parameters_stand_in_the_text_and_a_form_adds_to_them(tmp_path: Path) ->
     for line in ("num_leaves: 4", "lambda_l2: 0.25", "extra_trees: 1", "max_bin: 31"):
         assert f"[{line}]" in section
     assert re.search(r"\[monotone_constraints: 0,0,1,", section)
-    page = (workspace.folder / "a" / "models" / NAME / FIRST_RUN / "card.html").read_text()
+    page = (workspace.version(FIRST_RUN) / "card.html").read_text()
     assert "num_leaves 4" in page
 
 

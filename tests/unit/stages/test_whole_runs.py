@@ -94,7 +94,7 @@ def test_every_task_with_any_number_of_feature_holders(
             values = table.column(feature).to_numpy()[workspace.common_rows(party)]
             on_values[:, at] = values[:train]
     partial = (workspace.home("a") / "partial_model.txt").read_text()
-    registered = workspace.folder / "a" / "models" / NAME / FIRST_RUN / "model.txt"
+    registered = workspace.version(FIRST_RUN) / "model.txt"
     before, after = predict(partial, on_ranks), predict(registered.read_text(), on_values)
     assert before.tobytes() == after.tobytes()
     assert not np.array_equal(on_ranks, on_values)
@@ -156,7 +156,7 @@ def test_the_form_wins_over_the_file(tmp_path: Path) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
     workspace.offer(0.5)
     workspace.all({"epsilon": 0.5, "trees": 7, "learning_rate": "", "depth": None})
-    version = workspace.folder / "a" / "models" / NAME / FIRST_RUN
+    version = workspace.version(FIRST_RUN)
     registered = json.loads((version / "federation.json").read_text())
     features = registered["parties"]["b0"]["features"].values()
     assert {feature["mechanism"]["epsilon"] for feature in features} == {0.5}

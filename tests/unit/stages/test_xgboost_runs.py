@@ -13,7 +13,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.models.export import export_model
-from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.models.registry import model_in
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import SECOND_RUN, Workspace
@@ -61,7 +61,7 @@ def test_a_challenger_of_xgboost_in_routed_scoring(tmp_path: Path) -> None:
     gate = home.json("gate")
     assert "on the same rows" in gate["why"]
     assert gate["promote"]
-    champion = model_in(Registry(first.folder / "credit/models", "credit_scoring").files(first.run))
+    champion = model_in(first.registry.files(first.run))
     evaluated = json.loads(Home(first.home("credit")).read("evaluation.json"))["metrics"]
     assert gate["value"] == evaluated["federated_routed"]["auc"]
     thresholds = set().union(*model_of(champion).numeric_splits().values())
