@@ -1,6 +1,5 @@
 """Federation, site and policy files that are wrong."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +110,9 @@ def test_a_wrong_form(workspace: Workspace, form: dict[str, Any], word: str) -> 
 
 
 def test_no_site_is_known(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    sites = workspace.environment()
+    del sites["OPBOOST_SITE_BANK"]
+    monkeypatch.setattr(workspace, "environment", lambda: sites)
     monkeypatch.delenv("OPBOOST_SITE_BANK")
     refused(
         workspace,
@@ -123,7 +125,9 @@ def test_no_site_is_known(workspace: Workspace, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_site_of_another_party(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPBOOST_SITE_BANK", os.environ["OPBOOST_SITE_SHOP"])
+    sites = workspace.environment()
+    sites |= {"OPBOOST_SITE_BANK": sites["OPBOOST_SITE_SHOP"]}
+    monkeypatch.setattr(workspace, "environment", lambda: sites)
     refused(
         workspace,
         "bank.check_table",

@@ -4,20 +4,18 @@ At a huge epsilon noise is nil, so ranks and values are those of the plain table
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import lightgbm
 import numpy as np
 import polars as pl
-import pyarrow.feather as feather
 import pytest
 
-from opboost_ops import api
 from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.stages.home import Home
 from tests.federation import Workspace
-from tests.unit.stages.scoring_data import COLOURS, NAME, clear, dataset
+from tests.unit.stages.scoring_data import COLOURS, clear, dataset, scoring
 
 #: Columns of each holder, as the trained model names them.
 COLUMNS = {"b0": ["b0.w", "b0.size"], "b1": ["b1.v"], "b2": ["b2.colour"]}
@@ -76,10 +74,10 @@ def predicted(model: str, facts: Path, rows: pl.DataFrame) -> np.ndarray:
     return np.asarray(booster.predict(whole.to_numpy()))
 
 
-@pytest.fixture(scope="module", params=["common", "left"])
+@pytest.fixture(scope="module", params=["common", pytest.param("left", marks=pytest.mark.slow)])
 def trained(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Workspace, api.Trained]]:
+) -> tuple[str, Workspace]:
     workspace = Workspace.write(
         tmp_path_factory.mktemp(request.param) / "federation",
         of_three(),
@@ -91,18 +89,16 @@ def trained(
         workspace.declare("federation.yaml", alignment={"overlap": "left"})
         for holder in COLUMNS:
             workspace.declare(f"{holder}/policy.yaml", alignment={"members": ["all", "each"]})
-    yield request.param, workspace, api.run(workspace.file)
+    workspace.all()
+    return request.param, workspace
 
 
-@pytest.mark.slow
-def test_training_is_on_the_rows_of_a_plain_join(
-    trained: tuple[str, Workspace, api.Trained],
-) -> None:
-    overlap, workspace, made = trained
-    home = workspace.home("a").with_name(made.version)
+def test_training_is_on_the_rows_of_a_plain_join(trained: tuple[str, Workspace]) -> None:
+    overlap, workspace = trained
+    home = Home(workspace.home("a"))
     join = joined(workspace, "train", overlap)
-    own = pl.read_parquet(workspace.folder / "a" / "tables" / "train.parquet")
-    rows = feather.read_table(home / "alignment.arrow").column("position").to_numpy()
+    own = pl.read_parquet(workspace.table_path("a"))
+    rows = home.table("alignment").column("position").to_numpy()
     people = own[rows].select("id")
     assert sorted(people["id"]) == sorted(join["id"])
     assert 0.5 * own.height < people.height
@@ -110,9 +106,8 @@ def test_training_is_on_the_rows_of_a_plain_join(
     in_order = people.join(join, on="id", how="left", maintain_order="left")
     for holder, names in COLUMNS.items():
         # A rank is a value's place among those of the holder's whole table.
-        opened = pl.from_arrow(feather.read_table(home / f"opened-{holder}.arrow"))
-        ranked = pl.read_ipc(workspace.home(holder).with_name(made.version) / "randomised.arrow")
-        assert isinstance(opened, pl.DataFrame)
+        opened = pl.DataFrame(home.table(f"opened-{holder}"))
+        ranked = pl.DataFrame(Home(workspace.home(holder)).table("randomised"))
         for name in names:
             column = name.removeprefix(f"{holder}.")
             values = np.unique(ranked[column].to_numpy())
@@ -120,24 +115,23 @@ def test_training_is_on_the_rows_of_a_plain_join(
             assert opened[column].is_not_null().to_numpy().tolist() == there.tolist()
             ranks = 1 + np.searchsorted(values, in_order[name].drop_nulls().to_numpy())
             assert opened[column].drop_nulls().to_list() == ranks.tolist(), name
-    metrics = dict(zip(made.metrics["model"], made.metrics["auc"], strict=True))
-    assert metrics["federated_desensitised"] > metrics["label_holder_alone"]
-    assert ("shares" in {path.name for path in (workspace.folder / "exchange" / NAME
-            / made.version).iterdir()}) == (overlap == "common")  # fmt: skip
+    metrics = workspace.home_json("a", "evaluation")["metrics"]
+    better = metrics["federated_desensitised"]["auc"]
+    assert better > metrics["label_holder_alone"]["auc"]
+    shared = any(place.startswith("shares/") for place in workspace.published())
+    assert shared == (overlap == "common")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["desensitised", "routed"])
-def test_scores_are_those_of_a_plain_join(
-    trained: tuple[str, Workspace, api.Trained], mode: str
-) -> None:
-    overlap, workspace, made = trained
-    workspace.declare("federation.yaml", scoring={"mode": mode})
-    scored = api.score(workspace.file, made.version)
-    assert scored.mode == mode
+def test_scores_are_those_of_a_plain_join(trained: tuple[str, Workspace], mode: str) -> None:
+    overlap, workspace = trained
+    run = scoring(workspace, mode, f"{len(mode):016x}")
+    run.all()
+    found = pl.DataFrame(Home(run.home("a")).table("scores"))
     join = joined(workspace, "score", overlap)
-    scores = join.select("id").join(scored.scores, on="id", how="left", maintain_order="left")
-    assert scored.scores.height == join.height
-    version = workspace.version(made.version)
-    expected = predicted(made.model, version / "columns.json", join)
+    scores = join.select("id").join(found, on="id", how="left", maintain_order="left")
+    assert found.height == join.height
+    version = workspace.version()
+    model = (version / "model.txt").read_text()
+    expected = predicted(model, version / "columns.json", join)
     assert scores["score"].to_numpy().tobytes() == expected.tobytes()

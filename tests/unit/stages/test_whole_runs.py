@@ -103,30 +103,6 @@ def test_every_task_with_any_number_of_feature_holders(
     assert stock.predict(on_values).tobytes() == after.tobytes()
 
 
-def test_rows_of_all_parties_belong_to_the_same_person(tmp_path: Path) -> None:
-    """At a huge epsilon noise is nil, so the joined frame can be compared with a plain join."""
-    made = dataset("regression", parties=2)
-    workspace, _ = run(tmp_path, made, epsilon=1000.0)
-    _, _, label = frames(workspace, "holdout_frame")
-    held = len(label)
-    joined = made.tables["a"].join(made.tables["b0"], on="id")
-    expected = {(y, int(np.ceil(1 + w * 9))) for y, w in joined.select("y", "w").iter_rows()}
-    both = []
-    for party in ("b0", "b1"):
-        table = feather.read_table(workspace.home(party) / "randomised.arrow")
-        rows = workspace.common_rows(party)
-        values = table.column("w").to_numpy()[rows]
-        # What was opened is that person's rank in the whole table.
-        opened = feather.read_table(workspace.home("a") / f"opened-{party}.arrow")
-        ranks = np.unique(table.column("w").to_numpy(), return_inverse=True)[1][rows] + 1
-        assert (opened.column("w").to_numpy() == ranks).all()
-        both.append(values[-held:])
-    found = set(zip(label.tolist(), both[0].astype(int).tolist(), strict=True))
-    assert found <= expected
-    assert len(found) > 20
-    assert (both[0] == both[1]).all()
-
-
 def test_a_label_holder_without_features(tmp_path: Path) -> None:
     made = dataset("binary", own=False)
     _, summaries = run(tmp_path, made)
