@@ -231,7 +231,7 @@ class Federation(Record):
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all rows of the label holder are there, whoever else has the person."""
+        """Whether all rows of the label holder are kept, matched or not."""
         return self.alignment.overlap == "left"
 
     @property
