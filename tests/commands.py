@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +37,16 @@ def opboost(
             main()
     code = ended.value.code
     return (code if isinstance(code, int) else int(bool(code))), out.getvalue(), err.getvalue()
+
+
+def printed_json(*words: str | Path, folder: Path | None = None) -> Any:
+    """What a command prints as JSON.
+
+    Args:
+        words: Its arguments, but for ``--json``.
+        folder: Where it is run.
+    """
+    return json.loads(printed(*words, "--json", folder=folder))
 
 
 def printed(

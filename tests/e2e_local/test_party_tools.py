@@ -1,6 +1,5 @@
 """What a party runs at home: plan, leakage, edges, keys."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ import polars as pl
 import pytest
 import yaml
 
-from tests.commands import printed
+from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import releases_of
 
@@ -39,9 +38,7 @@ def test_a_plan_from_the_own_table_says_that_it_discloses(workspace: Workspace) 
 
 def test_leakage_stays_at_home(workspace: Workspace) -> None:
     before = workspace.files("exchange")
-    told = json.loads(
-        run(workspace.folder, "leakage", "federation.yaml", "--party", "bank", "--json")
-    )
+    told = printed_json("leakage", "federation.yaml", "--party", "bank", folder=workspace.folder)
     home = workspace.folder / "bank" / "home" / "credit_scoring"
     for name in ("leakage.json", "leakage.html"):
         assert (home / name).stat().st_mode & 0o077 == 0
@@ -64,8 +61,8 @@ def test_leakage_stays_at_home(workspace: Workspace) -> None:
 def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
     values = np.random.default_rng(0).lognormal(size=4000)
     pl.DataFrame({"income": values}).write_parquet(tmp_path / "sample.parquet")
-    told = json.loads(
-        run(tmp_path, "edges", "sample.parquet", "--column", "income", "--cells", "8", "--json")
+    told = printed_json(
+        "edges", "sample.parquet", "--column", "income", "--cells", "8", folder=tmp_path
     )
     edges = told["scale"]["edges"]
     assert told["scale"]["source"] == "public_sample"

@@ -1,6 +1,5 @@
 """Private edges at a party: drawn once, charged, pinned, and known to its ledger."""
 
-import json
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,7 +14,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
-from tests.commands import printed
+from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import forget, releases_of, state_of
 
@@ -23,15 +22,11 @@ DRAW = ["edges", "bank", "--federation", "federation.yaml", "--column", "income"
 
 
 def draw(workspace: Workspace) -> dict[str, Any]:
-    shown = json.loads(printed(*DRAW, "--json", folder=workspace.folder))
-    found: dict[str, Any] = shown["columns"]["income"]
-    return found
+    return dict(printed_json(*DRAW, folder=workspace.folder)["columns"]["income"])
 
 
 def consent(workspace: Workspace) -> dict[str, Any]:
-    words = ("agree", "bank", "federation.yaml", "--json")
-    found: dict[str, Any] = json.loads(printed(*words, folder=workspace.folder))["sheet"]
-    return found
+    return dict(printed_json("agree", "bank", "federation.yaml", folder=workspace.folder)["sheet"])
 
 
 def spent(workspace: Workspace) -> tuple[float, int]:
@@ -183,8 +178,8 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
             upper=pl.when(bounded).then(pl.lit("100000")),
             categories=pl.when(~number).then(pl.lit("own|rent")),
         ).write_csv(table)
-        told = printed("bounds", "bank", folder=tmp_path, fails=fails)
-        assert not fails or "debt" in told
+        shown = printed("bounds", "bank", folder=tmp_path, fails=fails)
+        assert not fails or "debt" in shown
     offer = load_offer(tmp_path / "bank" / "bank-offer.yaml")
     edges = {name: feature.private_edges for name, feature in offer.features.items()}
     assert {name: len(found.edges) if found else 0 for name, found in edges.items()} == {

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
-from opboost_ops.cli import app
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.events import Release
@@ -20,6 +18,7 @@ from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
+from tests.commands import printed, printed_json
 from tests.federation import Workspace
 
 OWN = {
@@ -94,10 +93,8 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     # Both ledgers: the model at the label holder, loss curves at the feature holders.
     own = [r for r in ledger(federation, "credit") if r.account == "model"]
     assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
-    site = str(federation.folder / "credit")
-    shown = CliRunner().invoke(app, ["ledger", "show", site, "--json"])
-    told = json.loads(shown.output)
-    assert told["models"] == {
+    shown = printed_json("ledger", "show", federation.folder / "credit")
+    assert shown["models"] == {
         "trainings": 1,
         "sum_epsilon": 3.0,
         "sum_delta": 0,
@@ -107,7 +104,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
         "budget": None,
         "more": None,
     }
-    assert not any(line["kind"] == "model" for line in told["exact"])
+    assert not any(line["kind"] == "model" for line in shown["exact"])
     for party in ("shop", "bank"):
         curves = [r.loss for r in ledger(federation, party) if r.account == "local_dp"]
         assert any(curve is not None and curve.mechanism.startswith("Adj") for curve in curves)
@@ -236,9 +233,7 @@ def test_check_warns_of_a_table_that_is_too_small_for_noise_or_delta(federation:
             data["training"] |= {"trees": 20, "private": private}
 
         federation.edit_yaml("federation.yaml", noisy_leaves)
-        found = CliRunner().invoke(app, ["check", str(federation.folder)])
-        assert found.exit_code == 0, found.output
-        return found.output
+        return printed("check", federation.folder)
 
     ids = [
         set(pl.read_parquet(federation.table_path(party))["id"].to_list())

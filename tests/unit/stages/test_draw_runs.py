@@ -1,6 +1,5 @@
 """Whole runs and their draws: overlapping runs, forgetting, rotation."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.stages.stage import Home
-from tests.commands import opboost, printed
+from tests.commands import opboost, printed, printed_json
 from tests.federation import Workspace, small_credit
 from tests.party_state import state_of
 
@@ -71,7 +70,7 @@ def test_overlapping_runs_release_no_more_than_the_cap(small: Workspace) -> None
         lines = state.ledger.releases()
         assert state.ledger.uncommitted() == []
     assert [line.draw.worst for line in lines if line.draw and line.feature == "income"] == [1]
-    shown = json.loads(printed("ledger", "show", small.folder / PARTY, "--people", "--json"))
+    shown = printed_json("ledger", "show", small.folder / PARTY, "--people")
     (income,) = (c for c in shown["columns"] if c["feature"] == "income")
     assert (income["worst_values"], income["frozen"], income["max_changes"]) == (1, True, 1)
 
@@ -100,7 +99,7 @@ def test_an_integer_id_is_forgotten_without_being_told_so(small: Workspace) -> N
 def agree(workspace: Workspace) -> None:
     for party in workspace.declared.parties:
         words = ("agree", workspace.folder / party, workspace.file)
-        digest = json.loads(printed(*words, "--json"))["digest"]
+        digest = printed_json(*words)["digest"]
         printed(*words, "--yes", digest)
 
 
@@ -108,13 +107,13 @@ def test_former_secrets_count_for_people_and_are_forgotten(small: Workspace) -> 
     """Two draws under two secrets: a person is charged both, and leaves the cells of both."""
     small.until("rank", PARTY)
     site = small.folder / PARTY
-    once = json.loads(printed("ledger", "show", site, "--people", "--json"))["people"]
+    once = printed_json("ledger", "show", site, "--people")["people"]
     # All of them: a seeded secret beside a drawn one would be an experiment beside none.
     for party in small.declared.parties:
         printed("keys", "rotate", small.folder / party, "--yes")
     again = Workspace(small.folder, "0" * 15 + "2")
     again.until("rank", PARTY)
-    twice = json.loads(printed("ledger", "show", site, "--people", "--json"))["people"]
+    twice = printed_json("ledger", "show", site, "--people")["people"]
     assert twice["loss_whole"] == pytest.approx(2 * once["loss_whole"])
     ids = set(pl.read_parquet(small.table_path("credit"))["id"])
     for party in ("shop", PARTY):
@@ -142,12 +141,12 @@ def test_lost_states_are_reported_and_charged(small: Workspace) -> None:
     assert "refused run" in str(error)
     assert "opboost ledger recover" in again.reason(PARTY)
     for words in (("ledger", "check"), ("ledger", "recover")):
-        _, *told = opboost(*words, site)
-        assert "cells lacks the state of income" in " ".join(" ".join(told).split())
-    told = printed("check", small.file, fails=True)
-    assert "the cell state of income is lost" in " ".join(told.split())
+        _, *said = opboost(*words, site)
+        assert "cells lacks the state of income" in " ".join(" ".join(said).split())
+    said = printed("check", small.file, fails=True)
+    assert "the cell state of income is lost" in " ".join(said.split())
     printed("ledger", "recover", site, "--yes")
-    shown = json.loads(printed("ledger", "show", site, "--json"))["columns"]
+    shown = printed_json("ledger", "show", site)["columns"]
     assert {line["worst_values"] for line in shown if line["feature"] == "income"} == {3}
     assert "has lost nothing" in printed("ledger", "recover", site)
     again.until("rank", PARTY)

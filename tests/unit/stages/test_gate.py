@@ -1,13 +1,12 @@
 """What the gate decides of the same data, and what people decide by hand."""
 
-import json
 from typing import Any
 
 import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.privacy.events import Release
-from tests.commands import printed
+from tests.commands import printed, printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import releases_of
 
@@ -43,16 +42,13 @@ def command(workspace: Workspace, *words: str, fails: bool = False) -> str:
 
 
 def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
-    told = command(workspace, "rollback", fails=True)
-    assert "no champion before" in told
+    assert "no champion before" in command(workspace, "rollback", fails=True)
     # Other trees on the same rows may become champion.
     workspace.declare("federation.yaml", training={"trees": 5})
     workspace.all()
     assert "on the same rows" in decision(workspace)["why"]
-    assert [line["champion"] for line in json.loads(command(workspace, "list", "--json"))] == [
-        False,
-        True,
-    ]
+    listed = printed_json("models", "list", workspace.folder / "credit")
+    assert [line["champion"] for line in listed] == [False, True]
     command(workspace, "rollback", "--because", "drift")
     kept = workspace.registry
     assert kept.champion() == FIRST_RUN
@@ -65,7 +61,7 @@ def test_promote_and_rollback_by_hand(workspace: Workspace) -> None:
     assert kept.champion() == FIRST_RUN
     command(workspace, "promote", SECOND_RUN)
     assert "has no model version nothing" in command(workspace, "rollback", "nothing", fails=True)
-    card = json.loads(command(workspace, "show", "--json"))
+    card = printed_json("models", "show", workspace.folder / "credit")
     assert card["run"] == SECOND_RUN
     assert "no model version" in command(workspace, "promote", "nothing", fails=True)
     with pytest.raises(ContractError):

@@ -35,8 +35,7 @@ def models(lenders, party):
 
 
 def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
-    said, errors = lenders.run()
-    assert not errors
+    said = lenders.all()
     texts = {lenders.registry(name).file(TRAIN, "model.txt") for name in lenders.names}
     assert len(texts) == 1
     added = noise_of(settings_of(lenders.federation), private_of(lenders.federation))
@@ -113,8 +112,7 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
         _, errors = lenders.together([name])
     assert "waits for" in str(errors[name])
     (broken,) = models(lenders, name)
-    _, errors = lenders.run(SECOND)
-    assert not errors
+    lenders.all(SECOND)
     lines = models(lenders, name)
     assert len(lines) == 2 and lines[0] == broken and lines[1].artifact != broken.artifact
     account = account_of(lines)
@@ -162,8 +160,7 @@ def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
     label = {"column": "debt_ratio", "task": "regression", "bounds": [0, 0.4]}
     lenders.declare(lambda data: data["features"].pop("debt_ratio"))
     lenders.declare(lambda data: data.update(label=label))
-    said, errors = lenders.run()
-    assert not errors
+    said = lenders.all()
     for name in lenders.names:
         found = said[name, "evaluate_own"]["metrics"]["federated_local"]
         assert np.isfinite(list(found.values())).all()

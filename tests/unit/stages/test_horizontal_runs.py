@@ -83,6 +83,12 @@ class Lenders:
                     return said, errors
         return said, errors
 
+    def all(self, *given):
+        """A whole run that ends well; its summaries."""
+        said, errors = self.run(*given)
+        assert not errors
+        return said
+
     def together(self, names=None, run=TRAIN):
         """The stage with rounds, of some parties at the same time. Summaries and errors."""
         said, errors = {}, {}
@@ -123,8 +129,7 @@ def trained(tmp_path_factory):
         lenders = Lenders(tmp_path_factory.mktemp("lenders") / "all", patch)
         # Some incomes are missing, and stay so; `test_many_classes_by_a_whole_run` fills them.
         lenders.declare(lambda data: data["features"]["income"].update(missing="keep"))
-        said, errors = lenders.run()
-        assert not errors
+        said = lenders.all()
         yield lenders, said
 
 
@@ -207,8 +212,7 @@ def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
 
 def test_new_rows_are_scored_at_home_by_stock_lightgbm(trained):
     lenders, _ = trained
-    said, errors = lenders.run(SCORE, "score")
-    assert not errors
+    said = lenders.all(SCORE, "score")
     for name in lenders.names:
         site = lenders.site(name)
         booster = lightgbm.Booster(model_file=str(site.models / NAME / TRAIN / "model.txt"))
@@ -268,8 +272,7 @@ def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatc
         for number, (begin, end) in enumerate(pairwise(cuts)):
             rows[begin:end].write_parquet(table / f"{number}.parquet")
     monkeypatch.setattr(raw_blocks, "rows_of_block", lambda columns: 32)
-    _, errors = lenders.run(LATER)
-    assert not errors
+    lenders.all(LATER)
     for name in lenders.names:
         before, after = lenders.home(name), lenders.home(name, LATER)
         for table in ("rows.arrow", "holdout_frame.arrow"):
@@ -311,8 +314,7 @@ def test_many_classes_by_a_whole_run(tmp_path, monkeypatch):
         rows = pl.read_parquet(table)
         grade = (rows["default"] + (rows["late_payments"] > 1).cast(pl.Int64)).alias("grade")
         rows.drop("default").with_columns(grade).write_parquet(table)
-    said, errors = lenders.run()
-    assert not errors
+    said = lenders.all()
     assert said[lenders.names[2], "evaluate_own"]["metrics"]["federated_local"]["auc"] > 0.75
     text = (lenders.home(lenders.names[2]) / "model.txt").read_text()
     assert text.count("Tree=") == 3 * 3

@@ -5,15 +5,14 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 from opboost_ops.boosting import metrics
-from opboost_ops.cli import app
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.stage import Home
+from tests.commands import printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.test_dpboost_runs import declare, ledger, private
 from tests.unit.stages.test_interval_gate import Deciding
@@ -39,13 +38,13 @@ def exact_metrics(workspace: Workspace) -> dict[str, float]:
 def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
     summaries = federation.all()
     exact = exact_metrics(federation)
-    told = summaries["credit.evaluate"]["metrics"]
-    assert {mode: set(found) for mode, found in told.items()} == {
+    shown = summaries["credit.evaluate"]["metrics"]
+    assert {mode: set(found) for mode, found in shown.items()} == {
         "federated_desensitised": {"accuracy"}
     }
     files = federation.files("credit", "models", "credit_scoring", federation.run)
     card = json.loads(files["card.json"])
-    assert card["metrics"] == told
+    assert card["metrics"] == shown
     assert card["importance"] == []
     words = " ".join(card["private"])
     assert "epsilon 0.5, 1 for a row replaced" in words
@@ -63,13 +62,12 @@ def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
     charged = [(r.kind, r.epsilon) for r in lines if r.account == "model"]
     assert charged == [("model", 3.0), ("metrics", 0.5)]
     assert not any("held-out rows" in r.discloses for r in lines if r.account == "exact")
-    shown = CliRunner().invoke(app, ["ledger", "show", str(federation.folder / "credit"), "--json"])
-    assert json.loads(shown.output)["models"]["epsilon"] == 3.5
-    assert json.loads(shown.output)["models"]["trainings"] == 1
+    models = printed_json("ledger", "show", federation.folder / "credit")["models"]
+    assert (models["epsilon"], models["trainings"]) == (3.5, 1)
 
     # Cleared, the same metrics at no further cost.
     again = federation.step("credit", "evaluate")
-    assert again["metrics"] == told
+    assert again["metrics"] == shown
     assert len(ledger(federation, "credit")) == len(lines)
 
     # A second run compares itself with the champion, with noise: both for one epsilon.
