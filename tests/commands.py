@@ -12,9 +12,7 @@ import pytest
 from opboost_ops.cli import main
 
 
-def opboost(
-    *words: str | Path, stdin: str = "", folder: Path | None = None
-) -> tuple[int, str, str]:
+def opboost(*words: object, stdin: str = "", folder: Path | None = None) -> tuple[int, str, str]:
     """Exit code, output and errors of a command.
 
     Args:
@@ -50,7 +48,7 @@ def printed_json(*words: str | Path, folder: Path | None = None) -> Any:
 
 
 def printed(
-    *words: str | Path, stdin: str = "", folder: Path | None = None, fails: bool = False
+    *words: object, stdin: str = "", folder: Path | None = None, fails: bool = False
 ) -> str:
     """What a command prints; its errors, where it is to fail.
 

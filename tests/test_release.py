@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+#: What is no code.
+SHIPPED = (
+    "schemas/federation.schema.json", "schemas/expectations/raw_table.json", "dags/federations.py",
+    "display/static/style.css", "display/templates/page.html",
+)  # fmt: skip
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -30,7 +35,9 @@ def test_what_the_forge_reads_is_of_its_schema(schema: str, files: list[Path]) -
     assert done.returncode == 0, done.stdout
 
 
-def test_no_link_of_the_packages_page_leads_nowhere(tmp_path: Path) -> None:
+def test_the_wheel_has_all_files_and_no_link_of_its_page_leads_nowhere(
+    tmp_path: Path,
+) -> None:
     """28 of them would have been broken on a package index."""
     for base in ("", "https://example.org/opboost-ops/blob/v1"):
         folder = tmp_path / (base and "with")
@@ -45,6 +52,9 @@ def test_no_link_of_the_packages_page_leads_nowhere(tmp_path: Path) -> None:
         with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
             (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
             metadata = wheel.read(name).decode()
+            shipped = {n for n in wheel.namelist() if not n.startswith(name.partition("/")[0])}
+        assert {n.partition("/")[0] for n in shipped} == {"opboost_ops"}
+        assert {f"opboost_ops/{file}" for file in SHIPPED} <= shipped
         links = re.findall(r"\]\(([^)]+)\)", metadata)
         assert all(link.startswith(("https://", "#")) for link in links)
         within = [link.removeprefix(f"{base}/") for link in links if base and base in link]

@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import zipfile
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -96,18 +95,3 @@ def test_links_in_documents_lead_somewhere() -> None:
             if "://" not in link and not (page.parent / link).exists():
                 broken.append(f"{page.name}: {link}")
     assert broken == []
-
-
-def test_wheel_ships_schemas_and_the_dag_file(tmp_path: Path) -> None:
-    build = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path)
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "opboost_ops/schemas/federation.schema.json" in names
-    assert "opboost_ops/schemas/expectations/raw_table.json" in names
-    assert "opboost_ops/dags/federations.py" in names
-    assert {f"opboost_ops/display/{f}" for f in ("static/style.css", "templates/page.html")} <= {
-        *names
-    }
-    meta = f"opboost_ops-{PROJECT['project']['version']}.dist-info"
-    assert {name.split("/")[0] for name in names} == {"opboost_ops", meta}

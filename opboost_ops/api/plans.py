@@ -16,6 +16,7 @@ from opboost_ops.planning.designs import channel as channel
 from opboost_ops.planning.division import Proposal
 from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
+from opboost_ops.planning.files import rows_of
 from opboost_ops.planning.ranking import Ranking, rank
 from opboost_ops.planning.sizes import sizes as sizes
 from opboost_ops.privacy.planner import Caps
@@ -151,7 +152,7 @@ def simulate(
     domain = Domain(1, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
-    frame = table if isinstance(table, pl.DataFrame) else _read(Path(table))
+    frame = table if isinstance(table, pl.DataFrame) else rows_of(Path(table))
     imagined = split_table(
         frame, label, {party: list(names) for party, names in split.items()}, domain
     )
@@ -162,13 +163,3 @@ def simulate(
         picture.write_text(simulation_report(f"{title}: would it pay?", found), encoding="utf-8")
         picture.chmod(0o600)
     return found
-
-
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        if path.suffix in (".csv", ".gz"):
-            return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError):
-        pass
-    raise ConfigError(f"{path} is missing, or neither Parquet nor CSV.")

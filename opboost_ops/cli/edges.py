@@ -68,14 +68,9 @@ def _print_sampled(
     import yaml
 
     from opboost_ops.domain import quantile_edges
+    from opboost_ops.planning.files import rows_of
 
-    frame: pl.DataFrame | None = None
-    try:
-        frame = pl.read_csv(sample) if sample.suffix == ".csv" else pl.read_parquet(sample)
-    except (pl.exceptions.PolarsError, OSError):
-        frame = None
-    if frame is None:
-        raise ConfigError(f"{sample.name} is missing, or neither Parquet nor CSV.")
+    frame = rows_of(sample)
     if column not in frame.columns or not frame.schema[column].is_numeric():
         raise ConfigError(f"{sample.name} has no numeric column {column}.")
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()

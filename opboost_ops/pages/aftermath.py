@@ -10,7 +10,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.versions import Models, Version
 from opboost_ops.pages.deployment import has_state, parties
-from opboost_ops.views.ledger import LedgerView, sums_of
+from opboost_ops.views.ledger import ledger_of_run, sums_of
 
 GO_ON = (
     "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
@@ -48,10 +48,9 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
             if federation not in site.tables or not has_state(site):
                 continue
             with open_state(site) as state:
-                lines = state.ledger.of_run(run)
-            view = LedgerView(lines, [], policy)
+                view = ledger_of_run(state, policy, run)
             step, whole = sums_of(view.accounts)
-            found[party] = Charged(entries=len(lines), loss_1=step, loss_whole=whole)
+            found[party] = Charged(entries=len(view.entries), loss_1=step, loss_whole=whole)
     return found
 
 

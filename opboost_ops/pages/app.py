@@ -42,7 +42,7 @@ from opboost_ops.pages import (
 )
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.answers import PAGES, answer
-from opboost_ops.pages.deployment import Query, federations, guarded, parties, sections
+from opboost_ops.pages.deployment import Query, federations, guarded, of_state, parties, sections
 from opboost_ops.pages.progress_text import progress_text
 
 _HEADERS = {
@@ -74,12 +74,13 @@ AskedPage = Annotated[int, Field(ge=1, le=10**6)]
 AskedDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
 AskedText = Annotated[str, Field(max_length=250)]
 
+_NO_LEDGER = "Nothing was released yet: the party has no ledger."
 _BUILDERS = {
-    "ledger": ledger.build,
+    "ledger": of_state(ledger.build, _NO_LEDGER),
     "models": models.build,
-    "exchange": exchange.build,
+    "exchange": of_state(exchange.build, "Nothing was exchanged yet: the party has no audit log."),
     "quality": quality.build,
-    "statement": statement.build,
+    "statement": of_state(statement.build, _NO_LEDGER),
 }
 _MODELS = ("Models", "models")
 #: Pages that tell of the days between two dates.

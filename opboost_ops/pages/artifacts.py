@@ -46,7 +46,6 @@ class Place:
 
 
 def artifacts(
-    party: str,
     site: Site,
     policy: Policy,
     runs: Sequence[Place],
@@ -56,8 +55,7 @@ def artifacts(
     """The artifacts of some runs that a party sent or may read, each verified now.
 
     Args:
-        party: Whose view.
-        site: Its site.
+        site: Whose view.
         policy: Its policy, which pins the label holder's key.
         runs: The runs.
         pager: Where in the list of runs this is.
@@ -68,7 +66,7 @@ def artifacts(
     figures: list[Figure] = []
     told: dict[str, None] = {}
     for run in runs:
-        found = _inspect(store, party, site, policy, run)
+        found = _inspect(store, site, policy, run)
         rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
         plans = [one.declared for one in found if one.declared is not None]
         # Whom else the label holder asked is nothing of a feature holder's page.
@@ -112,8 +110,9 @@ def artifacts(
     return [*blocks, table]
 
 
-def _inspect(store: Store, party: str, site: Site, policy: Policy, run: Place) -> list[Inspected]:
-    found = inspect_run(store, party, site, policy, run.federation, run.run)
+def _inspect(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspected]:
+    party = site.party
+    found = inspect_run(store, site, policy, run.federation, run.run)
     there = {f"{one.kind}/{one.about}" for one in found}
     gone = []
     for place, entry in run.noted.items():

@@ -155,18 +155,19 @@ def has_state(site: Site) -> bool:
     return not url.startswith(prefix) or Path(url.removeprefix(prefix)).exists()
 
 
-def blocks_of_state(
-    party: str, absent: str, made: Callable[[Site, Policy], list[Block]]
-) -> list[Block]:
-    """A page made of a party's state.
+def of_state(build: Callable[[Site, Policy, Query], list[Block]], absent: str) -> Builder:
+    """What builds a party's part of a page of its state.
 
     Args:
-        party: Whose.
-        absent: What is said where there are none yet.
-        made: Makes it.
+        build: Makes it.
+        absent: What is said where there is none yet.
     """
-    site, policy = site_of(party)
-    return made(site, policy) if has_state(site) else [Note("muted", absent)]
+
+    def part(party: str, query: Query) -> list[Block]:
+        site, policy = site_of(party)
+        return build(site, policy, query) if has_state(site) else [Note("muted", absent)]
+
+    return part
 
 
 def federations(query: Query) -> list[str]:

@@ -25,7 +25,7 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.deployment import Query, blocks_of_state, guarded, has_state
+from opboost_ops.pages.deployment import Query, guarded, has_state
 from opboost_ops.pages.keys import keys_table
 from opboost_ops.views.audit_log import LogRead, Owner, log_of
 
@@ -41,18 +41,14 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 _SENT = "including answers"
 
 
-def build(party: str, query: Query) -> list[Block]:
+def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     """A party's side of the exchange.
 
     Args:
-        party: Whose.
+        site: The party's.
+        policy: Its policy.
         query: What is asked for.
     """
-    absent = "Nothing was exchanged yet: the party has no audit log."
-    return blocks_of_state(party, absent, lambda site, policy: _page(party, site, policy, query))
-
-
-def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     log = log_of(site)
     where = log.where
     mine = {owner: spans for owner, spans in where.owners.items() if _wanted(owner, query)}
@@ -76,7 +72,7 @@ def _page(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     if log.failure:
         blocks.append(Note("bad", log.failure.problem, log.failure.remedy))
     blocks += rejections([entry for _, entry in refused])
-    blocks += guarded(lambda: artifacts(party, site, policy, places, pager))
+    blocks += guarded(lambda: artifacts(site, policy, places, pager))
     blocks.append(_entries(entries, turned))
     blocks += guarded(lambda: [keys_table(site, policy, query.wants)])
     return blocks
@@ -194,5 +190,5 @@ def run_blocks(party: str, federation: str, run: str, mine: Entries) -> list[Blo
     site, policy = site_of(party)
     return [
         *rejections([entry for _, entry in reversed(mine)]),
-        *artifacts(party, site, policy, [_place((federation, run), mine)], None, ("run",)),
+        *artifacts(site, policy, [_place((federation, run), mine)], None, ("run",)),
     ]

@@ -45,7 +45,7 @@ class Inspected:
 
 
 def inspect_run(
-    store: Store, party: str, site: Site, policy: Policy, federation: str, run: str
+    store: Store, site: Site, policy: Policy, federation: str, run: str
 ) -> list[Inspected]:
     """Everything in a run that a party sent, that is for it, or that is for all.
 
@@ -53,12 +53,12 @@ def inspect_run(
 
     Args:
         store: The exchange.
-        party: Whose view.
-        site: Its site.
+        site: Whose view.
         policy: Its policy, which pins the label holder's key.
         federation: The run's federation.
         run: Its id.
     """
+    party = site.party
     places = [place.split("/")[2:] for place in store.list(f"{federation}/{run}")]
     known = [(p[0], p[1]) for p in places if len(p) == 2 and p[0] in get_args(Kind)]
     holders = [about for kind, about in known if kind == "plan"]

@@ -8,7 +8,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.pages.deployment import Query, blocks_of_state, parties
+from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
@@ -21,18 +21,14 @@ from opboost_ops.views.queries import queries
 _LINES = 20
 
 
-def build(party: str, query: Query) -> list[Block]:
+def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     """A party's ledger.
 
     Args:
-        party: Whose.
+        site: The party's.
+        policy: Its policy.
         query: What is asked for.
     """
-    absent = "Nothing was released yet: the party has no ledger."
-    return blocks_of_state(party, absent, lambda site, policy: _page(site, policy, query))
-
-
-def _page(site: Site, policy: Policy, query: Query) -> list[Block]:
     view = ledger_of(site, policy)
     with open_state(site) as state:
         return _blocks(state, view, policy, query)

@@ -22,7 +22,7 @@ from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.deployment import Query, guarded, has_state
 from opboost_ops.pages.models import MODEL
 from opboost_ops.run.approval import asked_since
-from opboost_ops.views.ledger import LedgerView, sums_of
+from opboost_ops.views.ledger import ledger_of_run, sums_of
 from opboost_ops.views.ledger_figures import loss_curves
 from opboost_ops.views.ledger_tables import warnings
 
@@ -114,11 +114,9 @@ def _charged(party: str, query: Query) -> list[Block]:
     site, policy = site_of(party)
     if not has_state(site):
         return []
-    # A run's few entries are read, not the whole ledger: what all cost is on other pages.
     with open_state(site) as state:
-        lines = state.ledger.of_run(query.run or "")
-        waiting = [line for line in state.ledger.uncommitted() if line.run == query.run]
-    view = LedgerView(lines, waiting, policy)
+        view = ledger_of_run(state, policy, query.run or "")
+    lines = view.entries
     step, whole = sums_of(view.accounts)
     facts = Facts(
         (
@@ -127,7 +125,7 @@ def _charged(party: str, query: Query) -> list[Block]:
             Fact("Ledger entries", f"{len(lines):,}"),
         )
     )
-    blocks: list[Block] = warnings(waiting, lines)
+    blocks: list[Block] = warnings(view.waiting, lines)
     if view.accounts:
         blocks += [facts, loss_curves(release for _, release in lines)]
     return [*blocks, ledger.entries(lines, query, view)]

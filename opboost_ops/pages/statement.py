@@ -35,7 +35,6 @@ from opboost_ops.pages.aftermath import champion_of
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import (
     Query,
-    blocks_of_state,
     federations,
     guarded,
     has_state,
@@ -250,20 +249,14 @@ def _incidents(found: Federation) -> Table:
     return Table(name, "Incidents", heads, rows, note, empty, federation=found.name)
 
 
-def build(party: str, query: Query) -> list[Block]:
+def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     """A party's statement.
 
     Args:
-        party: Whose.
+        site: The party's.
+        policy: Its policy.
         query: What is asked for, with the period's days.
     """
-    absent = "Nothing was released yet: the party has no ledger."
-    return blocks_of_state(
-        party, absent, lambda site, policy: _statement(party, site, policy, query)
-    )
-
-
-def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Block]:
     period = asked_for(query)
     view, log = ledger_of(site, policy), log_of(site)
     # Budgets are for all federations: a statement of a part of them would say too little.
@@ -273,7 +266,7 @@ def _statement(party: str, site: Site, policy: Policy, query: Query) -> list[Blo
     inside = [(at, line) for at, line in view.entries if period.begin <= at < period.end]
     head = "broken" if log.failure else log.head
     preamble = (
-        ("party", party),
+        ("party", site.party),
         ("first day (UTC)", str(period.first)),
         ("last day (UTC)", str(period.last)),
         ("audit log, entries", str(log.count)),

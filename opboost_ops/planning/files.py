@@ -38,17 +38,16 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
 
 
 def rows_of(path: Path) -> pl.DataFrame:
-    """A Parquet table: a public sample, or a party's own one.
+    """A table in Parquet or CSV: a public sample, or a party's own one.
 
     Raises:
         ConfigError: It cannot be read.
     """
-    frame: pl.DataFrame | None = None
     with suppress(pl.exceptions.PolarsError, OSError):
-        frame = read_all(path)
-    if frame is None:
-        raise ConfigError(f"{path.name} is missing or not a Parquet file.")
-    return frame
+        if path.suffix in (".csv", ".gz"):
+            return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
+        return read_all(path)
+    raise ConfigError(f"{path.name} is missing, or neither Parquet nor CSV.")
 
 
 def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from uuid import UUID
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State
-from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.accountant import Account, accounts, add, total
 from opboost_ops.privacy.budgets import Forecast, forecast_of_all
 from opboost_ops.privacy.events import Release
@@ -262,3 +262,16 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
     with open_state(site) as state:
         ledger = state.ledger
         return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.accounts())
+
+
+def ledger_of_run(state: PartyState, policy: Policy, run: str) -> LedgerView:
+    """What a run has released at a party; its few entries are read, not the whole ledger.
+
+    Args:
+        state: The party's.
+        policy: Its policy.
+        run: The run's id.
+    """
+    ledger = state.ledger
+    waiting = [line for line in ledger.uncommitted() if line.run == run]
+    return LedgerView(ledger.of_run(run), waiting, policy)

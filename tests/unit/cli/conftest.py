@@ -1,13 +1,11 @@
 """Running commands in this process, as a shell would."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from opboost_ops.cli import main
+from tests import commands
 
 
 @dataclass(frozen=True)
@@ -37,15 +35,5 @@ Opboost = Callable[..., Done]
 
 
 @pytest.fixture
-def opboost(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Opboost:
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments: Any) -> Done:
-        monkeypatch.setattr(sys, "argv", ["opboost", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        out, err = capsys.readouterr()
-        return Done(code if isinstance(code, int) else 0, out, err)
-
-    return run
+def opboost() -> Opboost:
+    return lambda *arguments: Done(*commands.opboost(*arguments))

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from opboost_ops import api
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages import ledger, statement
 from opboost_ops.pages.deployment import Query
@@ -133,7 +133,7 @@ def test_the_same_words_on_card_ledger_and_statement(
     assert f"bank: {words}" in card["disclosed"]
     query = Query(lambda _: True)
     for page in (ledger, statement):
-        assert words in str(page.build("bank", query))
+        assert words in str(page.build(*site_of("bank"), query))
 
 
 def test_where_the_number_protects_little_it_says_so(
