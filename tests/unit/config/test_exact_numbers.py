@@ -76,12 +76,9 @@ def test_one_clear_fault_each(trained_once: Workspace) -> None:
 
 
 def test_a_policy(workspace: Workspace) -> None:
+    checks, changes = {"max_clipped_share": "0.1", "max_drift": True}, {"max_changes": "3"}
     workspace.edit_yaml(
-        "bank/policy.yaml",
-        lambda p: p.update(version=1, checks={"max_clipped_share": "0.1", "max_drift": True}),
-    )
-    workspace.edit_yaml(
-        "bank/policy.yaml", lambda p: p["features"]["balance"].update(max_changes="3")
+        "bank/policy.yaml", lambda p: p.update(checks=checks, features={"balance": changes})
     )
     with pytest.raises(ConfigError) as caught:
         load_policy(workspace.folder / "bank" / "policy.yaml")

@@ -10,6 +10,7 @@ import yaml
 
 from opboost_ops.config.key_sources import use_backend
 from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.signing import Signer
@@ -53,25 +54,26 @@ def moved(workspace: Workspace, patch: pytest.MonkeyPatch, kind: str) -> dict[st
     return texts
 
 
+def bank(workspace: Workspace) -> Site:
+    return load_site(workspace.folder / "bank" / "site.yaml")
+
+
 @pytest.mark.parametrize("kind", ["env", "airflow"])
 def test_keys_are_those_of_the_files(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    path = workspace.folder / "bank" / "site.yaml"
-    filed = load_site(path)
-    expected = (
-        filed.noise_secret(),
-        Signer.from_file(filed.signing_key).public,
-        PrivateKey.from_file(filed.encryption_key).public,
-    )
+    def keys() -> tuple[object, ...]:
+        site = bank(workspace)
+        return (
+            site.noise_secret(),
+            Signer.from_file(site.signing_key).public,
+            PrivateKey.from_file(site.encryption_key).public,
+        )
+
+    expected = keys()
     moved(workspace, monkeypatch, kind)
-    site = load_site(path)
-    assert expected == (
-        site.noise_secret(),
-        Signer.from_file(site.signing_key).public,
-        PrivateKey.from_file(site.encryption_key).public,
-    )
-    assert list(site.noise_secrets().values()) == [expected[0]]
+    assert keys() == expected
+    assert list(bank(workspace).noise_secrets().values()) == [expected[0]]
 
 
 def test_a_stage_publishes_with_keys_of_airflow(
@@ -91,7 +93,7 @@ def test_they_are_masked_in_what_airflow_logs(
 
     texts = moved(workspace, monkeypatch, "airflow")
     line = f"a library printed {texts['secret']} and {texts['signing_key']}"
-    site = load_site(workspace.folder / "bank" / "site.yaml")
+    site = bank(workspace)
     site.noise_secret()
     Signer.from_file(site.signing_key)
     told = str(redact(line))
@@ -124,7 +126,7 @@ def test_one_that_is_not_there_says_what_to_set(
 ) -> None:
     texts = moved(workspace, monkeypatch, kind)
     prefix = "AIRFLOW_VAR_" if kind == "airflow" else ""
-    site = load_site(workspace.folder / "bank" / "site.yaml")
+    site = bank(workspace)
     for entry, what in {"SECRET": "noise secret", "SIGNING_KEY": "signing key"}.items():
         monkeypatch.delenv(f"{prefix}BANK_{entry}")
         with pytest.raises(ConfigError, match=f"The {what} cannot be read: .*BANK_{entry}") as told:
@@ -141,4 +143,4 @@ def test_without_airflow_there_is_one_clear_error(
     moved(workspace, monkeypatch, "airflow")
     use_backend(lambda: None)
     with pytest.raises(ConfigError, match="Airflow is not installed here"):
-        load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+        bank(workspace).noise_secret()

@@ -77,15 +77,6 @@ def test_faults_between_fields_come_all_at_once(data: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [("nme", "name"), ("party", "parties"), ("domainn", "domain"), ("scheduel", "schedule")],
-)
-def test_did_you_mean(data: dict[str, Any], wrong: str, right: str) -> None:
-    data[wrong] = 1
-    assert faults_of(data)[wrong] == ("is not a known key", f"did you mean {right}?")
-
-
 def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
     data["parties"]["bank"]["features"]["balance"]["mechanism"]["zzz"] = 1
     place = "parties.bank.features.balance.mechanism.zzz"
@@ -130,13 +121,9 @@ def test_features_of_a_feature_holder(
     old = data["parties"]["bank"]["features"]["balance"]
     keep = {name: old[name] for name in ("uuid", "mechanism")}
     data["parties"]["bank"]["features"]["balance"] = {**keep, **feature}
-    faults = faults_of(data)
-    found = {place: " ".join(texts) for place, texts in faults.items()}
-    matching = [
-        place for place in found if place.startswith(f"parties.bank.features.balance.{where}")
-    ]
-    assert matching, found
-    assert any(word in found[place] for place in matching), found
+    found = {place: " ".join(texts) for place, texts in faults_of(data).items()}
+    place = f"parties.bank.features.balance.{where}"
+    assert any(key.startswith(place) and word in found[key] for key in found), found
 
 
 @pytest.mark.parametrize("name", ["Bank", "1bank", "ba nk", "bank-a", "../bank", "b" * 49])

@@ -176,11 +176,6 @@ def test_a_forecast_is_exact_to_the_last_digit(fits: int) -> None:
         budgets(totals(before), [release("one more")])
 
 
-def test_no_budget_has_no_forecast() -> None:
-    rule = policy().features["age"]
-    assert forecast(accounts([release("a")])[AGE], rule).retrainings is None
-
-
 @pytest.mark.parametrize(
     ("caps", "told"),
     [

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.config.loading import load_policy, load_site, parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.party_state import open_state
@@ -44,15 +44,13 @@ def test_a_fresh_uuid_in_the_plan_starts_no_budget_anew(workspace: Workspace) ->
     assert _charged(workspace) == before
 
 
-def test_the_uuid_of_another_feature_is_refused(
-    trained_once: Workspace, federation_data: dict[str, Any]
-) -> None:
-    features = rules(federation_data)
-    features["income"]["uuid"], features["balance"]["uuid"] = (
-        features["balance"]["uuid"],
-        features["income"]["uuid"],
-    )
-    told = str(_asked(trained_once, federation_data))
+def test_the_uuid_of_another_feature_is_refused(trained_once: Workspace) -> None:
+    data = yaml.safe_load(trained_once.file.read_text())
+    income, balance = rules(data)["income"], rules(data)["balance"]
+    income["uuid"], balance["uuid"] = balance["uuid"], income["uuid"]
+    with pytest.raises(PolicyError) as caught:
+        require_consent(_policy(trained_once), parse_federation(data, "federation.yaml"), "bank")
+    told = str(caught.value)
     assert "features.income.uuid: the policy pins that one for balance" in told
     assert "features.balance.uuid: the policy pins that one for income" in told
 
@@ -79,7 +77,7 @@ def test_one_column_under_two_names_is_a_fault_of_the_file(
 ) -> None:
     workspace.edit_yaml("bank/policy.yaml", change)
     with pytest.raises(ConfigError) as caught:
-        load_policy(workspace.folder / "bank" / "policy.yaml")
+        _policy(workspace)
     assert told in str(caught.value)
 
 
@@ -95,13 +93,14 @@ def test_a_policy_of_the_former_release_is_refused_until_it_pins(workspace: Work
 
 def test_a_refused_plan_is_accepted_once_the_columns_are_pinned(workspace: Workspace) -> None:
     declared = workspace.declared
-    former = _policy(workspace, _without_uuids)
+    whole = _policy(workspace)
+    workspace.edit_yaml("bank/policy.yaml", _without_uuids)
+    former = _policy(workspace)
     assert unpinned_columns(former, declared) == {
         name: feature.uuid for name, feature in declared.parties["bank"].features.items()
     }
     with pytest.raises(PolicyError):
         require_consent(former, declared, "bank")
-    whole = load_policy(workspace.folder / "bank" / "policy.yaml")
     assert unpinned_columns(whole, declared) == {}
     require_consent(whole, declared, "bank")
 
@@ -167,7 +166,7 @@ def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Work
             wage={**d["features"].pop("income"), "column": "income", "budget_1": 7.5}
         ),
     )
-    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+    policy = _policy(workspace)
     with open_state(load_site(workspace.folder / "bank" / "site.yaml")) as state:
         found = forecasts(state.ledger.accounts(), policy)
     pinned = policy.features["wage"].uuid
@@ -175,30 +174,13 @@ def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Work
     assert found[pinned].rule.budget_1 == 7.5
 
 
-@pytest.fixture
-def federation_data(trained_once: Workspace) -> dict[str, Any]:
-    data: dict[str, Any] = yaml.safe_load(trained_once.file.read_text())
-    return data
-
-
-def _asked(workspace: Workspace, data: dict[str, Any]) -> PolicyError:
-    from opboost_ops.config.loading import parse_federation
-
-    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    with pytest.raises(PolicyError) as caught:
-        require_consent(policy, parse_federation(data, "federation.yaml"), "bank")
-    return caught.value
-
-
 def _without_uuids(data: Any) -> None:
     for rule in data["features"].values():
         rule.pop("uuid", None)
 
 
-def _policy(workspace: Workspace, change: Callable[[Any], None]) -> Policy:
-    data = yaml.safe_load((workspace.folder / "bank" / "policy.yaml").read_text())
-    change(data)
-    return Policy.model_validate(data)
+def _policy(workspace: Workspace) -> Policy:
+    return load_policy(workspace.folder / "bank" / "policy.yaml")
 
 
 def _charged(workspace: Workspace) -> list[Any]:

@@ -80,17 +80,9 @@ def test_counts_are_right() -> None:
 
 
 def test_an_expectation_that_cannot_be_looked_at_has_failed() -> None:
-    suite = Suite(
-        "raw_table",
-        (),
-        (
-            {
-                "type": "expect_column_mean_to_be_between",
-                "kwargs": {"column": "id", "min_value": 0, "max_value": 1},
-            },
-        ),
-    )
-    report = run_suite(suite, canaries())
+    bounds = {"column": "id", "min_value": 0, "max_value": 1}
+    mean = {"type": "expect_column_mean_to_be_between", "kwargs": bounds}
+    report = run_suite(Suite("raw_table", (), (mean,)), canaries())
     (result,) = report.results
     assert (result.success, result.evaluated, report.passed) == (False, False, False)
     assert "could not be checked" in result.words

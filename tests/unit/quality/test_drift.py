@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -110,12 +111,11 @@ def test_what_leaves_is_nothing_or_one_bit(workspace: Workspace, tell: bool) -> 
 
 def test_drift_is_that_of_the_whole() -> None:
     features = {
-        "wide": Feature(uuid="00000000-0000-4000-8000-000000000001", bounds=(0, 900)),
-        "own": Feature(uuid="00000000-0000-4000-8000-000000000002"),
-        "grade": Feature(uuid="00000000-0000-4000-8000-000000000003", type="ordinal",
-                         categories=("a", "b"), missing=Fill(fill="a")),
-        "town": Feature(uuid="00000000-0000-4000-8000-000000000004", type="nominal"),
-    }  # fmt: skip
+        "wide": Feature(uuid=UUID, bounds=(0, 900)),
+        "own": Feature(uuid=UUID),
+        "grade": Feature(uuid=UUID, type="ordinal", categories=("a", "b"), missing=Fill(fill="a")),
+        "town": Feature(uuid=UUID, type="nominal"),
+    }
     then = pl.DataFrame(
         {
             "wide": [float(i * i % 997) for i in range(1000)],
@@ -125,12 +125,10 @@ def test_drift_is_that_of_the_whole() -> None:
         }
     )
 
-    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return then.select(columns).iter_slices(130)
+    def read(columns: Sequence[str], rows: int = 1000, block: int = 130) -> Iterator[pl.DataFrame]:
+        return then.head(rows).select(columns).iter_slices(block)
 
-    def few(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        return then.head(300).select(columns).iter_slices(7)
-
+    few = partial(read, rows=300, block=7)
     for domain in (Domain(1, 10), Domain(-3, 700)):
         whole = profile(then, features, domain)
         assert profile(read, features, domain) == whole

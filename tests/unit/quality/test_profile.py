@@ -102,19 +102,22 @@ def test_a_profile_agrees_with_great_expectations_on_the_rows(
     ours = suites.raw_table(
         PARTY.model_copy(update={"label": None}), IdColumn(column="person", type="string"), Checks()
     )
-    for suite, of in (
-        (ours, columns),
-        (suites.preprocessed_table(DOMAIN, ROWS + 1), integers),
-        (suites.release(DOMAIN, ROWS), integers),
+    for suite, table in (
+        (ours, pa.table(columns)),
+        (suites.preprocessed_table(DOMAIN, ROWS + 1), pa.table(integers)),
+        (suites.release(DOMAIN, ROWS), pa.table(integers)),
     ):
         comparable = tuple(e for e in suite.expectations if "indicator" not in e)
         # pandas turns integers with a gap into floats, which is a matter of its own.
         comparable = tuple(e for e in comparable if "type_list" not in e["kwargs"])
-        measured = run_suite(replace(suite, expectations=comparable), pa.table(of)).results
-        on_rows = run_suite(Suite("rows", (), comparable), pa.table(of)).results
-        assert [(r.expectation, r.column, r.success, r.unexpected) for r in measured] == [
-            (r.expectation, r.column, r.success, r.unexpected) for r in on_rows
-        ]
+        measured, on_rows = (
+            [
+                (r.expectation, r.column, r.success, r.unexpected)
+                for r in run_suite(s, table).results
+            ]
+            for s in (replace(suite, expectations=comparable), Suite("rows", (), comparable))
+        )
+        assert measured == on_rows
 
 
 @pytest.mark.parametrize("boundary", SUITES)
