@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
+from opboost_ops.privacy.database import Database, now, plain_rows, table
 
 Action = Literal[
     "sent",
@@ -35,13 +35,7 @@ Action = Literal[
     "noted",
 ]
 
-_AUDIT = sa.Table(
-    "audit",
-    METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("entry", sa.Text, nullable=False),
-    sa.Column("hash", sa.String(64), nullable=False),
-)
+_AUDIT = table("audit", {"number": int}, entry=str, hash=64)
 
 #: What the first entry is chained to.
 GENESIS = "0" * 64

@@ -5,24 +5,12 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database, now
+from opboost_ops.privacy.database import Database, now, table
 
-_STORES = sa.Table(
-    "stores",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("identity", sa.String(32), nullable=False),
-    sa.Column("since", sa.String(40), nullable=False),
-)
+_STORES = table("stores", {"federation": 160}, identity=32, since=40)
 
 #: One row: what the last comparison of the state with the store found.
-_CHECKS = sa.Table(
-    "checks",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("at", sa.String(40), nullable=False),
-    sa.Column("missing", sa.Integer, nullable=False),
-)
+_CHECKS = table("checks", {"id": int}, at=40, missing=int)
 
 
 @dataclass(frozen=True)

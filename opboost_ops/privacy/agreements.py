@@ -11,35 +11,24 @@ from pydantic import Field, ValidationError
 from opboost_ops.config.declared_map import ID_TYPE, canonical
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database, table
 
-_AGREEMENTS = sa.Table(
+_AGREEMENTS = table(
     "agreements",
-    METADATA,
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("federation", sa.String(160), nullable=False),
-    sa.Column("at", sa.String(40), nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("content", sa.Text, nullable=False),
-    sa.Column("withdrawn", sa.String(40)),
+    {"number": int},
+    optional="withdrawn",
+    federation=160,
+    at=40,
+    digest=64,
+    content=str,
+    withdrawn=40,
 )
 
 #: By column UUID, what its first agreement says of the way from a raw cell to an integer.
-_COLUMNS = sa.Table(
-    "first_declared",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("declared", sa.Text, nullable=False),
-)
+_COLUMNS = table("first_declared", {"column": 36}, declared=str)
 
 #: Versions that may still be scored under an agreement that is no longer in force.
-_KEPT = sa.Table(
-    "kept_versions",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("version", sa.String(40), primary_key=True),
-    sa.Column("agreement", sa.Integer, nullable=False),
-)
+_KEPT = table("kept_versions", {"federation": 160, "version": 40}, agreement=int)
 
 
 class Agreement(Record):

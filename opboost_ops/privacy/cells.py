@@ -20,7 +20,7 @@ from opboost_ops.privacy.cell_files import (
     released,
     width_of,
 )
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database, table
 from opboost_ops.privacy.match import Match, rows_of
 from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
@@ -30,15 +30,8 @@ _KEPT = 32
 #: The people of a state that is empty.
 _NOBODY = np.empty(0, np.uint64)
 
-_CELLS = sa.Table(
-    "cell_files",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("cells", sa.String(16), primary_key=True),
-    sa.Column("name", sa.String(120), nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("people", sa.String(32), nullable=False),
+_CELLS = table(
+    "cell_files", {"column": 36, "cells": 16}, name=120, number=int, digest=64, people=32
 )
 
 

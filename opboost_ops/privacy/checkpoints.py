@@ -18,30 +18,22 @@ from pydantic import Field
 
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Record
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import COUNTED, Database, table
 
-_OWN = sa.Table(
+_OWN = table(
     "checkpoints",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("federation", sa.String(160), nullable=False),
-    sa.Column("receiver", sa.String(160), nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
+    {"id": COUNTED},
+    federation=160,
+    receiver=160,
+    number=int,
     # Numbers above this one are covered by this row; all but one row in recovered states.
-    sa.Column("after", sa.Integer, nullable=False),
-    sa.Column("run", sa.String(40), nullable=False),
-    sa.Column("head", sa.String(64), nullable=False),
-    sa.Column("entry", sa.Integer, nullable=False),
-    sa.Column("seen", sa.Text, nullable=False),
+    after=int,
+    run=40,
+    head=64,
+    entry=int,
+    seen=str,
 )
-_RECEIPTS = sa.Table(
-    "receipts",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("party", sa.String(160), primary_key=True),
-    sa.Column("receiver", sa.String(160), primary_key=True),
-    sa.Column("checkpoint", sa.Text, nullable=False),
-)
+_RECEIPTS = table("receipts", {"federation": 160, "party": 160, "receiver": 160}, checkpoint=str)
 
 #: What the first digest follows from.
 GENESIS = "0" * 64

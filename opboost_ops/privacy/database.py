@@ -3,7 +3,7 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -24,21 +24,39 @@ PATIENCE = 900
 #: The version of the tables that this software writes.
 VERSION = 3
 
+#: A number that the database itself counts up.
+COUNTED = sa.Integer
+
+_KINDS: dict[Any, Any] = {int: sa.Integer, str: sa.Text, bool: sa.Boolean}
+
+
+def table(
+    name: str, key: Mapping[str, Any], /, *rules: Any, optional: str = "", **columns: Any
+) -> sa.Table:
+    """A table of the database; each column is a type, or the most characters of a text.
+
+    Args:
+        name: Of the table.
+        key: The columns of its primary key.
+        rules: Further constraints.
+        optional: The column that may be empty.
+        columns: All other columns.
+    """
+
+    def column(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
+        of = sa.String(kind) if isinstance(kind, int) else _KINDS.get(kind, kind)
+        return sa.Column(name, of, **more)
+
+    keys = [column(n, k, primary_key=True, autoincrement=k is COUNTED) for n, k in key.items()]
+    others = [column(n, k, nullable=n == optional) for n, k in columns.items()]
+    return sa.Table(name, METADATA, *keys, *others, *rules)
+
+
 #: Which version they have; the first one had no such table.
-_SCHEMA = sa.Table(
-    "schema",
-    METADATA,
-    sa.Column("version", sa.Integer, primary_key=True),
-    sa.Column("since", sa.String(40), nullable=False),
-)
+_SCHEMA = table("schema", {"version": COUNTED}, since=40)
 
 #: Whose database it is, and which one of theirs: one row.
-_STATE = sa.Table(
-    "state",
-    METADATA,
-    sa.Column("id", sa.String(36), primary_key=True),
-    sa.Column("party", sa.String(160), nullable=False),
-)
+_STATE = table("state", {"id": 36}, party=160)
 
 #: Asked each time that a party's state is opened, a dozen times a stage: as text, which need not be
 #: compiled again for each database.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database, table
 
 
 def cell_hashes(
@@ -44,12 +44,7 @@ def _kind(person: str | int) -> Literal["string", "integer"]:
 #: In place of a key: entries that are hashes of persons as cell states have them.
 _CELLS = ""
 
-_FORGOTTEN = sa.Table(
-    "forgotten",
-    METADATA,
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("person", sa.String(32), primary_key=True),
-)
+_FORGOTTEN = table("forgotten", {"key": 64, "person": 32})
 
 
 @dataclass(frozen=True)

@@ -10,27 +10,21 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Account, Totals
-from opboost_ops.privacy.database import METADATA, Database, now, plain_rows
+from opboost_ops.privacy.database import COUNTED, Database, now, plain_rows, table
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
 from opboost_ops.privacy.worst_case import CellBound
 
-_RELEASES = sa.Table(
+_RELEASES = table(
     "releases",
-    METADATA,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("recorded_at", sa.String(40), nullable=False),
-    sa.Column("artifact", sa.String(64), nullable=False),
-    sa.Column("feature", sa.String(160), nullable=False),
-    sa.Column("event", sa.JSON, nullable=False),
+    {"id": COUNTED},
     sa.UniqueConstraint("artifact", "feature"),
+    recorded_at=40,
+    artifact=64,
+    feature=160,
+    event=sa.JSON,
 )
-_COMMITS = sa.Table(
-    "commits",
-    METADATA,
-    sa.Column("artifact", sa.String(64), primary_key=True),
-    sa.Column("committed_at", sa.String(40), nullable=False),
-)
+_COMMITS = table("commits", {"artifact": 64}, committed_at=40)
 
 #: A line's event as its text, which databases keep in kinds of JSON of their own.
 _TEXT = sa.cast(_RELEASES.c.event, sa.Text)

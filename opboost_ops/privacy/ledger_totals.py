@@ -9,42 +9,39 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Account, Key, discloses_missing, stands_for
-from opboost_ops.privacy.database import METADATA
+from opboost_ops.privacy.database import table
 from opboost_ops.privacy.events import Draw, Release, curve_of
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.worst_case import CellBound
 
 #: What each noise key has cost so far: the last of its draws.
-_TOTALS = sa.Table(
+_TOTALS = table(
     "totals",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("cells", sa.String(16), primary_key=True),
-    sa.Column("feature", sa.String(160), nullable=False),
-    sa.Column("receiver", sa.String(160), nullable=False),
-    sa.Column("draws", sa.Integer, nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("worst", sa.Integer, nullable=False),
-    sa.Column("base", sa.Integer, nullable=False),
-    sa.Column("most", sa.Integer),
-    sa.Column("inputs", sa.Integer, nullable=False),
-    sa.Column("loss", sa.Text, nullable=False),
-    sa.Column("first", sa.Integer, nullable=False),
-    sa.Column("last", sa.Integer, nullable=False),
+    {"column": 36, "cells": 16},
+    optional="most",
+    feature=160,
+    receiver=160,
+    draws=int,
+    number=int,
+    worst=int,
+    base=int,
+    most=int,
+    inputs=int,
+    loss=str,
+    first=int,
+    last=int,
 )
 
 #: Which edges of each column were ever disclosed exactly, and each column's last name.
-_STRUCTURES = sa.Table(
+_STRUCTURES = table(
     "structures",
-    METADATA,
-    sa.Column("column", sa.String(36), primary_key=True),
-    sa.Column("digest", sa.String(64), primary_key=True),
-    sa.Column("feature", sa.String(160), nullable=False),
-    sa.Column("edges", sa.Text, nullable=False),
-    sa.Column("span", sa.Text, nullable=False),
-    sa.Column("exactly", sa.Boolean, nullable=False),
-    sa.Column("first", sa.Integer, nullable=False),
-    sa.Column("last", sa.Integer, nullable=False),
+    {"column": 36, "digest": 64},
+    feature=160,
+    edges=str,
+    span=str,
+    exactly=bool,
+    first=int,
+    last=int,
 )
 
 

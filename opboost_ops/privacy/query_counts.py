@@ -12,30 +12,21 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database, table
 from opboost_ops.privacy.events import Release
 
-_QUERIES = sa.Table(
+_QUERIES = table(
     "asked",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("receiver", sa.String(160), primary_key=True),
-    sa.Column("epoch", sa.String(16), primary_key=True),
-    sa.Column("query", sa.String(64), primary_key=True),
-    sa.Column("run", sa.String(40), nullable=False),
-    sa.Column("people", sa.BigInteger, nullable=False),
+    {"federation": 160, "receiver": 160, "epoch": 16, "query": 64},
+    run=40,
+    people=sa.BigInteger,
 )
-_POINTS = sa.Table(
+_POINTS = table(
     "asked_points",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("receiver", sa.String(160), primary_key=True),
-    sa.Column("epoch", sa.String(16), primary_key=True),
-    sa.Column("query", sa.String(64), primary_key=True),
-    sa.Column("part", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("parts", sa.Integer, nullable=False),
+    {"federation": 160, "receiver": 160, "epoch": 16, "query": 64, "part": int},
+    parts=int,
     # Base64: a backup writes rows as text.
-    sa.Column("points", sa.Text, nullable=False),
+    points=str,
 )
 
 #: Bytes of a point that are kept. To make two points that agree in them takes 2^100 trials.

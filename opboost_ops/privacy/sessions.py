@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import METADATA, Database, now
+from opboost_ops.privacy.database import Database, now, table
 
-_SESSIONS = sa.Table(
+_SESSIONS = table(
     "sessions",
-    METADATA,
-    sa.Column("federation", sa.String(160), primary_key=True),
-    sa.Column("run", sa.String(40), primary_key=True),
-    sa.Column("name", sa.String(64), nullable=False),
-    sa.Column("begun_at", sa.String(40), nullable=False),
-    sa.Column("ended_at", sa.String(40)),
+    {"federation": 160, "run": 40},
+    optional="ended_at",
+    name=64,
+    begun_at=40,
+    ended_at=40,
 )
 
 
