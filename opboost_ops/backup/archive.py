@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, NonNegativeInt, ValidationError
 
 from opboost_ops.backup.encryption import Decrypted, Encrypted, Key, Lock
 from opboost_ops.config.schema import MOVING, Name, Record
@@ -73,8 +73,8 @@ class Contents(Record):
     tables: int = Field(ge=1)
     secret: KeyName
     secrets: tuple[KeyName, ...]
-    lines: int = Field(ge=0)
-    entries: int = Field(ge=0)
+    lines: NonNegativeInt
+    entries: NonNegativeInt
     head: Digest
     files: dict[str, File]
     made: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
 
 from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.federation import ScoringMode
@@ -12,6 +12,7 @@ from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 from opboost_ops.config.serving import Serve
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Column = Annotated[str, Field(min_length=1)]
 
 
 class Receiver(Record):
@@ -52,15 +53,15 @@ class FeatureRule(Record):
     """
 
     uuid: UUID | None = None
-    column: str | None = Field(default=None, min_length=1)
+    column: Column | None = None
     mechanisms: tuple[str, ...] = ()
-    max_splits: int | None = Field(default=None, ge=0)
-    max_loss_1: float | None = Field(default=None, gt=0)
-    max_loss_whole: float | None = Field(default=None, gt=0)
-    budget_1: float | None = Field(default=None, gt=0)
-    budget_whole: float | None = Field(default=None, gt=0)
+    max_splits: NonNegativeInt | None = None
+    max_loss_1: PositiveFloat | None = None
+    max_loss_whole: PositiveFloat | None = None
+    budget_1: PositiveFloat | None = None
+    budget_whole: PositiveFloat | None = None
     max_changes: int | None = Field(default=None, ge=1)
-    least_cell_width: float | None = Field(default=None, ge=0)
+    least_cell_width: NonNegativeFloat | None = None
 
 
 class AllFeatures(Record):
@@ -73,10 +74,10 @@ class AllFeatures(Record):
         budget_whole: The same for loss(R - L).
     """
 
-    max_loss_1: float | None = Field(default=None, gt=0)
-    max_loss_whole: float | None = Field(default=None, gt=0)
-    budget_1: float | None = Field(default=None, gt=0)
-    budget_whole: float | None = Field(default=None, gt=0)
+    max_loss_1: PositiveFloat | None = None
+    max_loss_whole: PositiveFloat | None = None
+    budget_1: PositiveFloat | None = None
+    budget_whole: PositiveFloat | None = None
 
 
 class ModelBudget(Record):
@@ -89,7 +90,7 @@ class ModelBudget(Record):
             declared delta.
     """
 
-    epsilon: float = Field(gt=0)
+    epsilon: PositiveFloat
     delta: float | None = Field(default=None, gt=0, lt=0.01)
 
 
@@ -128,8 +129,8 @@ class AlignmentRules(Record):
 
     seal_everybody: bool = False
     members: tuple[Literal["all", "each"], ...] = Field(default=("all",), min_length=1)
-    max_new_queries: int | None = Field(default=None, ge=0)
-    max_queries_total: int | None = Field(default=None, ge=0)
+    max_new_queries: NonNegativeInt | None = None
+    max_queries_total: NonNegativeInt | None = None
     least_rows: LeastRows = LeastRows()
     least_common: LeastRows = LeastRows()
 
@@ -159,7 +160,7 @@ class Checks(Record):
 
     max_clipped_share: Share = 0.05
     max_missing_share: Share = 0.5
-    max_drift: float = Field(default=0.25, gt=0)
+    max_drift: PositiveFloat = 0.25
     tell_drift: bool = False
 
 
@@ -172,9 +173,9 @@ class Above(Record):
         account: Sum of loss(R - L) over all features and all releases ever, this one included.
     """
 
-    loss_1: float | None = Field(default=None, ge=0)
-    loss_whole: float | None = Field(default=None, ge=0)
-    account: float | None = Field(default=None, ge=0)
+    loss_1: NonNegativeFloat | None = None
+    loss_whole: NonNegativeFloat | None = None
+    account: NonNegativeFloat | None = None
 
 
 class Approve(Record):
@@ -217,8 +218,8 @@ class Policy(Record):
 
     version: Literal[1]
     party: Name
-    id_column: str | None = Field(default=None, min_length=1)
-    columns: Mapping[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    id_column: Column | None = None
+    columns: Mapping[str, Column] = Field(default_factory=dict)
     require_encryption: bool = False
     receivers: Mapping[Name, Receiver] = Field(default_factory=dict)
     features: Mapping[FeatureName, FeatureRule] = Field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import PositiveFloat
 
 from opboost_ops.config.schema import Record
 
@@ -23,7 +23,7 @@ class Serve(Record):
             or the version scores nobody.
     """
 
-    max_age_days: float | None = Field(default=None, gt=0)
+    max_age_days: PositiveFloat | None = None
     old: Literal["flag", "missing", "refuse"] = "flag"
     unknown: Literal["missing", "refuse"] = "missing"
     withdrawn: Literal["last", "missing", "refuse"] = "refuse"

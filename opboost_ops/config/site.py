@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PositiveFloat
 
 from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.config.schema import Name, Record
@@ -84,7 +84,7 @@ class Site(Record):
     cells: Path = Path("cells")
     cells_key: Path | None = None
     dask: str = ""
-    retention_days: float | None = Field(default=None, gt=0)
+    retention_days: PositiveFloat | None = None
     agreement: Path = Path("agreement.json")
     models: Path = Path("models")
     scores: Path = Path("scores")

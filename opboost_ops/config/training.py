@@ -7,6 +7,8 @@ from pydantic import (
     Discriminator,
     Field,
     FieldSerializationInfo,
+    NonNegativeFloat,
+    PositiveFloat,
     Tag,
     ValidationInfo,
     field_serializer,
@@ -15,6 +17,7 @@ from pydantic import (
 )
 
 from opboost_ops.config.schema import Name, Record
+from opboost_ops.mechanisms.parameters import Epsilon
 
 #: What a booster may minimise; which of them go with which task: `config/training_faults.py`.
 ObjectiveName = Literal[
@@ -22,7 +25,7 @@ ObjectiveName = Literal[
 ]
 
 #: By class, or ``balanced``.
-ClassWeight = Literal["balanced"] | Mapping[str | int, Annotated[float, Field(gt=0)]]
+ClassWeight = Literal["balanced"] | Mapping[str | int, PositiveFloat]
 
 #: What may be done about others' noise before training.
 Denoise = Literal["none", "joint", "auto"]
@@ -52,7 +55,7 @@ class AnyTraining(Record):
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     depth: int = Field(default=3, ge=1, le=16)
     holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
-    tolerance: float = Field(default=0.01, ge=0)
+    tolerance: NonNegativeFloat = 0.01
 
 
 class BoosterTraining(AnyTraining):
@@ -178,10 +181,10 @@ class DPBoostPrivacy(Record):
             noise; default: exact.
     """
 
-    epsilon: float = Field(gt=0, le=1000)
+    epsilon: Epsilon
     delta: float | None = Field(default=None, ge=0, lt=0.01)
     splits: Literal["random"] | None = None
-    metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+    metrics_epsilon: Epsilon | None = None
 
     @field_validator("delta")
     @classmethod
@@ -234,9 +237,9 @@ class SumPrivacy(Record):
             their noise; default: 1.
     """
 
-    epsilon: float = Field(gt=0, le=1000)
+    epsilon: Epsilon
     delta: float = Field(gt=0, lt=0.01)
-    metrics_epsilon: float | None = Field(default=None, gt=0, le=1000)
+    metrics_epsilon: Epsilon | None = None
     colluding: int | None = Field(default=None, ge=1)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, NonNegativeInt, ValidationError
 
 from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
@@ -66,7 +66,7 @@ class File(Record):
     """One file of an artifact."""
 
     sha256: Digest
-    size: int = Field(ge=0)
+    size: NonNegativeInt
 
 
 class Manifest(Record):
@@ -110,7 +110,7 @@ class Manifest(Record):
     round: RoundName | None = None
     answers: Digest | None = None
     columns: tuple[FeatureName, ...] = ()
-    rows: int = Field(ge=0)
+    rows: NonNegativeInt
     losses: Mapping[FeatureName, LossCurve] = Field(default_factory=dict)
     files: Mapping[str, File]
     encrypted_to: KeyName | None = None

@@ -15,7 +15,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.certificate import keeps_everywhere, keeps_steps
 from opboost_ops.mechanisms.channel import FLOOR, Channel
-from opboost_ops.mechanisms.geometric import LEAST_EPSILON
+from opboost_ops.mechanisms.geometric import FineEpsilon
 from opboost_ops.mechanisms.parameters import Parameters
 
 #: Most values of a domain for which a table is made: the linear programme grows by their square.
@@ -49,8 +49,8 @@ class Designed(Parameters):
     """
 
     name: Literal["designed"] = "designed"
-    epsilon: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
-    most: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
+    epsilon: FineEpsilon
+    most: FineEpsilon
     table: Annotated[
         Table | Annotated[str, Field(min_length=1, max_length=200)],
         # What people write; `config/channel_files.py` puts the counts in its place.

@@ -20,6 +20,7 @@ from opboost_ops.mechanisms.parameters import Parameters
 #: Below this, counts are too coarse to tell neighbouring rows apart as exactly as is certified:
 #: the floor gives a step 4096 (e^epsilon - 1) counts of room, and rounding takes 1 + e^epsilon.
 LEAST_EPSILON = 0.001
+FineEpsilon = Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
 
 
 class Geometric(Parameters):
@@ -34,7 +35,7 @@ class Geometric(Parameters):
     """
 
     name: Literal["geometric"] = "geometric"
-    epsilon: Annotated[float, Field(ge=LEAST_EPSILON, le=1000)]
+    epsilon: FineEpsilon
 
     def build(self, domain: Domain) -> Channel:
         """Build the channel on a domain."""
