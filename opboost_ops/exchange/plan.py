@@ -1,35 +1,38 @@
 """The plan: what a run is to do, as the label holder signs it at the beginning."""
 
-import contextlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from typing import Any, get_args
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.config.declared_map import differing
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.removed_keys import without_spelled_out
+from opboost_ops.config.schema import Record
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.json_text import read_json
-from opboost_ops.exchange.manifest import is_run_id
+from opboost_ops.exchange.manifest import Digest, RunId
 from opboost_ops.exchange.rejection import Rejected
 
-_KEYS = {"agreement", "protocol", "federation", "purpose", "model", "form"}
-#: Only there where it differs from the model.
-_REFERENCE = "reference"
-#: The month of the exponents; only where people are queried.
-_EPOCH = "epoch"
-#: Only there where feature holders must know which of their rows are held out.
-_HOLDOUT = "holdout"
-#: Only there where it decides which keys are good.
-_DAY = "day"
-_OPTIONAL = {_REFERENCE, _EPOCH, _HOLDOUT, _DAY}
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-_HOLDOUT_KEY = re.compile(r"[12]:[0-9a-f]{64}")
+
+class _Document(Record):
+    """A plan's document as it is written; for what its entries are, see `Plan`."""
+
+    federation: Any
+    purpose: Purpose
+    model: RunId | None
+    agreement: Digest
+    protocol: int
+    form: dict[str, Any]
+    reference: RunId | None = None
+    epoch: str | None = None
+    holdout: Annotated[str, Field(pattern=r"^[12]:[0-9a-f]{64}$")] | None = None
+    day: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,18 @@ class Plan:
 
     def document(self) -> dict[str, Any]:
         """The document of the plan's artifact."""
-        named = {} if self.reference is None else {_REFERENCE: self.reference}
-        if self.epoch is not None:
-            named[_EPOCH] = self.epoch
-        if self.holdout is not None:
-            named[_HOLDOUT] = self.holdout
-        named |= {} if self.day is None else {_DAY: self.day.isoformat()}
+        named = {
+            "reference": self.reference,
+            "epoch": self.epoch,
+            "holdout": self.holdout,
+            "day": self.day and self.day.isoformat(),
+        }
         declared = differing(self.federation)
         # Without what says nothing: a former release does not know later entries. Of training,
         # some defaults hang on other entries.
         declared["training"] = self.federation.training.model_dump(mode="json")
         return {
-            **named,
+            **{name: value for name, value in named.items() if value is not None},
             "agreement": self.agreement,
             "protocol": self.protocol,
             "federation": declared,
@@ -115,35 +118,35 @@ def parse_plan(document: Any, what: str) -> Plan:
     Raises:
         Rejected: It is none.
     """
-    if not isinstance(document, dict) or set(document) - _OPTIONAL != _KEYS:
-        raise Rejected("malformed", f"{what}: it is not a plan.")
-    purpose, model, form = document["purpose"], document["model"], document["form"]
-    agreement, protocol = document["agreement"], document["protocol"]
-    known = purpose in get_args(Purpose) and isinstance(form, dict)
-    known = known and isinstance(agreement, str) and bool(_DIGEST.fullmatch(agreement))
-    known = known and type(protocol) is int
-    reference = document.get(_REFERENCE)
-    known = known and (reference is None or (is_run_id(reference) and purpose == "train"))
-    day, opened = document.get(_DAY), None
-    if day is not None:
-        with contextlib.suppress(TypeError, ValueError):
-            opened = date.fromisoformat(day)
-        # One spelling alone: a plan's bytes are its name.
-        known = known and opened is not None and opened.isoformat() == day
-    if not known or not (is_run_id(model) or (model is None and purpose == "train")):
+    try:
+        said = _Document.model_validate(document)
+        day = None if said.day is None else date.fromisoformat(said.day)
+    except ValueError:
+        raise Rejected("malformed", f"{what}: it is not a plan.") from None
+    training = said.purpose == "train"
+    # Of a day there is one spelling alone: a plan's bytes are its name.
+    known = training or (said.model is not None and said.reference is None)
+    if not known or (day and day.isoformat()) != said.day:
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
-        federation = parse_federation(without_spelled_out(document["federation"]), what)
+        federation = parse_federation(without_spelled_out(said.federation), what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    epoch, holdout = document.get(_EPOCH), document.get(_HOLDOUT)
-    if epoch is not None if not asks(federation, purpose) else not is_epoch(epoch):
+    if not (is_epoch(said.epoch) if asks(federation, said.purpose) else said.epoch is None):
         raise Rejected("malformed", f"{what}: it names no month, or needs none.")
-    named = isinstance(holdout, str) and bool(_HOLDOUT_KEY.fullmatch(holdout))
-    if not named if names_holdout(federation, purpose) else holdout is not None:
+    if (said.holdout is not None) is not names_holdout(federation, said.purpose):
         raise Rejected("malformed", f"{what}: it names no key of held-out rows, or needs none.")
     return Plan(
-        federation, purpose, model, agreement, protocol, form, reference, epoch, holdout, opened
+        federation,
+        said.purpose,
+        said.model,
+        said.agreement,
+        said.protocol,
+        said.form,
+        said.reference,
+        said.epoch,
+        said.holdout,
+        day,
     )
 
 

@@ -10,7 +10,6 @@ import contextlib
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from pydantic import ValidationError
 
@@ -101,12 +100,7 @@ class StoredProgress:
     def __enter__(self) -> None:
         self._forget()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._forget()
 
     def _forget(self) -> None:

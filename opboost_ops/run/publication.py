@@ -1,6 +1,6 @@
 """Publishing for a party: the ledger first, then the store."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
@@ -100,8 +100,6 @@ def publish(
     protected = party.name in federation.feature_holders
     columns = columns_of(federation, party.name) if protected else ()
     features = {column.uuid: column.feature for column in columns}
-    declared = federation.parties[party.name].features
-    spans = {column.charge: declared[column.feature].span for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
     reserved: list[Release] = []
     with open_state(party.site) as state:
@@ -125,15 +123,7 @@ def publish(
                 "rows": draft.rows,
                 "experiment": experiment,
             }
-            lines = _protected(party, draft, columns, charges, shared)
-            lines += _structural(draft, columns, shared)
-            lines = [
-                line.model_copy(update={"span": spans[line.feature or ""]}) if line.edges else line
-                for line in lines
-            ]
-            if not lines:
-                lines = [Release(**shared, account="exact", discloses=draft.discloses)]
-            reserved += lines
+            reserved += _lines(party, federation, draft, columns, charges, shared)
             sealed.append((draft, manifest, files, receiver))
         # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
         # released, never the other way round, and the retry completes its own reservation. Cells
@@ -238,46 +228,36 @@ def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:
             )
 
 
-def _protected(
+def _lines(
     party: Publisher,
+    federation: Federation,
     draft: Draft,
     columns: tuple[Column, ...],
     charges: Charges,
     shared: dict[str, Any],
-) -> list[Release]:
-    if not draft.losses:
-        return []
-    charged = {column.charge: column.uuid for column in columns}
-    secret = noise.fingerprint(party.site.noise_secret())
-    return [
-        Release(
-            **shared,
+) -> Iterator[Release]:
+    """The ledger entries of an artifact: one for each feature in it, or one for what it tells."""
+    charged = {column.charge: column for column in columns}
+    declared = federation.parties[party.name].features
+
+    def about(name: str, edges: tuple[float, ...]) -> dict[str, Any]:
+        column = charged[name]
+        span = declared[column.feature].span if edges else None
+        return {**shared, "feature": name, "column": column.uuid, "edges": edges, "span": span}
+
+    for name, curve in draft.losses.items():
+        yield Release(
+            **about(name, charges.edges.get(name, ())),
             account="local_dp",
-            feature=name,
-            column=charged[name],
-            noise=secret,
+            noise=noise.fingerprint(party.site.noise_secret()),
             cells=charges.keys.get(name),
             draws=charges.draws.get(name),
-            edges=charges.edges.get(name, ()),
             loss=curve,
         )
-        for name, curve in draft.losses.items()
-    ]
-
-
-def _structural(draft: Draft, columns: tuple[Column, ...], shared: dict[str, Any]) -> list[Release]:
-    charged = {column.charge: column.uuid for column in columns}
-    return [
-        Release(
-            **shared,
-            account="structural",
-            feature=name,
-            column=charged[name],
-            edges=edges,
-            discloses=draft.discloses,
-        )
-        for name, edges in draft.thresholds.items()
-    ]
+    for name, edges in draft.thresholds.items():
+        yield Release(**about(name, edges), account="structural", discloses=draft.discloses)
+    if not (draft.losses or draft.thresholds):
+        yield Release(**shared, account="exact", discloses=draft.discloses)
 
 
 def experiment_of(party: Publisher) -> bool:
