@@ -7,9 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
+from tests.commands import opboost
 
 BANK = "id,balance,rating,since\n" + "".join(
     f"{i},{i}.5,{'abc'[i % 3]},2020-01-{1 + i % 28:02}\n" for i in range(60)
@@ -28,21 +27,17 @@ class Beginner:
     def table(self, party: str, text: str) -> None:
         (self.folder / f"{party}.csv").write_text(text)
 
-    def opboost(self, *arguments: object) -> str:
+    def opboost(self, *arguments: str | Path) -> str:
         """What a command says, on whichever channel."""
         self.last = str(arguments[0])
-        done = CliRunner().invoke(app, [str(one) for one in arguments])
-        assert done.exception is None or type(done.exception).__module__ != "builtins" or (
-            isinstance(done.exception, SystemExit)
-        ), done.exception  # fmt: skip
-        return " ".join(f"{done.output} {done.exception or ''}".split())
+        _, out, err = opboost(*arguments)
+        return " ".join(f"{out} {err}".split())
 
-    def init(self, party: str, *more: object) -> str:
+    def init(self, party: str, *more: str) -> str:
         label = ["--label", "late"] if party == "shop" else []
         (file,) = self.folder.glob(f"{party}.*")
-        table = ["--table", file, "--id", "id"]
-        given = ["--party", party, *table, *label]
-        return self.opboost("init", self.folder / party, *given, *more)
+        given = ["--party", party, "--id", "id", *label, *more]
+        return self.opboost("init", self.folder / party, "--table", file, *given)
 
     def bounds(self, *lines: str) -> str:
         (self.folder / "bank" / "bounds.csv").write_text("\n".join([HEAD, *lines]) + "\n")

@@ -12,7 +12,7 @@ from tests.waiting import until
 TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
 
 #: Seconds for a run of some thirty tasks, or for what a task does, on a busy machine.
-RUN, TASK = 480, 180
+RUN, TASK = 900, 180
 
 
 def client_of(port: int, password: str) -> Client:

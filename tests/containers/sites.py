@@ -3,20 +3,17 @@
 import contextlib
 import os
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import boto3
 import pytest
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
 
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
 from tests.containers.parties import own
 from tests.deployments import PARTIES, write_deployment
-from tests.unit.exchange.conftest import Quiet
+from tests.unit.exchange.conftest import serving
 
 #: The user of all these containers, unless CONTAINER_USER says another.
 USER = 10001
@@ -37,12 +34,7 @@ def address() -> str:
 @contextlib.contextmanager
 def exchange(host: str) -> Iterator[str]:
     """URL of a server that speaks S3, which all sites reach."""
-    application = DomainDispatcherApplication(create_backend_app)
-    server = make_server(host, 0, application, request_handler=Quiet)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    url = f"http://{host}:{server.server_port}"
-    try:
+    with serving(host) as url:
         with pytest.MonkeyPatch.context() as patch:
             for name in [name for name in os.environ if name.startswith("AWS_")]:
                 patch.delenv(name)
@@ -50,9 +42,6 @@ def exchange(host: str) -> Iterator[str]:
             client = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **given)
             client.create_bucket(Bucket=_BUCKET)
         yield url
-    finally:
-        server.shutdown()
-        thread.join()
 
 
 def prepare(root: Path, store: str, training: Mapping[str, object]) -> dict[str, dict[str, object]]:

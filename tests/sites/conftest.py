@@ -6,7 +6,7 @@ import json
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,8 @@ class Sites:
         keys: Path | None = None,
     ) -> tuple[int, Any]:
         """Call the proxy with a party's certificate, none without a party; paths go as they are."""
-        context = ssl.create_default_context(cafile=self.keys / "coordinator" / "ca.pem")
-        if party:
-            context.load_cert_chain((keys or self.keys) / party / "client.pem")
-        host, port = self.proxy.split(":")
-        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=60)
-        return _asked(connection, method, path, body, token)
+        certificate = (keys or self.keys) / party if party else None
+        return _asked(to_proxy(self.proxy, self.keys, certificate), method, path, body, token)
 
     def behind(self, method: str, path: str, body: str = "", token: str = "") -> tuple[int, Any]:
         """Call the API server, as nobody can but the proxy."""
@@ -82,6 +78,15 @@ class Sites:
         return (self.keys / "bank" / "edge.secret").read_text()
 
 
+def to_proxy(address: str, keys: Path, party: Path | None) -> http.client.HTTPSConnection:
+    """A connection with the certificate in a party's folder."""
+    context = ssl.create_default_context(cafile=keys / "coordinator" / "ca.pem")
+    if party:
+        context.load_cert_chain(party / "client.pem")
+    host, port = address.split(":")
+    return http.client.HTTPSConnection(host, int(port), context=context, timeout=60)
+
+
 def _asked(
     connection: http.client.HTTPConnection, method: str, path: str, body: str, token: str
 ) -> tuple[int, Any]:
@@ -96,23 +101,37 @@ def _asked(
         return reply.status, None
 
 
+def written(root: Path, **training: Any) -> dict[str, object]:
+    """Write federations, keys and maps; where the coordinator's containers have them."""
+    federations = write_deployment(
+        root, str(root / "exchange"), training=training, queue="queue.{}"
+    )
+    write_sites(root / "keys", PARTIES, ["127.0.0.1"])
+    write_maps(federations, root / "maps")
+    return {"/run/secrets": root / "keys" / "coordinator", "/maps": root / "maps"}
+
+
+def start_proxy(processes: Processes, places: Mapping[str, object], address: str, to: str) -> None:
+    """Start the coordinator's proxy before an API server."""
+    declared = compose.environment(compose.services("coordinator")["proxy"])
+    environment = compose.bare() | compose.moved(declared, places)
+    environment |= {"PROXY_ADDRESS": address, "API_SERVER": to}
+    config = compose.FOLDER / "coordinator" / "haproxy.cfg"
+    processes.start("proxy", [program("haproxy"), "-f", config], environment, processes.logs)
+
+
 @pytest.fixture(scope="session")
 def sites(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Sites]:
     program("haproxy")
     root = tmp_path_factory.mktemp("outgoing")
-    federations = write_deployment(
-        root, str(root / "exchange"), training={"trees": 10}, queue="queue.{}"
-    )
+    places = written(root, trees=10)
     (root / "exchange").mkdir()
-    write_sites(root / "keys", PARTIES, ["127.0.0.1"])
-    write_maps(federations, root / "maps")
     (root / "logs").mkdir()
     processes = Processes(root / "logs")
     address = f"127.0.0.1:{free_port()}"
     declared = compose.services("coordinator")
-    places = {"/run/secrets": root / "keys" / "coordinator", "/maps": root / "maps"}
     environment = {
         name: value
         for name, value in compose.moved(compose.environment(declared["scheduler"]), places).items()
@@ -120,17 +139,10 @@ def sites(
     }
     server = request.getfixturevalue("postgres_server").replace("+psycopg:", "+psycopg2:")
     environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = f"{server}/postgres"
-    airflow = Standalone(root / "airflow", federations, {}, environment=environment)
+    airflow = Standalone(root / "airflow", root / "federations", {}, environment=environment)
     try:
         with airflow:
-            proxy = compose.moved(compose.environment(declared["proxy"]), places)
-            proxy |= {
-                "PROXY_ADDRESS": address,
-                "API_SERVER": airflow.url.removeprefix("http://"),
-            }
-            config = compose.FOLDER / "coordinator" / "haproxy.cfg"
-            command = [program("haproxy"), "-f", config]
-            processes.start("proxy", command, {**compose.bare(), **proxy}, root)
+            start_proxy(processes, places, address, airflow.url.removeprefix("http://"))
             client = airflow.client()
             until(lambda: client.has_dag("credit_scoring_score"), "DAGs")
             # What the API server's healthcheck does before the proxy starts.

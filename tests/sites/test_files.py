@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import dump, write_workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.sites.keys import write_sites
 from opboost_ops.orchestration.sites.maps import write_maps
+from tests.commands import printed
 from tests.programs import program
 from tests.sites import compose
 from tests.sites.conftest import PARTIES
@@ -79,8 +78,7 @@ def test_documented_settings_are_those_of_the_files() -> None:
 
 def test_keys_are_private_and_name_their_party(tmp_path: Path) -> None:
     out = tmp_path / "keys"
-    command = ["sites", "keys", "--out", str(out), "--host", "proxy.example", "bank", "shop"]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    printed("sites", "keys", "--out", out, "--host", "proxy.example", "bank", "shop")
     ca = x509.load_pem_x509_certificate((out / "authority" / "ca.pem").read_bytes())
     for folder, file in (
         ("bank", "client.pem"),

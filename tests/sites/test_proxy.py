@@ -5,10 +5,8 @@
 """
 
 import contextlib
-import http.client
 import http.server
 import json
-import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,13 +17,11 @@ from uuid import UUID
 import pytest
 from airflow.api_fastapi.auth.tokens import JWTGenerator
 
-from opboost_ops.orchestration.sites.keys import write_sites
-from opboost_ops.orchestration.sites.maps import write_maps
-from tests.deployments import PARTIES, write_deployment
 from tests.processes import Processes
 from tests.programs import program
 from tests.servers.conftest import free_port
 from tests.sites import compose
+from tests.sites.conftest import start_proxy, to_proxy, written
 from tests.waiting import until
 
 RECORDED = {path.stem: path for path in sorted((Path(__file__).parent / "recorded").glob("*.json"))}
@@ -51,11 +47,7 @@ class Proxy:
         chunked: bool = False,
         twice: str = "",
     ) -> int:
-        context = ssl.create_default_context(cafile=self.keys / "coordinator" / "ca.pem")
-        context.load_cert_chain(self.keys / party / "client.pem")
-        host, port = self.address.split(":")
-        connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
-        with contextlib.closing(connection):
+        with contextlib.closing(to_proxy(self.address, self.keys, self.keys / party)) as connection:
             given = {"Content-Type": "application/json", **(headers or {})}
             sent: Any = iter([body]) if chunked else body
             if twice:
@@ -74,10 +66,9 @@ class Proxy:
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    haproxy, root = program("haproxy"), tmp_path_factory.mktemp("proxy")
-    write_sites(root / "keys", PARTIES, ["127.0.0.1"])
-    federations = write_deployment(root, str(root / "exchange"), queue="queue.{}")
-    write_maps(federations, root / "maps")
+    program("haproxy")
+    root = tmp_path_factory.mktemp("proxy")
+    places = written(root)
     processes = Processes(root)
     made = Proxy(f"127.0.0.1:{free_port()}", root / "keys", processes)
 
@@ -96,15 +87,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Behind) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        declared = compose.environment(compose.services("coordinator")["proxy"])
-        places = {"/run/secrets": root / "keys" / "coordinator", "/maps": root / "maps"}
-        environment = compose.bare() | compose.moved(declared, places)
-        environment |= {
-            "PROXY_ADDRESS": made.address,
-            "API_SERVER": f"127.0.0.1:{server.server_port}",
-        }
-        config = compose.FOLDER / "coordinator" / "haproxy.cfg"
-        processes.start("proxy", [haproxy, "-f", config], environment, root)
+        start_proxy(processes, places, made.address, f"127.0.0.1:{server.server_port}")
         try:
             until(lambda: _answers(made), "the proxy", 30)
             yield made

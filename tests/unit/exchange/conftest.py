@@ -1,5 +1,6 @@
 """A real server that speaks S3, and the stores that all keep the same promises."""
 
+import contextlib
 import os
 import threading
 import uuid
@@ -17,21 +18,29 @@ from opboost_ops.exchange.store import Store, open_store
 Opener = Callable[[], Store]
 
 
-class Quiet(WSGIRequestHandler):
+class _Quiet(WSGIRequestHandler):
     def log(self, *args: object) -> None:
         pass
 
 
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
+@contextlib.contextmanager
+def serving(host: str) -> Iterator[str]:
     """Its URL. One request at a time: a write on a condition is one step, as it is in S3."""
     application = DomainDispatcherApplication(create_backend_app)
-    server = make_server("127.0.0.1", 0, application, request_handler=Quiet)
+    server = make_server(host, 0, application, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
+    try:
+        yield f"http://{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    with serving("127.0.0.1") as url:
+        yield url
 
 
 @pytest.fixture

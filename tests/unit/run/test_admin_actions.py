@@ -5,9 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
@@ -17,6 +15,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.run import admin_actions, table_watch
 from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
+from tests.commands import opboost
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
 
@@ -67,9 +66,8 @@ def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
 def command(workspace: Workspace, party: str, *words: str) -> str:
     """What a command prints, or the error with which it ends."""
     at = 1 if words[0] in ("stop", "resume") else 2
-    site = str(workspace.folder / party)
-    done = CliRunner().invoke(app, [*words[:at], site, *words[at:]])
-    return done.output + str(done.exception or "")
+    _, out, err = opboost(*words[:at], workspace.folder / party, *words[at:])
+    return " ".join(f"{out} {err}".split())
 
 
 def test_promoted_through_airflow_and_rolled_back(two: Workspace) -> None:

@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
@@ -16,6 +14,7 @@ from opboost_ops.run.approval import answer, reasons_for, waiting
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.runner import run_stage
+from tests.commands import opboost
 from tests.federation import Workspace
 from tests.party_state import state_of
 
@@ -32,8 +31,8 @@ def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
         plan = workspace.store.get(f"credit_scoring/{workspace.run}/plan/credit")
         assert plan is not None
         command += ["--plan", parse_manifest(plan["manifest.json"], "plan").digest[:16]]
-    done = CliRunner().invoke(app, command)
-    return done.exit_code, done.output + str(done.exception or "")
+    code, out, err = opboost(*command)
+    return code, out + err
 
 
 def events(workspace: Workspace) -> list[tuple[str, str]]:

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.config.agreement import document
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
@@ -26,6 +24,7 @@ from opboost_ops.run import agreement, clock
 from opboost_ops.run.known_keys import replaced
 from opboost_ops.run.local import run_federation
 from opboost_ops.run.rollback import check
+from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 
 LABEL, BANK, SHOP = "credit", "bank", "shop"
@@ -33,15 +32,9 @@ THIRD = "0" * 15 + "3"
 STRANGER = new_signing_key(b"s" * 32)[1]
 
 
-def opboost(*words: object) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
 def renewed(workspace: Workspace, party: str, use: str, *options: str) -> dict[str, Any]:
     """Renew a key; the lines of the federation file that the command prints."""
-    text = opboost("keys", "renew", workspace.folder / party, use, *options)
+    text = printed("keys", "renew", workspace.folder / party, use, *options)
     lines: dict[str, Any] = yaml.safe_load(text.split("\n\n")[0])
     return lines
 
@@ -63,7 +56,7 @@ def pin(workspace: Workspace, party: str) -> None:
     key = workspace.declared.parties[party].signing_key
     for path in workspace.folder.glob("*/policy.yaml"):
         if party in (yaml.safe_load(path.read_text()).get("receivers") or {}):
-            opboost("keys", "trust", path.parent, party, key, "--replace")
+            printed("keys", "trust", path.parent, party, key, "--replace")
 
 
 def artifact(workspace: Workspace, place: str) -> tuple[Manifest, bytes, bytes]:
@@ -148,7 +141,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     site = load_site(workspace.folder / BANK / "site.yaml")
     assert {gap.run for gap in check(site)} == set()
     folder = workspace.folder / "exchange" / "credit_scoring" / workspace.run / "ranks" / BANK
-    told = opboost("artifact", folder, "--federation", workspace.file)
+    told = printed("artifact", folder, "--federation", workspace.file)
     assert f"former key {key_name(before[BANK].signing_key)}" in told
     assert str(after[BANK].former_keys[0].until) in told
 
@@ -336,11 +329,11 @@ def test_a_plan_of_another_day_is_refused(
 def test_check_and_keys_show_tell_dates_and_former_keys(workspace: Workspace) -> None:
     lines = renewed(workspace, BANK, "signing")
     declare(workspace, BANK, lines)
-    told = opboost("check", workspace.folder)
+    told = printed("check", workspace.folder)
     (former,) = lines["former_keys"]
     assert f"bank: former signing key {key_name(former['key'])} until {former['until']}" in told
     assert f"from {clock.today()}" in told
-    shown = json.loads(opboost("keys", "show", workspace.folder / BANK, "--json"))
+    shown = json.loads(printed("keys", "show", workspace.folder / BANK, "--json"))
     assert shown["former_keys"] == [former["key"]]
     assert shown["signing_key"] == lines["signing_key"]
 
@@ -348,8 +341,7 @@ def test_check_and_keys_show_tell_dates_and_former_keys(workspace: Workspace) ->
 def test_a_key_that_lies_in_no_file_is_not_renewed(workspace: Workspace) -> None:
     workspace.edit_yaml(f"{BANK}/site.yaml", lambda d: d.update(signing_key="env:BANK_KEY"))
     before = sorted(Path(workspace.folder / BANK / "keys").iterdir())
-    done = CliRunner().invoke(app, ["keys", "renew", str(workspace.folder / BANK), "signing"])
-    assert done.exit_code == 1
+    printed("keys", "renew", workspace.folder / BANK, "signing", fails=True)
     assert sorted(Path(workspace.folder / BANK / "keys").iterdir()) == before
 
 

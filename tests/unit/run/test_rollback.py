@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
 from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
+from tests.commands import opboost, printed
 from tests.federation import SECOND_RUN, Step, Workspace
 from tests.party_state import state_of
 
@@ -79,19 +78,18 @@ def test_a_state_that_is_put_back_within_a_stage_is_the_one_that_it_goes_on_with
 
 def missing(now: Workspace) -> list[str]:
     """What `opboost ledger check` finds missing."""
-    done = CliRunner().invoke(app, ["ledger", "check", str(now.folder / PARTY), "--json"])
-    gaps = json.loads(done.stdout)["gaps"]
-    assert done.exit_code == bool(gaps)
+    code, out, _ = opboost("ledger", "check", now.folder / PARTY, "--json")
+    gaps = json.loads(out)["gaps"]
+    assert code == bool(gaps)
     return [gap["missing"] for gap in gaps if gap["lacks"] != "open"]
 
 
 def recover(now: Workspace) -> str:
     """What `opboost ledger recover` prints, after less than 5 s of the processor."""
     begin = time.process_time()
-    done = CliRunner().invoke(app, ["ledger", "recover", str(now.folder / PARTY), "--yes"])
-    assert done.exit_code == 0, done.output
+    said = printed("ledger", "recover", now.folder / PARTY, "--yes")
     assert time.process_time() - begin < 5
-    return done.stdout
+    return said
 
 
 def drill(now: Workspace, put: Callable[[], object]) -> None:
