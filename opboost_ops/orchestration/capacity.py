@@ -64,7 +64,9 @@ def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _after(task: Any) -> str:
-    return str(min(task.downstream_task_ids))
+    """The task that comes next in the same group: a site may read nothing of another party's."""
+    group = task.task_id.rpartition(".")[0]
+    return str(min(task.downstream_task_ids, key=lambda to: (to.rpartition(".")[0] != group, to)))
 
 
 def slot_problems(

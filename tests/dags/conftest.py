@@ -67,11 +67,11 @@ def in_task(
 
     fields = {"dag_id": DAG_ID, "run_id": RUN, "run_type": "manual", "conf": {}, "clear_number": 0}
     dag_run = SimpleNamespace(**{**fields, **run})
-    after = {"credit_open.digest_ids", "credit_open.check_table"}
+    after = {"bank_release.check_table", "credit_open.digest_ids", "credit_open.check_table"}
     ti = SimpleNamespace(
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
-        task=SimpleNamespace(downstream_task_ids=after),
+        task=SimpleNamespace(task_id="credit_open.open_run", downstream_task_ids=after),
         xcom_pull=xcom_pull,
         xcom_push=lambda key, value: left.update({key: value}),
     )

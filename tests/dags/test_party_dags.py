@@ -185,7 +185,7 @@ class Airflow:
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         ti = SimpleNamespace(
-            task=SimpleNamespace(downstream_task_ids={"after"}),
+            task=SimpleNamespace(task_id="join_run", downstream_task_ids={"after"}),
             xcom_pull=lambda **_: None,
             xcom_push=lambda *_: None,
             get_dr_count=lambda **_: self.count,
