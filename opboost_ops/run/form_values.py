@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from opboost_ops.config.agreement import form_epsilons
-from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, Fault
 
@@ -86,7 +86,6 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     given = asked_for(form, "train")
     if not given:
         return federation
-    data = federation.model_dump(mode="json")
     if federation.learning == "horizontal":
         raise ConfigError(
             f"Horizontal learning takes no {', '.join(given)} from a form: all of its training "
@@ -94,8 +93,9 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
             "Change federation.yaml, and let every party agree.",
         )
     if "epsilon" in given:
-        parties = _at_epsilon(federation, given.pop("epsilon"))
-        data["parties"] = {name: p.model_dump(mode="json") for name, p in parties.items()}
+        epsilon = _agreed(given.pop("epsilon"), federation)
+        federation = federation.at_epsilons(lambda _: epsilon)
+    data = federation.model_dump(mode="json")
     if "parameters" in given:
         # One more, or another value of one: what is declared beside it stays.
         own = given.pop("parameters")
@@ -109,7 +109,7 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     return parse_federation(data, "the trigger form")
 
 
-def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
+def _agreed(epsilon: Any, federation: Federation) -> float:
     offered = form_epsilons(federation)
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
         known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
@@ -118,14 +118,4 @@ def _at_epsilon(federation: Federation, epsilon: Any) -> dict[str, Party]:
             "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
             "protected feature, and let every party agree.",
         )
-    return {
-        name: spec.model_copy(
-            update={
-                "features": {
-                    feature: declared.at(float(epsilon)) if declared.mechanism else declared
-                    for feature, declared in spec.features.items()
-                }
-            }
-        )
-        for name, spec in federation.parties.items()
-    }
+    return float(epsilon)

@@ -22,7 +22,6 @@ from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.consent import require_own_columns
-from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.run.publication import SEEDED
 from opboost_ops.stages import raw_table
@@ -120,32 +119,26 @@ def _drawn(
         "noise": noise.fingerprint(secret),
         "experiment": secret.startswith(SEEDED),
     }
-    new = [
-        edge_charges.entry(name, features[name].uuid, losses[name], artifact, "", **facts)
+    new = {
+        name: edge_charges.entry(name, features[name].uuid, losses[name], artifact, "", **facts)
         for name, artifact in artifacts.items()
         if artifact not in known
-    ]
+    }
     budget = Budget(context.policy, {one.uuid: name for name, one in features.items()})
     if new:
         # Before anything is drawn; the entries themselves have what was drawn.
-        state.ledger.require(new, budget)
+        state.ledger.require(list(new.values()), budget)
     found: dict[str, PrivateEdges] = {}
-    lines: list[Release] = []
     for name, key in keys.items():
         loss = losses[name]
         edges = _edges(counted[name], columns[name], loss.epsilon, key)
-        charged = artifacts[name] not in known
-        found[name] = PrivateEdges(edges, loss.epsilon, float(loss.loss[0]), charged)
-        drawn = edge_charges.edges_name(features[name].uuid, edges, loss.epsilon)
-        lines += [
-            line.model_copy(update={"draws": drawn})
-            for line in new
-            if line.artifact == artifacts[name]
-        ]
-    state.ledger.reserve(lines, budget)
-    if lines:
-        what = ", ".join((line.feature or "").partition("=")[0] for line in lines)
-        detail = f"edges of {what} drawn at epsilon {loss.epsilon:g} each"
+        found[name] = PrivateEdges(edges, loss.epsilon, float(loss.loss[0]), name in new)
+        if name in new:
+            drawn = edge_charges.edges_name(features[name].uuid, edges, loss.epsilon)
+            new[name] = new[name].model_copy(update={"draws": drawn})
+    state.ledger.reserve(list(new.values()), budget)
+    if new:
+        detail = f"edges of {', '.join(new)} drawn at epsilon {loss.epsilon:g} each"
         state.audit.add("noted", "ledger", context.party, detail=detail)
     return found
 

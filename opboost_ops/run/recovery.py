@@ -185,7 +185,7 @@ def _models(
 
 
 def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
-    """What a federation declares, by the newest plan in the store that the party agreed to."""
+    """By the newest plan in the store that the party agreed to, at the largest agreed epsilons."""
     newest = state.agreements.read().newest(name)
     store = open_store(site.store)
     for run in store.runs(name) if newest is not None else ():
@@ -202,33 +202,13 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
             except (OpBoostError, KeyError, ValueError):
                 continue
             if newest and plan and not fields(newest.content, plan.federation):
-                return _at_largest_epsilon(plan.federation)
+                return plan.federation.at_epsilons(max)
     raise ConfigError(
         f"What {name} declares is not known: {site.party} has agreed to nothing in it, or no plan "
         "of what it has agreed to is in the store.",
         f"Agree first (`opboost agree SITE FEDERATION`), then recover. Nothing was charged for "
         f"{name}.",
     )
-
-
-def _at_largest_epsilon(federation: Federation) -> Federation:
-    """The federation with every feature at the largest epsilon that was agreed for it."""
-    parties = {}
-    for name, spec in federation.parties.items():
-        features = {
-            feature: one.model_copy(
-                update={
-                    "mechanism": one.mechanism.model_copy(
-                        update={"epsilon": max(one.agreed_epsilons)}
-                    )
-                }
-            )
-            if one.mechanism is not None and one.agreed_epsilons
-            else one
-            for feature, one in spec.features.items()
-        }
-        parties[name] = spec.model_copy(update={"features": features})
-    return federation.model_copy(update={"parties": parties})
 
 
 def _begin_anew(state: PartyState, policy: Policy) -> int:

@@ -201,19 +201,19 @@ def rolled_back(
         label_holder: The federation's.
     """
     reasons: list[str] = []
-    claim = claims.get(site.party)
-    keys = signed_as(site, federation, site.party, None) if claim is not None else ()
-    if claim is not None and not is_genuine(keys, site.party, federation, label_holder, claim):
-        reasons.append(
-            f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} has "
-            "not signed"
-        )
-    elif claim is not None and not state.checkpoints.knows(federation, label_holder, claim):
-        last = state.checkpoints.last_number(federation, label_holder)
-        reasons.append(
-            f"rolled back: {label_holder} has received checkpoint {claim.number} of {site.party} "
-            f"in {federation}, and the database ends at {last}. {RECOVER}"
-        )
+    if claim := claims.get(site.party):
+        keys = signed_as(site, federation, site.party, None)
+        if not is_genuine(keys, site.party, federation, label_holder, claim):
+            reasons.append(
+                f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} "
+                "has not signed"
+            )
+        elif not state.checkpoints.knows(federation, label_holder, claim):
+            last = state.checkpoints.last_number(federation, label_holder)
+            reasons.append(
+                f"rolled back: {label_holder} has received checkpoint {claim.number} of "
+                f"{site.party} in {federation}, and the database ends at {last}. {RECOVER}"
+            )
     for name in _federations(state, site):
         one = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
         if one is not None:
