@@ -1,6 +1,7 @@
 """Data-quality check of a materialised model, by what it says of the held-out rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.checks import check, domains_of
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
+
+#: In the home: what the model predicts of the held-out rows, which `evaluate` reads.
+_PREDICTION = "checked_prediction"
 
 
 def check_model(context: Context) -> Outcome:
@@ -38,7 +42,19 @@ def check_model(context: Context) -> Outcome:
         for rows in slices(max(map(len, both.values())), rows_of_block(len(both))):
             yield pa.table({name: _cells(both[name], rows) for name in columns or both})
 
-    return check(context, {"model": (suite, read)}, marks="checked_model")
+    outcome = check(context, {"model": (suite, read)}, marks="checked_model")
+    return replace(outcome, tables={_PREDICTION: pa.table({"prediction": prediction})})
+
+
+def checked_prediction(context: Context, rows: int) -> np.ndarray:
+    """What the checked model predicts of the held-out rows, as `trainer.predict` gives it.
+
+    Args:
+        context: Of the party that holds the rows.
+        rows: How many they are.
+    """
+    found = np.array(context.home.table(_PREDICTION).column("prediction").to_numpy())
+    return found if len(found) == rows else found.reshape(rows, -1)
 
 
 def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Arrow: model and held-out rows -> metrics, each naming its mode."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import baseline
+from opboost_ops.stages.check_model import checked_prediction
 from opboost_ops.stages.gate import comparable_reference, present_champion
 from opboost_ops.stages.held_out import judge
 from opboost_ops.stages.materialise import materialised_model
@@ -33,16 +35,19 @@ def evaluate(context: Context) -> Outcome:
     version = context.reference if by_interval else present_champion(context)
     text = comparable_reference(context, facts, version)
     used = {name for one in {model, text or model} for name in model_of(one).numeric_splits()}
-    frames: dict[ScoringMode, np.ndarray] = {
-        name: _frame(context, name, facts, holdout, used)
-        for name in dict.fromkeys((*scoring.modes, "desensitised"))
+    frame = cache(lambda mode: _frame(context, mode, facts, holdout, used))
+    # Rows in mode `desensitised` are those of the check.
+    predictions: dict[ScoringMode, np.ndarray] = {
+        mode: checked_prediction(context, len(truth))
+        if mode == "desensitised"
+        else predict(model, frame(mode))
+        for mode in dict.fromkeys((*scoring.modes, "desensitised"))
     }
-    predictions = {name: predict(model, matrix) for name, matrix in frames.items()}
     reference = None
     if text is not None:
         # Of unchanged tables it is the same model.
         same = text == model
-        reference = predictions[scoring.mode] if same else predict(text, frames[scoring.mode])
+        reference = predictions[scoring.mode] if same else predict(text, frame(scoring.mode))
     return judge(
         context,
         facts,

@@ -11,6 +11,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import Baseline
 from opboost_ops.stages.boost import model_text, rows_of, settings_of
+from opboost_ops.stages.check_model import checked_prediction
 from opboost_ops.stages.gate import comparable_reference
 from opboost_ops.stages.held_out import judge
 from opboost_ops.stages.interval_gate import DISCLOSES
@@ -28,7 +29,7 @@ def evaluate_own(context: Context) -> Outcome:
     holdout = context.home.table("holdout_frame")
     matrix = frame_of(holdout, facts).matrix
     model = materialised_model(context)
-    prediction = predict(model, matrix)
+    prediction = checked_prediction(context, len(matrix))
     registry = Registry(context.site.models, context.federation.name)
     version = reference_of(context.federation, registry, context.run)
     text = comparable_reference(context, facts, version)
