@@ -2,8 +2,8 @@
 
 import json
 import mmap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,35 +16,6 @@ from opboost_ops.scratch.files import whole_file
 
 #: Bytes that are written at once of a table that is not in memory.
 _WRITTEN = 1 << 22
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table that is kept block by block as it is made, so that it is never whole in memory.
-
-    Attributes:
-        schema: Its columns.
-        blocks: Makes the blocks, each with these columns, in the order of the rows.
-    """
-
-    schema: pa.Schema
-    blocks: Callable[[], Iterator[pa.Table]]
-
-    @classmethod
-    def of(cls, tables: Iterator[pa.Table]) -> "Rows":
-        """Blocks that are made one after the other, and once.
-
-        Args:
-            tables: They, at least one; the first is made now.
-        """
-        begun = [next(tables)]
-
-        def blocks() -> Iterator[pa.Table]:
-            while begun:
-                yield begun.pop()
-            yield from tables
-
-        return cls(begun[0].schema, blocks)
 
 
 class Home:
@@ -65,17 +36,25 @@ class Home:
         with whole_file(self.folder / name, durable=False) as file:
             file.write(content)
 
-    def write_table(self, name: str, table: pa.Table | Rows) -> None:
-        """Keep a table, in one batch where it is in one piece: then its columns can be mapped."""
+    def write_table(self, name: str, table: pa.Table | Iterator[pa.Table]) -> None:
+        """Keep a table, in one batch where it is in one piece: then its columns can be mapped.
+
+        Args:
+            name: Its name.
+            table: It, or its blocks as they are made, at least one: it is never whole in memory.
+        """
         with whole_file(self.folder / f"{name}.arrow", durable=False) as file:
             if isinstance(table, pa.Table):
                 rows = max(table.num_rows, 1)
                 sink = file if self.scratch.holds(rows) else _Slowly(file)
                 feather.write_feather(table, sink, compression="uncompressed", chunksize=rows)
                 return
-            with pa.ipc.new_file(file, table.schema) as writer:
-                for block in table.blocks():
+            with ExitStack() as opened:
+                writer = None
+                for block in table:
+                    writer = writer or opened.enter_context(pa.ipc.new_file(file, block.schema))
                     writer.write_table(block)
+                    del block
                     release_memory()
 
     def write_json(self, name: str, value: Any) -> None:

@@ -6,15 +6,14 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.scratch.blocks import rows_of_block
-from opboost_ops.stages.home import Rows
 
 
 def join_blocks(
     own: Mapping[str, np.ndarray],
     others: Mapping[str, pa.Table],
     last: Mapping[str, np.ndarray],
-) -> Rows:
-    """Columns of the same rows.
+) -> Iterator[pa.Table]:
+    """Blocks of columns of the same rows, at least one.
 
     Args:
         own: The party's, shape (n,) each, by name.
@@ -23,18 +22,10 @@ def join_blocks(
     """
     rows = len(next(iter(last.values())))
     arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
-
-    def block(begin: int, size: int) -> pa.Table:
-        columns = {name: arrays[name].slice(begin, size) for name in own}
+    most = rows_of_block(len(arrays) + sum(table.num_columns for table in others.values()))
+    for begin in range(0, max(rows, 1), most):
+        columns = {name: arrays[name].slice(begin, most) for name in own}
         for party, table in others.items():
-            some = table.slice(begin, size)
+            some = table.slice(begin, most)
             columns |= {f"{party}.{name}": some.column(name) for name in some.column_names}
-        return pa.table({**columns, **{name: arrays[name].slice(begin, size) for name in last}})
-
-    def blocks() -> Iterator[pa.Table]:
-        for begin in range(0, max(rows, 1), most):
-            yield block(begin, min(most, rows - begin))
-
-    schema = block(0, 0).schema
-    most = rows_of_block(len(schema))
-    return Rows(schema, blocks)
+        yield pa.table({**columns, **{name: arrays[name].slice(begin, most) for name in last}})

@@ -14,7 +14,6 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST, HOLDOUT_RANKS
-from opboost_ops.stages.home import Rows
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
 
@@ -102,27 +101,23 @@ def _cells(
 
 def _in_values(
     context: Context, cells: Mapping[str, tuple[np.ndarray, np.ndarray]], lower: Mapping[str, int]
-) -> Rows:
+) -> Iterator[pa.Table]:
     """Held-out rows, each rank replaced by a value on the same side of every threshold."""
     table = context.home.table(HOLDOUT_RANKS)
-
-    def blocks() -> Iterator[pa.Table]:
-        for rows in slices(max(table.num_rows, 1)):
-            some = table.slice(rows.start, rows.stop - rows.start)
-            columns = {name: some.column(name) for name in some.column_names}
-            for name, least in lower.items():
-                thresholds, ranks = cells.get(name, (np.empty(0), np.empty(0)))
-                values = np.full(some.num_rows, float(least))
-                there = some.column(name).is_valid().to_numpy()
-                if len(thresholds):
-                    # A value is at most a threshold where its rank is at most the threshold's.
-                    mine = some.column(name).fill_null(0).to_numpy()
-                    found = np.searchsorted(ranks, mine, side="left")
-                    values = routes.stand_ins(found, thresholds)
-                columns[name] = pa.array(np.where(there, values, np.nan))
-            yield pa.table(columns)
-
-    return Rows.of(blocks())
+    for rows in slices(max(table.num_rows, 1)):
+        some = table.slice(rows.start, rows.stop - rows.start)
+        columns = {name: some.column(name) for name in some.column_names}
+        for name, least in lower.items():
+            thresholds, ranks = cells.get(name, (np.empty(0), np.empty(0)))
+            values = np.full(some.num_rows, float(least))
+            there = some.column(name).is_valid().to_numpy()
+            if len(thresholds):
+                # A value is at most a threshold where its rank is at most the threshold's.
+                mine = some.column(name).fill_null(0).to_numpy()
+                found = np.searchsorted(ranks, mine, side="left")
+                values = routes.stand_ins(found, thresholds)
+            columns[name] = pa.array(np.where(there, values, np.nan))
+        yield pa.table(columns)
 
 
 def model_file(context: Context) -> str:

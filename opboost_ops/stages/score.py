@@ -20,7 +20,6 @@ from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.coverage import COVERAGE, coverage, group_names
 from opboost_ops.stages.encode_rows import raw_matrix
 from opboost_ops.stages.held_out import SCORING
-from opboost_ops.stages.home import Rows
 from opboost_ops.stages.other_columns import local_columns, local_names, opened_values
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
@@ -59,7 +58,7 @@ def score(context: Context) -> Outcome:
         some = _in_common_order(context, facts, positions)
     tables = (_scored(context, facts, fitted, text, *each) for each in some)
     return Outcome(
-        tables={"scores": Rows.of(tables)},
+        tables={"scores": tables},
         summary={"rows": rows, "mode": scoring.mode, "version": context.model},
         # Elsewhere than in mode local, that is redacted: how many people are common stays home.
         discloses="how many new rows were scored" if scoring.mode == "local" else "",

@@ -6,7 +6,7 @@ by the ledger's state, and charged, before they are randomised.
 
 import glob
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +34,6 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges, ModelCharge
 from opboost_ops.privacy.draws import DrawRequest
 from opboost_ops.stages.home import Home as Home
-from opboost_ops.stages.home import Rows
 
 #: Gives the values that may go, by column; the second argument keeps them, before they are charged.
 TakeDraw = Callable[
@@ -241,7 +240,7 @@ class Outcome:
     """What a stage gives back.
 
     Attributes:
-        tables: Tables to keep at home, or how each is made block by block.
+        tables: Tables to keep at home, or blocks of them as they are made.
         documents: JSON values to keep at home.
         lasting: JSON values to keep at home beyond the run.
         files: Other files to keep at home.
@@ -258,7 +257,7 @@ class Outcome:
         failure: Raised after everything was kept: a failed check keeps its report.
     """
 
-    tables: Mapping[str, pa.Table | Rows] = field(default_factory=dict)
+    tables: Mapping[str, pa.Table | Iterator[pa.Table]] = field(default_factory=dict)
     documents: Mapping[str, Any] = field(default_factory=dict)
     lasting: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
