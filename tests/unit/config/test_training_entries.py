@@ -228,3 +228,31 @@ def test_a_delta_of_0_is_epsilon_alone() -> None:
 )
 def test_what_promises_nothing_or_cannot_be_is_refused(training: dict[str, Any], line: str) -> None:
     assert line in faults(training)
+
+
+@pytest.mark.parametrize(
+    "training", [{"trainer": "dpboost", "private": {"epsilon": 1.0}}, {"denoise": "joint"}]
+)
+def test_trainers_that_take_no_missing_values_keep_no_unmatched_rows(
+    training: dict[str, Any],
+) -> None:
+    assert "alignment.overlap: " in faults(training, alignment={"overlap": "left"})
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"calibration": "isotonic"},
+        {"interval": 0.9},
+        {"reasons": 3},
+        {"threshold": {"share": 0.1}},
+        {"threshold": {"precision": 0.9}},
+    ],
+)
+def test_what_would_be_read_off_private_rows_is_refused_with_that_reason(
+    declared: dict[str, Any],
+) -> None:
+    private = {"trainer": "dpboost", "private": {"epsilon": 1.0, "metrics_epsilon": 0.5}}
+    text = faults(private, scoring=declared)
+    assert f"scoring.{next(iter(declared))}" in text
+    assert "training.private promises noise" in text

@@ -170,16 +170,3 @@ def test_a_policy_that_does_not_allow_it_refuses(tmp_path: Path) -> None:
     assert step.startswith("b0.")
     assert isinstance(error, PolicyError)
     assert not [p for p in workspace.published() if p in ("ranks/b0", "psi_answer/b0")]
-
-
-@pytest.mark.parametrize(
-    "training", [{"trainer": "dpboost", "private": {"epsilon": 1.0}}, {"denoise": "joint"}]
-)
-def test_trainers_that_take_no_missing_values_are_refused(
-    tmp_path: Path, training: dict[str, object]
-) -> None:
-    workspace = written(tmp_path)
-    workspace.declare("federation.yaml", agree=False, training=training)
-    with pytest.raises(ConfigError) as caught:
-        load_federation(workspace.file)
-    assert "alignment.overlap" in [fault.where for fault in caught.value.faults]

@@ -1,7 +1,6 @@
 """Scores that people can use: probabilities, decisions, intervals and reasons, beside the score."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import lightgbm
@@ -25,9 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     scope="module",
     params=["binary", pytest.param("multiclass", marks=pytest.mark.slow), "regression"],
 )
-def scored(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Workspace]]:
+def scored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A version that was trained with all options, and everybody scored by it, mode routed."""
     options = OPTIONS[request.param] | {"reasons": min(OPTIONS[request.param]["reasons"], 50)}
     workspace = Workspace.write(
@@ -38,23 +35,29 @@ def scored(
     )
     workspace.all()
     scoring(workspace, "routed", "0" * 15 + "b").all()
-    yield request.param, workspace
+    return workspace
 
 
-def kept(workspace: Workspace) -> Any:
-    found = json.loads((workspace.version() / "scoring.json").read_bytes())
+@pytest.fixture
+def task(scored: Workspace) -> str:
+    label = scored.declared.parties["a"].label
+    assert label is not None
+    return label.task
+
+
+def kept(scored: Workspace) -> Any:
+    found = json.loads((scored.version() / "scoring.json").read_bytes())
     assert set(found) == {"routed", "desensitised"}
     return found["routed"]
 
 
-def scores(workspace: Workspace) -> pl.DataFrame:
-    (file,) = score_files(workspace)
+def scores(scored: Workspace) -> pl.DataFrame:
+    (file,) = score_files(scored)
     return pl.read_parquet(file)
 
 
-def test_reasons_add_up_to_the_raw_score(scored: tuple[str, Workspace]) -> None:
-    task, workspace = scored
-    table = scores(workspace)
+def test_reasons_add_up_to_the_raw_score(task: str, scored: Workspace) -> None:
+    table = scores(scored)
     count = sum(name.endswith("_contribution") for name in table.columns)
     # Of fewer features than were asked for all are named.
     assert count == {"binary": 3, "multiclass": 2, "regression": 7}[task]
@@ -78,20 +81,18 @@ def test_reasons_add_up_to_the_raw_score(scored: tuple[str, Workspace]) -> None:
     assert any(party != "a" for party, _ in named)
 
 
-def test_reasons_are_the_boosters_own(scored: tuple[str, Workspace]) -> None:
+def test_reasons_are_the_boosters_own(task: str, scored: Workspace) -> None:
     """The expected raw score is that of stock LightGBM for any row."""
-    task, workspace = scored
-    booster = lightgbm.Booster(model_file=str(workspace.version() / "model.txt"))
+    booster = lightgbm.Booster(model_file=str(scored.version() / "model.txt"))
     found = booster.predict(np.full((1, booster.num_feature()), 5.0), pred_contrib=True)
     bases = np.asarray(found).reshape(-1, booster.num_feature() + 1)[:, -1]
-    for base in scores(workspace)["reasons_base"].unique():
+    for base in scores(scored)["reasons_base"].unique():
         assert np.abs(bases - base).min() < 1e-9
     assert task != "multiclass" or len(bases) == 3
 
 
-def test_probabilities_of_all_classes(scored: tuple[str, Workspace]) -> None:
-    task, workspace = scored
-    table = scores(workspace)
+def test_probabilities_of_all_classes(task: str, scored: Workspace) -> None:
+    table = scores(scored)
     names = [name for name in table.columns if name.startswith("probability_")]
     classes = {"binary": ["no", "yes"], "multiclass": ["low", "middle", "high"]}.get(task, [])
     assert names == [f"probability_{name}" for name in classes]
@@ -101,43 +102,40 @@ def test_probabilities_of_all_classes(scored: tuple[str, Workspace]) -> None:
         assert (table["score"] == table["probability_yes"]).all()
     if task == "multiclass":
         assert (table["score"] == table.select(pl.max_horizontal(names)).to_series()).all()
-    (file,) = score_files(workspace)
+    (file,) = score_files(scored)
     facts = json.loads(pq.read_schema(file).metadata[b"opboost"])
     assert facts.get("positive") == ("yes" if task == "binary" else None)
 
 
-def test_the_decision_is_at_the_versions_threshold(scored: tuple[str, Workspace]) -> None:
-    task, workspace = scored
+def test_the_decision_is_at_the_versions_threshold(task: str, scored: Workspace) -> None:
     if task != "binary":
-        assert "threshold" not in kept(workspace)
+        assert "threshold" not in kept(scored)
         return
-    table, threshold = scores(workspace), kept(workspace)["threshold"]
+    table, threshold = scores(scored), kept(scored)["threshold"]
     assert threshold["rule"] == {"share": 0.2}
     # Equal scores fall on one side together.
     assert 0.1 < threshold["confusion"]["share"] <= 0.21
     expected = (table["score"] > threshold["value"]).to_list()
     assert [value == "yes" for value in table["class"]] == expected
-    figures = kept(workspace)["calibration"]["figures"]
+    figures = kept(scored)["calibration"]["figures"]
     assert set(figures) == {"before", "after"}
     # Calibration keeps the order of people.
     order = table.sort("uncalibrated")["score"].to_numpy()
     assert (np.diff(order) >= 0).all()
 
 
-def test_a_number_has_its_interval(scored: tuple[str, Workspace]) -> None:
-    task, workspace = scored
+def test_a_number_has_its_interval(task: str, scored: Workspace) -> None:
     if task != "regression":
-        assert "interval" not in kept(workspace)
+        assert "interval" not in kept(scored)
         return
-    table, half = scores(workspace), kept(workspace)["interval"]["half_width"]
+    table, half = scores(scored), kept(scored)["interval"]["half_width"]
     assert np.allclose((table["high"] - table["low"]).to_numpy(), 2 * half)
     assert np.allclose(table["score"].to_numpy(), (table["high"] + table["low"]).to_numpy() / 2)
 
 
-def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Workspace]) -> None:
-    task, workspace = scored
-    evaluation = json.loads((workspace.version() / "evaluation.json").read_bytes())
-    card = (workspace.version() / "card.html").read_text()
+def test_the_card_and_the_evaluation_have_the_pictures(task: str, scored: Workspace) -> None:
+    evaluation = json.loads((scored.version() / "evaluation.json").read_bytes())
+    card = (scored.version() / "card.html").read_text()
     assert set(evaluation["curves"]) == {"label_holder_alone", "federated_routed"}
     gain = evaluation["gains"]["label_holder_alone"]["r2" if task == "regression" else "auc"]
     assert gain["low"] <= gain["value"] <= gain["high"]
@@ -152,14 +150,13 @@ def test_the_card_and_the_evaluation_have_the_pictures(scored: tuple[str, Worksp
         assert "split conformal" in card
 
 
-def new_rows(workspace: Workspace) -> int:
-    return pl.read_parquet(workspace.folder / "a" / "tables" / "score.parquet").height
+def new_rows(scored: Workspace) -> int:
+    return pl.read_parquet(scored.folder / "a" / "tables" / "score.parquet").height
 
 
-def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Workspace]) -> None:
+def test_the_scores_distributions_are_of_the_very_scores(task: str, scored: Workspace) -> None:
     """Of held-out rows in each mode, and of the file of scores; none of few people."""
-    task, workspace = scored
-    evaluation = json.loads((workspace.version() / "evaluation.json").read_bytes())
+    evaluation = json.loads((scored.version() / "evaluation.json").read_bytes())
     assert set(evaluation["distributions"]) == {"routed", "desensitised"}
     series = evaluation["distributions"]["routed"]["series"]
     names = {"binary": ["class no", "class yes"], "multiclass": ["right", "wrong"]}
@@ -168,10 +165,10 @@ def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Work
     few = sum(one["rows"] is None for one in series) * (LEAST - 1)
     whole = evaluation["rows"] * (2 if task == "regression" else 1)
     assert whole - few <= sum(rows) <= whole
-    folder = workspace.folder / "a" / "home" / NAME / "distributions" / FIRST_RUN
+    folder = scored.folder / "a" / "home" / NAME / "distributions" / FIRST_RUN
     (file,) = folder.glob("*.json")
     kept = json.loads(file.read_bytes())
-    table = scores(workspace)
+    table = scores(scored)
     (new,) = kept["series"]
     assert kept["mode"] == "routed"
     assert new["rows"] == table.height
@@ -179,27 +176,26 @@ def test_the_scores_distributions_are_of_the_very_scores(scored: tuple[str, Work
     live = kept["live"]
     assert live["rows"] == sum(live["scores"]) == table.height
     assert len(live["edges"]) == len(live["scores"]) + 1
-    assert {sum(counts) for counts in live["columns"].values()} == {new_rows(workspace)}
+    assert {sum(counts) for counts in live["columns"].values()} == {new_rows(scored)}
     ends = np.clip(table["score"].to_numpy(), new["edges"][0], new["edges"][-1])
     assert np.histogram(ends, new["edges"])[0].tolist() == new["counts"]
     assert all(n == 0 or n >= LEAST for one in [*series, new] for n in one["counts"])
     if task != "regression":
         said = dict(table["class"].value_counts().rows())
         assert kept.get("said", said) == said
-    card = (workspace.version() / "card.html").read_text()
+    card = (scored.version() / "card.html").read_text()
     assert "Scores of held-out rows" in card
 
 
-def test_nothing_of_it_leaves_the_label_holder(scored: tuple[str, Workspace]) -> None:
+def test_nothing_of_it_leaves_the_label_holder(task: str, scored: Workspace) -> None:
     """Neither curves nor what scores are made of are in what anybody else sees."""
-    _, workspace = scored
-    summary = workspace.step("a", "evaluate")
+    summary = scored.step("a", "evaluate")
     kept = {"curves", "intervals", "gains", "scoring", "base", "distributions"}
     assert not kept & set(summary)
     for of in summary["metrics"].values():
         assert set(of) <= {"auc", "accuracy", "r2", "mse"}
-    written = scoring(workspace, "routed", "0" * 15 + "b").step("a", "write_scores")
+    written = scoring(scored, "routed", "0" * 15 + "b").step("a", "write_scores")
     assert set(written) == {"rows", "file", "new", "published"}
-    sent = [f"/{name}".split(f"/{NAME}/")[-1] for name in workspace.files("exchange")]
+    sent = [f"/{name}".split(f"/{NAME}/")[-1] for name in scored.files("exchange")]
     assert any("/ranks/" in name for name in sent)
     assert not [name for name in sent if any(w in name for w in ("evaluation", "scor", "dist"))]
