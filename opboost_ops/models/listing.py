@@ -1,4 +1,4 @@
-"""A federation's models as tables and pictures: versions, decisions, metrics, two versions."""
+"""A federation's models as tables and pictures: versions, decisions, two versions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -103,36 +103,6 @@ def decisions_table(
     heads = ("at (UTC)", "version", "decision", "why")
     name = f"history_{models.federation}"[:40]
     return Table(name, "Decisions", heads, rows, federation=models.federation)
-
-
-def metrics_table(models: Models, names: Sequence[str], address: Address) -> Table:
-    """All metrics of all modes.
-
-    Args:
-        models: Of the federation.
-        names: Of the versions, newest first.
-        address: Of a version's page.
-    """
-    metrics = {name: models.version(name).metrics for name in names}
-    found = {(mode, k) for of in metrics.values() for mode, by in of.items() for k in by}
-    ranks = by_rank({metric for _, metric in found})
-    heads = sorted(found, key=lambda pair: (pair[0] != MAIN_MODE, pair[0], ranks.index(pair[1])))
-    return Table(
-        f"metrics_{models.federation}"[:40],
-        "Metrics by mode",
-        ("version", *(f"{metric}, {mode_words(mode)}" for mode, metric in heads)),
-        tuple(
-            (
-                Cell(name, href=address(name)),
-                *(number(metrics[name].get(mode, {}).get(k), 4) for mode, k in heads),
-            )
-            for name in names
-        ),
-        "Every metric names its mode: desensitised means that the protected features of the "
-        "held-out rows were randomised too, as those of new rows will be.",
-        "No version was registered yet.",
-        federation=models.federation,
-    )
 
 
 def over_versions(models: Models, names: Sequence[str]) -> Figures:

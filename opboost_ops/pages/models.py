@@ -10,7 +10,6 @@ from opboost_ops.errors import ContractError
 from opboost_ops.models.listing import (
     comparison,
     decisions_table,
-    metrics_table,
     over_versions,
     versions_table,
 )
@@ -91,7 +90,6 @@ def _all(party: str, models: Models, query: Query) -> list[Block]:
     return [
         *blocks,
         replace(versions_table(models, page, address), pager=pager),
-        replace(metrics_table(models, page, address), pager=pager),
         decisions_table(models, query.run, most, address),
     ]
 

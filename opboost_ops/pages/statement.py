@@ -14,8 +14,6 @@ from opboost_ops.display.blocks import (
     Cell,
     Fact,
     Facts,
-    Figure,
-    Figures,
     Heading,
     Note,
     State,
@@ -25,7 +23,6 @@ from opboost_ops.display.blocks import (
     number,
     second,
 )
-from opboost_ops.display.charts import bars, colour_of
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import open_state
@@ -107,11 +104,8 @@ def _summary(found: Federation, query: Query) -> list[Block]:
         # The fault of one party spares the others.
         found.faults += guarded(partial(_party, party, found))
     champion = champion_of(found.name)
-    made: list[Block] = [Facts((*facts, *_worth(champion))), _cost(found), *found.faults]
-    made.append(_incidents(found))
-    if champion is not None and champion.shares:
-        made.append(_brings(champion))
-    return made
+    figures = Facts((*facts, *_worth(champion)))
+    return [figures, _cost(found), *found.faults, _incidents(found)]
 
 
 def _on(found: Federation, purpose: str, dags: Sequence[str]) -> list[Fact]:
@@ -172,17 +166,6 @@ def _worth(found: Version | None) -> list[Fact]:
         rest += ", others less" if len(brought) > _NAMED else ""
         facts.append(Fact("Columns that bring most", f"{party} {100 * share:.1f} %", rest))
     return facts
-
-
-def _brings(found: Version) -> Figures:
-    rows = [
-        (party, 100 * share, colour_of(party, found.parties))
-        for party, share in found.shares_by_party.items()
-    ]
-    what = "splits of the trees" if found.by_splits else "the mean absolute contribution (SHAP)"
-    title = "What each party's columns bring"
-    note = f"Share of {what} to the champion's predictions of held-out rows."
-    return Figures(title, (Figure(bars(rows, title=title, unit=" %"), "by party"),), note)
 
 
 def _party(party: str, found: Federation) -> list[Block]:

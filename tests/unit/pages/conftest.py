@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import polars as pl
 import pytest
 from fastapi import FastAPI
@@ -85,6 +87,13 @@ class Reader(TestClient):
         reply = self.get(f"/opboost/{path}")
         assert reply.status_code == status, reply.text
         return reply.text
+
+    def standing(self) -> Any:
+        """The one federation of `status.json`, which is of its schema; its parties by name."""
+        found = self.get("/opboost/status.json").json()
+        jsonschema.validate(found, self.get("/opboost/status.schema.json").json())
+        (one,) = found["federations"]
+        return {**one, "parties": {party["party"]: party for party in one["parties"]}}
 
 
 def allow(patch: pytest.MonkeyPatch, may: Callable[[str], bool]) -> None:

@@ -38,7 +38,7 @@ def test_from_a_run_to_each_of_its_tasks(reader: Reader, run: Workspace) -> None
         assert f'href="/dags/{TRAIN}/runs/night/tasks/{task}"' in page
     # Once, in the box; a run without one has it below.
     assert page.count(f'href="/dags/{TRAIN}/runs/night"') == 1
-    write_run("good", "success", {"credit_open.open_run": "success"})
+    write_run("good", "success")
     good = reader.page(f"run?dag={TRAIN}&run=good")
     assert good.count(f'href="/dags/{TRAIN}/runs/good"') == 1
     lines = rows(reader, f"run?id={NIGHT}", ".tasks")
