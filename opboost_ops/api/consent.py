@@ -12,6 +12,7 @@ from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.config.policy import Policy
+from opboost_ops.display.blocks import finite
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.privacy.pins import once_agreed, unpinned_columns
@@ -49,8 +50,7 @@ class Checked:
     def document(self) -> dict[str, Any]:
         """The same as JSON; infinite losses are ``"inf"``."""
         leaves = [
-            {name: "inf" if value == float("inf") else value for name, value in line.items()}
-            for line in self.leaves.to_dicts()
+            {name: finite(value) for name, value in line.items()} for line in self.leaves.to_dicts()
         ]
         return {
             "federation": self.federation.name,

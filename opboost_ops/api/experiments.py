@@ -87,45 +87,45 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
     declared = finished.federation
     owner = declared.label_holder
     sites = site_files(file, declared)
-    if declared.learning == "horizontal":
-        return _horizontal(finished, load_site(sites[owner]).models)
-    if experiment:
-        metrics = centralised.metrics(sites, declared.name, owner, finished.run)
-    else:
-        metrics = {
-            "centralised": None,
-            "federated": None,
-            **finished.summaries[owner]["evaluate"]["metrics"],
-        }
-    name = format_of(declared.training.trainer).file
     models = load_site(sites[owner]).models
-    model = models / declared.name / finished.run / name
-    files = Registry(models, declared.name).files(finished.run)
-    quality = finished.seconds("quality_seconds")
+    horizontal = declared.learning == "horizontal"
+    found = _horizontal(finished) if horizontal else _vertical(finished, sites, models, experiment)
+    name = format_of(declared.training.trainer).file
     return {
+        **found,
         "federation": declared.name,
         "run": finished.run,
-        "metrics": metrics,
-        "outcome": outcome(declared, files, finished.summaries[owner]["register"]),
-        "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
         "seconds": finished.seconds(),
-        "quality_seconds": round(sum(quality.values()), 6),
-        "model": str(model),
+        "quality_seconds": round(sum(finished.seconds("quality_seconds").values()), 6),
+        "model": str(models / declared.name / finished.run / name),
     }
 
 
-def _horizontal(finished: Finished, models: Path) -> dict[str, Any]:
-    federation = finished.federation
+def _vertical(
+    finished: Finished, sites: Mapping[str, Path], models: Path, experiment: bool
+) -> dict[str, Any]:
+    declared = finished.federation
+    owner = declared.label_holder
+    said = finished.summaries[owner]
+    metrics = {"centralised": None, "federated": None, **said["evaluate"]["metrics"]}
+    if experiment:
+        metrics = centralised.metrics(sites, declared.name, owner, finished.run)
+    files = Registry(models, declared.name).files(finished.run)
+    return {
+        "metrics": metrics,
+        "outcome": outcome(declared, files, said["register"]),
+        "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
+    }
+
+
+def _horizontal(finished: Finished) -> dict[str, Any]:
     said = finished.summaries
     boosted = {party: stages["boost"] for party, stages in said.items()}
     spent = {party: finished.spent[party]["boost"] for party in said}
-    active = boosted[federation.label_holder]
-    quality = finished.seconds("quality_seconds")
+    active = boosted[finished.federation.label_holder]
     private = {"private": active["private"]} if "private" in active else {}
     return {
         **private,
-        "federation": federation.name,
-        "run": finished.run,
         "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},
         "rows": active["rows"],
         "messages": max(summary["messages"] for summary in boosted.values()),
@@ -134,7 +134,4 @@ def _horizontal(finished: Finished, models: Path) -> dict[str, Any]:
         # Waiting for one another is part of it here.
         "training": round(max(s["seconds"] + s["waited"] for s in spent.values()), 6),
         "cpu": {party: found["cpu"] for party, found in spent.items()},
-        "seconds": finished.seconds(),
-        "quality_seconds": round(sum(quality.values()), 6),
-        "model": str(models / federation.name / finished.run / "model.txt"),
     }

@@ -13,11 +13,6 @@ from opboost_ops.errors import ConfigError
 app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 
-@app.callback()
-def _commands() -> None:
-    """Commands are always named, also while there is only one."""
-
-
 @app.command("show")
 def show(
     site: Site,

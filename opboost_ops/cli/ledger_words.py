@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from opboost_ops.display.blocks import Block, Cell, Table, count, number
+from opboost_ops.display.blocks import Block, Cell, Table, count, finite, number
 from opboost_ops.privacy.accountant import total
 from opboost_ops.privacy.budgets import Forecast
 from opboost_ops.privacy.people import People
@@ -97,9 +97,9 @@ def people_entry(found: People) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> float | str:
+def plain(value: Any) -> Any:
     """A loss, as JSON has it."""
-    return "inf" if value == float("inf") else float(value)
+    return finite(float(value))
 
 
 def people_blocks(found: People) -> list[Block]:

@@ -8,11 +8,6 @@ import typer
 app = typer.Typer(help="Make keys and maps for outbound-only sites.", no_args_is_help=True)
 
 
-@app.callback()
-def _commands() -> None:
-    """Commands are always named, also while there is only one."""
-
-
 @app.command("keys")
 def keys(
     parties: Annotated[list[str], typer.Argument(help="Parties, as federation files name them.")],

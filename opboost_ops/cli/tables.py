@@ -17,10 +17,6 @@ MODES = {
 }
 
 
-#: Least difference of AUC or R2 that is worth a claim; less comes and goes with the split.
-_CLEARLY = 0.005
-
-
 def show(result: Mapping[str, Any]) -> None:
     """Print metrics, bytes and seconds of a run.
 
@@ -36,9 +32,6 @@ def show(result: Mapping[str, Any]) -> None:
         if mode in found
     )
     print_table(title, ("trained on", *names), rows)
-    verdict = compare(result["metrics"])
-    if verdict:
-        print(verdict)
     print_line(outcome_words(result["outcome"]))
     sizes = result["bytes"]
     print(
@@ -47,27 +40,6 @@ def show(result: Mapping[str, Any]) -> None:
         f"held-out rows; alignment took {sizes['align']:,}."
     )
     print(f"Model: {result['model']}")
-
-
-def compare(metrics: Mapping[str, Any]) -> str:
-    """Whether federation paid, in a sentence; empty where it cannot be said.
-
-    Args:
-        metrics: As in `opboost run --json`.
-    """
-    federated, alone = metrics.get("federated"), metrics.get("label_holder_alone")
-    if not federated or not alone:
-        return ""
-    name = "auc" if "auc" in federated else "r2"
-    gain = federated[name] - alone[name]
-    against = (
-        f"{name} {federated[name]:.4f} in mode clear, {gain:+.4f} against the label holder alone."
-    )
-    if gain > _CLEARLY:
-        return f"Federation pays: {against}"
-    if gain < -_CLEARLY:
-        return f"Federation costs at this epsilon: {against}"
-    return f"Federation makes no clear difference at this epsilon: {against}"
 
 
 def show_horizontal(result: Mapping[str, Any]) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from markupsafe import Markup
+from rich.filesize import decimal
 
 #: How something stands; it is said in words too, never by colour alone.
 State = Literal["", "good", "bad", "warn", "muted"]
@@ -231,8 +232,13 @@ def number(value: float | None, digits: int = 3) -> Cell:
     if value is None:
         return Cell("", "")
     if value == float("inf"):
-        return Cell("∞", "inf")
+        return Cell("∞", finite(value))
     return Cell(f"{value:,.{digits}f}", float(value))
+
+
+def finite(value: Any) -> Any:
+    """A value as JSON and CSV have it: infinity is a text."""
+    return "inf" if value == float("inf") else value
 
 
 def count(value: int | None) -> Cell:
@@ -252,9 +258,4 @@ def second(at: str) -> str:
 
 def size(value: int) -> Cell:
     """Bytes for people."""
-    short = float(value)
-    for unit in ("B", "kB", "MB"):
-        if short < 1000:
-            return Cell(f"{short:.0f} {unit}" if unit == "B" else f"{short:.1f} {unit}", value)
-        short /= 1000
-    return Cell(f"{short:.1f} GB", value)
+    return Cell(decimal(value), value)

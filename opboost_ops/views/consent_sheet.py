@@ -14,6 +14,7 @@ from opboost_ops.config.feature import SECONDS, AnyFeature, Edges, Feature, Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.datasets.limits import limits
+from opboost_ops.display.blocks import finite
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.edge_charges import edges_loss, private_edges
@@ -338,4 +339,4 @@ def _plain(value: Any) -> Any:
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    return "inf" if value == float("inf") else value
+    return finite(value)

@@ -10,6 +10,7 @@ from opboost_ops.display.blocks import (
     Note,
     Table,
     count,
+    finite,
     number,
 )
 from opboost_ops.display.charts import bars
@@ -148,7 +149,7 @@ def _guesses(sheet: ConsentSheet) -> Table:
             count(line.guess.values),
             Cell(share_words(line.guess.before), line.guess.before),
             Cell(share_words(line.guess.after), line.guess.after, share=line.guess.after),
-            Cell(f"{odds_words(line.guess.odds)} to 1", _finite(line.guess.odds)),
+            Cell(f"{odds_words(line.guess.odds)} to 1", finite(line.guess.odds)),
         )
         for line in sheet.columns
     )
@@ -196,7 +197,3 @@ def _picture(sheet: ConsentSheet) -> Figures:
 
 def _loss(loss: float) -> str:
     return "∞" if loss == float("inf") else f"{loss:.1f}"
-
-
-def _finite(value: float) -> float | str:
-    return "inf" if value == float("inf") else value

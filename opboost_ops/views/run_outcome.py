@@ -7,6 +7,7 @@ from typing import Any
 from opboost_ops.boosting.metrics import main_metric
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
+from opboost_ops.display.blocks import finite
 from opboost_ops.privacy.loss import column_losses
 
 #: How the label holder's own columns are called among the gains.
@@ -44,7 +45,7 @@ def outcome(
         "mode": evaluation["mode"],
         "champion": registered["champion"],
         "why": registered["why"],
-        "cost": {party: "inf" if loss == float("inf") else loss for party, loss in cost.items()},
+        "cost": {party: finite(loss) for party, loss in cost.items()},
     }
 
 
