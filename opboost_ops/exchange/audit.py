@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.database import Database, now, plain_rows, table
+from opboost_ops.privacy.database import Records, now, plain_rows, table
 
 Action = Literal[
     "sent",
@@ -76,15 +76,8 @@ _FIELDS = Entry.model_fields.keys()
 ACTIONS = frozenset(get_args(Action))
 
 
-class Audit:
-    """A party's audit log, to which entries are only added.
-
-    Args:
-        database: The party's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Audit(Records):
+    """A party's audit log, to which entries are only added."""
 
     def add(
         self, action: Action, place: str, party: str, artifact: str = "", detail: str = ""

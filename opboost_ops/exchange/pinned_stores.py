@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Database, now, table
+from opboost_ops.privacy.database import Records, now, table
 
 _STORES = table("stores", {"federation": 160}, identity=32, since=40)
 
@@ -34,15 +34,8 @@ class Check:
     missing: int
 
 
-class PinnedStores:
-    """The identities of the stores that a party's runs have used.
-
-    Args:
-        database: The party's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class PinnedStores(Records):
+    """The identities of the stores that a party's runs have used."""
 
     def pins(self) -> Mapping[str, Pin]:
         """By federation."""

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Record
-from opboost_ops.privacy.database import COUNTED, Database, table
+from opboost_ops.privacy.database import COUNTED, Records, table
 
 _OWN = table(
     "checkpoints",
@@ -84,15 +84,8 @@ class Standing(Record):
     seen: Mapping[str, Checkpoint] = Field(default_factory=dict)
 
 
-class Checkpoints:
-    """The checkpoints that a party has given, and the latest that it has received.
-
-    Args:
-        database: The party's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Checkpoints(Records):
+    """The checkpoints that a party has given, and the latest that it has received."""
 
     def take(
         self,

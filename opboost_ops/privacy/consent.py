@@ -1,6 +1,7 @@
 """What a party's policy says to a plan, decided from public facts alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.feature import Fill
@@ -26,8 +27,11 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
     Raises:
         PolicyError: Naming every rule that the plan breaks.
     """
-    refused = _plainly(policy, federation, party) + _other_columns(policy, federation, party)
-    refused += _alignment(policy, federation, party)
+    refused = [
+        *_plainly(policy, federation, party),
+        *_other_columns(policy, federation, party),
+        *_alignment(policy, federation, party),
+    ]
     if federation.parties[party].role == "feature_holder":
         refused += _released(policy, federation, party)
     if refused:
@@ -37,53 +41,46 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
         )
 
 
-def _released(policy: Policy, federation: Federation, party: str) -> list[str]:
-    refused: list[str] = []
+def _released(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     receiver = federation.label_holder
     if receiver not in policy.receivers:
-        refused.append(f"receivers: {receiver} is not among them")
+        yield f"receivers: {receiver} is not among them"
     elif policy.receivers[receiver].signing_key != federation.parties[receiver].signing_key:
-        refused.append(f"receivers.{receiver}: the plan gives another signing key")
+        yield f"receivers.{receiver}: the plan gives another signing key"
+    for mode in federation.scoring.modes:
+        if mode not in policy.scoring:
+            yield f"scoring: {mode} is not among them"
     for name, feature in federation.parties[party].features.items():
         rule = policy.features.get(name)
         if rule is None:
-            refused.append(f"features: {name} is not among those that may go")
-        elif feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
+            yield f"features: {name} is not among those that may go"
+            continue
+        if feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             asked = feature.mechanism.name if feature.mechanism else "none"
-            refused.append(f"features.{name}.mechanisms: {asked} is not among them")
+            yield f"features.{name}.mechanisms: {asked} is not among them"
         elif feature.mechanism.name == "local_map" and rule.least_cell_width is None:
-            refused.append(
+            yield (
                 f"features.{name}.least_cell_width: local_map discloses its partitions exactly, "
                 "and how narrow they may become is not said"
             )
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
-        if rule is not None and bit is not None and bit.name not in rule.mechanisms:
-            refused.append(f"features.{name}.mechanisms: {bit.name} is not among them")
-    for mode in federation.scoring.modes:
-        if mode not in policy.scoring:
-            refused.append(f"scoring: {mode} is not among them")
-    if "routed" in federation.scoring.modes:
-        refused += [
-            f"features.{name}.least_cell_width: routed scoring discloses thresholds exactly, and "
-            "how narrow the cells between them may become is not said"
-            for name in federation.parties[party].features
-            if (rule := policy.features.get(name)) is not None and rule.least_cell_width is None
-        ]
-    return refused + _over_caps(policy, federation, party)
+        if bit is not None and bit.name not in rule.mechanisms:
+            yield f"features.{name}.mechanisms: {bit.name} is not among them"
+        if "routed" in federation.scoring.modes and rule.least_cell_width is None:
+            yield (
+                f"features.{name}.least_cell_width: routed scoring discloses thresholds exactly, "
+                "and how narrow the cells between them may become is not said"
+            )
+    yield from _over_caps(policy, federation, party)
 
 
-def _plainly(policy: Policy, federation: Federation, party: str) -> list[str]:
+def _plainly(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     """Without the receiver's key anyone who reads the store reads all that is sent to it."""
-    if not policy.require_encryption:
-        return []
-    sent_to = set(federation.parties) - {party}
-    if federation.parties[party].role == "feature_holder":
-        sent_to = {federation.label_holder}
-    return [
-        f"require_encryption: the plan has no encryption_key of {receiver}"
-        for receiver in federation.parties
-        if receiver in sent_to and federation.parties[receiver].encryption_key is None
-    ]
+    holder = federation.parties[party].role == "feature_holder"
+    sent_to = {federation.label_holder} if holder else set(federation.parties) - {party}
+    for receiver, of in federation.parties.items():
+        if policy.require_encryption and receiver in sent_to and of.encryption_key is None:
+            yield f"require_encryption: the plan has no encryption_key of {receiver}"
 
 
 def require_own_columns(policy: Policy, federation: Federation, party: str) -> None:
@@ -97,34 +94,32 @@ def require_own_columns(policy: Policy, federation: Federation, party: str) -> N
     Raises:
         PolicyError: Its UUIDs are not those that the policy pins.
     """
-    if refused := _other_columns(policy, federation, party):
+    if refused := list(_other_columns(policy, federation, party)):
         raise PolicyError(
             f"The columns of {party} are not those of its policy: {'; '.join(refused)}.",
             "Nothing was drawn. Correct the federation file, or pin the columns: `opboost agree`.",
         )
 
 
-def _other_columns(policy: Policy, federation: Federation, party: str) -> list[str]:
-    refused = [
-        f"features.{name}.uuid: the policy does not pin it; `opboost agree` adds the line "
-        f"`uuid: {uuid}` once its owner has read it"
-        for name, uuid in unpinned_columns(policy, federation).items()
-        if federation.parties[party].role == "feature_holder"
-    ]
-    identity = federation.id.column
-    named = [identity, *federation.parties[party].features]
-    raw = {name: policy.raw_column(name, identity) for name in named}
-    for name in sorted(named):
-        same = [other for other in named if other < name and raw[other] == raw[name]]
-        refused += [f"{other} and {name} are one column of the party's table" for other in same]
+def _other_columns(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
+    for name, uuid in unpinned_columns(policy, federation).items():
+        if federation.parties[party].role == "feature_holder":
+            yield (
+                f"features.{name}.uuid: the policy does not pin it; `opboost agree` adds the line "
+                f"`uuid: {uuid}` once its owner has read it"
+            )
+    identity, features = federation.id.column, federation.parties[party].features
+    raw = {name: policy.raw_column(name, identity) for name in (identity, *features)}
+    for one, other in combinations(sorted(raw), 2):
+        if raw[one] == raw[other]:
+            yield f"{one} and {other} are one column of the party's table"
     pinned = {rule.uuid: name for name, rule in policy.features.items() if rule.uuid is not None}
-    for name, feature in federation.parties[party].features.items():
+    for name, feature in features.items():
         rule = policy.features.get(name)
         if rule is not None and rule.uuid not in (None, feature.uuid):
-            refused.append(f"features.{name}.uuid: the plan gives another one")
+            yield f"features.{name}.uuid: the plan gives another one"
         if (known := pinned.get(feature.uuid, name)) != name:
-            refused.append(f"features.{name}.uuid: the policy pins that one for {known}")
-    return refused
+            yield f"features.{name}.uuid: the policy pins that one for {known}"
 
 
 def require_splits_allowed(
@@ -159,26 +154,25 @@ def require_splits_allowed(
         )
 
 
-def _alignment(policy: Policy, federation: Federation, party: str) -> list[str]:
+def _alignment(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     """A feature holder's rules for its whole table, independent of the queries."""
-    rules, refused = policy.alignment, list[str]()
+    rules = policy.alignment
     if federation.parties[party].role != "feature_holder" or federation.learning == "horizontal":
-        return []
+        return
     if not rules.seal_everybody:
-        refused.append(
+        yield (
             "alignment.seal_everybody: sealed rows of all people of the table leave, all of them "
             "are charged, and `true` is not written there"
         )
     if rules.max_new_queries is None:
-        refused.append("alignment.max_new_queries: the most people queried in a month is missing")
+        yield "alignment.max_new_queries: the most people queried in a month is missing"
     learns = "all" if federation.has_shares else "each"
     if len(federation.feature_holders) > 1 and learns not in rules.members:
-        refused.append(
+        yield (
             f"alignment.members: `{learns}` is not among them, and with overlap: "
             f"{federation.alignment.overlap} the label holder learns of each person queried "
             f"{_LEARNS[learns]}"
         )
-    return refused
 
 
 def require_queries_allowed(
@@ -217,7 +211,7 @@ def require_queries_allowed(
         )
 
 
-def _over_caps(policy: Policy, federation: Federation, party: str) -> list[str]:
+def _over_caps(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     columns = [
         column
         for column in columns_of(federation, party)
@@ -225,11 +219,9 @@ def _over_caps(policy: Policy, federation: Federation, party: str) -> list[str]:
         and (rule.max_loss_1 is not None or rule.max_loss_whole is not None)
     ]
     features = {column.charge: column.feature for column in columns}
-    over: list[str] = []
     for charge, curve in column_losses(columns).items():
         name = features[charge]
-        over += over_caps(name, policy.features[name], curve, f"{charge} costs")
-    return over
+        yield from over_caps(name, policy.features[name], curve, f"{charge} costs")
 
 
 def over_caps(name: str, rule: FeatureRule, curve: LossCurve, costs: str) -> list[str]:

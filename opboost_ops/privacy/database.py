@@ -343,6 +343,17 @@ class Database:
                 connection.rollback()
 
 
+class Records:
+    """What a party keeps of one matter in its database.
+
+    Args:
+        database: The party's.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 def now() -> str:
     """This moment as a party's state has it: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

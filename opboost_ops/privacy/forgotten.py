@@ -13,7 +13,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.database import Database, table
+from opboost_ops.privacy.database import Records, table
 
 
 def cell_hashes(
@@ -80,16 +80,13 @@ class ForgottenPeople:
         return kept
 
 
-class Forgotten:
+class Forgotten(Records):
     """The list in a party's database, as keyed hashes: it names nobody.
 
     Args:
         database: The party's; the list's key is made from the noise secret at its first entry, and
             outlives a rotation of it.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def read(self) -> ForgottenPeople:
         """The list."""

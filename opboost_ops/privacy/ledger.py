@@ -10,7 +10,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Account, Totals
-from opboost_ops.privacy.database import COUNTED, Database, now, plain_rows, table
+from opboost_ops.privacy.database import COUNTED, Records, now, plain_rows, table
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
 from opboost_ops.privacy.worst_case import CellBound
@@ -49,19 +49,13 @@ def has_no_cells(cells: str) -> bool:
     return cells.startswith((LOST_KEY, EDGES_KEY))
 
 
-class Ledger:
+class Ledger(Records):
     """A party's own ledger, across all its federations.
 
     A release is reserved before it is published and committed afterwards. What is reserved is
     charged: a crash in between charges what was perhaps not released, never the other way round,
     and the retry completes the same reservation.
-
-    Args:
-        database: The party's.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def reserve(self, releases: Sequence[Release], rule: Rule | None = None) -> int:
         """Add releases; one that is already there is not added again.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Database, table
+from opboost_ops.privacy.database import Records, table
 from opboost_ops.privacy.events import Release
 
 _QUERIES = table(
@@ -82,15 +82,8 @@ class AnsweredQueries:
     counted: QueryCount
 
 
-class QueryCounts:
-    """A party's account of what label holders asked it.
-
-    Args:
-        database: The party's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class QueryCounts(Records):
+    """A party's account of what label holders asked it."""
 
     def count(
         self,

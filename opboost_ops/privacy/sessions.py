@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Database, now, table
+from opboost_ops.privacy.database import Records, now, table
 
 _SESSIONS = table(
     "sessions",
@@ -32,15 +32,8 @@ class Session:
     ended_at: str | None
 
 
-class Sessions:
-    """A party's sessions of sums, across all its federations; none is ever taken out.
-
-    Args:
-        database: The party's.
-    """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+class Sessions(Records):
+    """A party's sessions of sums, across all its federations; none is ever taken out."""
 
     def find(self, federation: str, run: str) -> Session | None:
         """The session of a run, or None if it never began.

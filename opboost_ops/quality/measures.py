@@ -117,30 +117,31 @@ class Measure:
         return Measurement(math.nan)
 
 
+@dataclass
 class Height(Measure):
     """The number of rows."""
 
-    def __init__(self, expected: int) -> None:
-        self._expected, self._rows = expected, 0
+    expected: int
+    rows: int = 0
 
     def expressions(self) -> Sequence[pl.Expr]:
         return (pl.len(),)
 
     def add(self, values: Sequence[Any]) -> None:
-        self._rows += values[0]
+        self.rows += values[0]
 
     def measurement(self) -> Measurement:
-        return Measurement(self._rows, self._expected, self._expected)
+        return Measurement(self.rows, self.expected, self.expected)
 
 
+@dataclass
 class Fact(Measure):
     """Something that is so or not, whatever the rows."""
 
-    def __init__(self, holds: bool) -> None:
-        self._holds = holds
+    holds: bool
 
     def measurement(self) -> Measurement:
-        return Measurement(float(self._holds), 1)
+        return Measurement(float(self.holds), 1)
 
 
 class Share(Measure):

@@ -152,14 +152,10 @@ def _not_named(column: Column, kwargs: Mapping[str, Any]) -> pl.Expr | None:
     return ~names.is_in(list(kwargs["value_set"]))
 
 
-def _not_classes(column: Column, kwargs: Mapping[str, Any]) -> pl.Expr | None:
-    return _not_named(column, {**kwargs, "as_numbers": True})
-
-
 #: Rows that break an expectation, by its indicator or type.
 _UNEXPECTED: Mapping[str, Callable[[Column, Mapping[str, Any]], pl.Expr | None]] = {
     "category": _not_named,
-    "class": _not_classes,
+    "class": lambda column, kwargs: _not_named(column, {**kwargs, "as_numbers": True}),
     "expect_column_value_lengths_to_be_between": _shorter,
     "expect_column_values_to_be_in_set": _not_in_set,
 }
