@@ -1,6 +1,6 @@
 """``expectations.yaml``: what a party expects of its data beyond the computed suites."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,40 +109,32 @@ def _about(entry: Any, columns: Collection[str]) -> bool:
     return isinstance(kwargs, Mapping) and kwargs.get("column") in columns
 
 
-def _faults(where: str, entry: Any, columns: list[str]) -> list[Fault]:
+def _faults(where: str, entry: Any, columns: list[str]) -> Iterator[Fault]:
     if (
         not isinstance(entry, dict)
         or set(entry) != {"type", "kwargs"}
         or not isinstance(entry["kwargs"], dict)
     ):
-        return [Fault(where, "is not an entry with type and kwargs")]
+        yield Fault(where, "is not an entry with type and kwargs")
+        return
     kind, kwargs = str(entry["type"]), entry["kwargs"]
     import great_expectations.expectations as known
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     name = "".join(part.title() for part in kind.split("_"))
     if not kind.startswith("expect_") or not hasattr(known, name):
-        return [
-            Fault(
-                f"{where}.type",
-                f"{kind} is not an expectation",
-                "for example expect_column_max_to_be_between",
-            )
-        ]
-    faults = [
-        Fault(f"{where}.kwargs.{argument}", "is not for this file")
-        for argument in sorted(_NOT_OURS & set(kwargs))
-    ]
+        like = "for example expect_column_max_to_be_between"
+        yield Fault(f"{where}.type", f"{kind} is not an expectation", like)
+        return
+    for argument in sorted(_NOT_OURS & set(kwargs)):
+        yield Fault(f"{where}.kwargs.{argument}", "is not for this file")
     named = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
-    named += list(kwargs.get("column_list") or [])
-    faults += [
-        Fault(where, f"names the unknown column {column}", f"choose one of {', '.join(columns)}")
-        for column in named
-        if column not in columns
-    ]
+    for column in (*named, *(kwargs.get("column_list") or ())):
+        if column not in columns:
+            others = f"choose one of {', '.join(columns)}"
+            yield Fault(where, f"names the unknown column {column}", others)
     try:
         ExpectationConfiguration(type=kind, kwargs=dict(kwargs)).to_domain_obj()
     except Exception:
         # The text of such errors can be long, and quotes the arguments.
-        faults.append(Fault(f"{where}.kwargs", f"are not those of {kind}"))
-    return faults
+        yield Fault(f"{where}.kwargs", f"are not those of {kind}")

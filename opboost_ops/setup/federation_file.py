@@ -1,7 +1,7 @@
 """``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     offers = [_offer_in(path) for path in offers]
     offered = [load_offer(path) for path in offers]
     contents = {offer.party: read_yaml(path) for offer, path in zip(offered, offers, strict=True)}
-    faults = _faults(offered)
+    faults = list(_faults(offered))
     before: dict[str, Any] = read_yaml(file) if file.exists() else {}
     if before and before.get("name") != offered[0].federation:
         problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
@@ -109,33 +109,26 @@ def _offer_in(path: Path) -> Path:
     return found[0]
 
 
-def _faults(offers: Sequence[Offer]) -> list[Fault]:
-    faults: list[Fault] = []
+def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
     parties = [offer.party for offer in offers]
     if len(set(parties)) < max(2, len(parties)):
         needs = "name one offer of each party, and at least two parties"
-        faults.append(Fault("party", f"the offers are of {', '.join(parties)}", needs))
+        yield Fault("party", f"the offers are of {', '.join(parties)}", needs)
     names = sorted({offer.federation for offer in offers})
     if len(names) > 1:
         needs = "agree on one name, and give it to `opboost init` by --name"
-        faults.append(Fault("federation", f"the offers are for {' and '.join(names)}", needs))
+        yield Fault("federation", f"the offers are for {' and '.join(names)}", needs)
     holders = [offer.party for offer in offers if offer.label is not None]
     if len(holders) != 1:
         who = f"{' and '.join(holders)} offer one" if holders else "nobody offers one"
         needs = "one party names its column to `opboost init` by --label"
-        faults.append(Fault("label", who, needs))
+        yield Fault("label", who, needs)
     if len({len(offer.id.columns) for offer in offers}) > 1:
         needs = "name as many columns to `opboost init --id` at all parties, in the same order"
-        faults.append(Fault("id", "is made of more columns in one table than in another", needs))
+        yield Fault("id", "is made of more columns in one table than in another", needs)
     if not set.intersection(*(set(offer.id.types) for offer in offers)):
-        faults.append(
-            Fault(
-                "id",
-                "it is an integer in one table and a string in another",
-                "convert one of them; all parties need the same type",
-            )
-        )
-    return faults
+        needs = "convert one of them; all parties need the same type"
+        yield Fault("id", "it is an integer in one table and a string in another", needs)
 
 
 def _id(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
