@@ -27,6 +27,9 @@ class Suite:
     own: tuple[Mapping[str, Any], ...] = ()
 
 
+#: What the templates are about, by group: the facts of each member.
+_Groups = dict[str, list[dict[str, Any]]]
+
 #: A share of fewer new rows than this says nothing: of one row it is all or nothing.
 FEWEST_FOR_SHARES = 100
 
@@ -61,34 +64,32 @@ def _shares(checks: Checks) -> dict[str, float]:
     }
 
 
-def _raw(party: Party, identity: IdColumn) -> dict[str, list[dict[str, Any]]]:
-    numeric: list[dict[str, Any]] = []
-    complete: list[dict[str, Any]] = []
-    partial: list[dict[str, Any]] = []
-    bounded: list[dict[str, Any]] = []
-    categorised: list[dict[str, Any]] = []
-    for name, feature in party.features.items():
-        facts: dict[str, Any] = {"column": name}
-        forbidden = feature.missing == "forbid"
-        (complete if forbidden else partial).append(facts)
-        if feature.type == "numeric":
-            numeric.append(facts)
-        if feature.type == "numeric" and feature.bounds is not None:
-            lower, upper = feature.bounds
-            bounded.append({**facts, "lower": lower, "upper": upper})
-        if feature.type != "numeric" and feature.categories:
-            categorised.append({**facts, "categories": list(feature.categories)})
+def _raw(party: Party, identity: IdColumn) -> _Groups:
+    features = party.features.items()
+    numbers = {name: feature for name, feature in features if feature.type == "numeric"}
     return {
-        "id": [{"column": identity.column}],
-        "text_id": [{"column": identity.column}] if identity.type == "string" else [],
-        "feature": [{"column": name} for name in party.features],
-        "numeric": numeric,
-        "complete": complete,
-        "partial": partial,
-        "bounded": bounded,
-        "categorised": categorised,
+        "id": _named(identity.column),
+        "text_id": _named(identity.column) if identity.type == "string" else [],
+        "feature": _named(*party.features),
+        "numeric": _named(*numbers),
+        "complete": _named(*(name for name, of in features if of.missing == "forbid")),
+        "partial": _named(*(name for name, of in features if of.missing != "forbid")),
+        "bounded": [
+            {"column": name, "lower": of.bounds[0], "upper": of.bounds[1]}
+            for name, of in numbers.items()
+            if of.bounds is not None
+        ],
+        "categorised": [
+            {"column": name, "categories": list(of.categories)}
+            for name, of in features
+            if of.categories and name not in numbers
+        ],
         **_raw_label(party.label),
     }
+
+
+def _named(*columns: str) -> list[dict[str, Any]]:
+    return [{"column": name} for name in columns]
 
 
 def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
@@ -104,7 +105,9 @@ def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Sui
         rows: Row count.
         dense: Whether every rank from 1 to the highest must be there.
     """
-    return _filled("release", _ranked(columns, dense), {"rows": rows})
+    groups = {"dense": [], "sparse": [], **_columns(columns)}
+    groups["dense" if dense else "sparse"] = groups["column"]
+    return _filled("release", groups, {"rows": rows})
 
 
 def training_frame(
@@ -127,10 +130,10 @@ def training_frame(
     """
     item = {"column": "label", "codes": [float(code) for code in range(classes)]}
     regression = label.task == "regression"
-    groups: dict[str, list[dict[str, Any]]] = {
-        "feature": [{"column": name} for name in columns],
+    groups = {
+        "feature": _named(*columns),
         "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
-        "complete": [] if missing else [{"column": name} for name in ranked],
+        "complete": [] if missing else _named(*ranked),
         "label": [item],
         "class_label": [] if regression else [item],
         "number_label": [item] if regression else [],
@@ -147,9 +150,9 @@ def model(task: str) -> Suite:
         task: What was learnt.
     """
     groups = {
-        "prediction": [{"column": "prediction"}],
-        "probability": [{"column": "prediction"}] if task != "regression" else [],
-        "threshold": [{"column": "threshold"}],
+        "prediction": _named("prediction"),
+        "probability": _named("prediction") if task != "regression" else [],
+        "threshold": _named("threshold"),
     }
     return _filled("model", groups, {"lower": 0, "upper": 1})
 
@@ -170,17 +173,17 @@ def scores(
         rows: Row count.
         probabilities: Columns of the classes' probabilities.
     """
-    groups: dict[str, list[dict[str, Any]]] = {
-        "id": [{"column": identity}],
-        "prediction": [{"column": "score"}],
-        "probability": [{"column": "score"}] if task != "regression" else [],
+    groups: _Groups = {
+        "id": _named(identity),
+        "prediction": _named("score"),
+        "probability": _named("score") if task != "regression" else [],
         "class": [{"column": "class", "classes": list(classes)}] if classes else [],
-        "share": [{"column": name} for name in probabilities],
+        "share": _named(*probabilities),
     }
     return _filled("scores", groups, {"rows": rows})
 
 
-def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
+def _raw_label(label: Label | None) -> _Groups:
     if label is None:
         return {name: [] for name in ("label", "class_label", "declared_label", "number_label")}
     item = {"column": label.column, "most": 2 if label.task == "binary" else None}
@@ -194,7 +197,7 @@ def _raw_label(label: Label | None) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _columns(domains: Mapping[str, Domain]) -> dict[str, list[dict[str, Any]]]:
+def _columns(domains: Mapping[str, Domain]) -> _Groups:
     items = [
         {"column": name, "lower": domain.lower, "upper": domain.upper, "size": domain.size}
         for name, domain in domains.items()
@@ -202,18 +205,7 @@ def _columns(domains: Mapping[str, Domain]) -> dict[str, list[dict[str, Any]]]:
     return {"column": items}
 
 
-def _ranked(domains: Mapping[str, Domain], dense: bool) -> dict[str, list[dict[str, Any]]]:
-    groups = _columns(domains)
-    return {
-        **groups,
-        "dense": groups["column"] if dense else [],
-        "sparse": [] if dense else groups["column"],
-    }
-
-
-def _filled(
-    boundary: str, groups: Mapping[str, Sequence[Mapping[str, Any]]], facts: Mapping[str, Any]
-) -> Suite:
+def _filled(boundary: str, groups: _Groups, facts: Mapping[str, Any]) -> Suite:
     path = schemas_folder() / "expectations" / f"{boundary}.json"
     expectations: list[Mapping[str, Any]] = []
     for template in json.loads(path.read_text(encoding="utf-8"))["expectations"]:
