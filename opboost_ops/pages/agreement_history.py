@@ -1,13 +1,10 @@
 """What a party has agreed to, and what each agreement changed: for its privacy officer."""
 
-from collections.abc import Iterator
-
 from opboost_ops.config.agreement import differences
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Cell, Table, count, moment
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.pages.deployment import Query
-from opboost_ops.privacy.agreements import Agreement
 
 #: Changes that a line names; `opboost agree` shows all of a new one.
 _NAMED = 6
@@ -26,7 +23,9 @@ def agreements_table(site: Site, query: Query) -> Table:
         if not query.sees(one.federation):
             continue
         earlier = [a for a in made if a.federation == one.federation and a.number < one.number]
-        names = list(_changed(earlier[-1], one)) if earlier else []
+        before = earlier[-1].content.get("federation") if earlier else None
+        changes = differences(before, one.content.get("federation")) if earlier else ()
+        names = [path for path, _, _ in changes]
         more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
         rows.append(
@@ -36,7 +35,7 @@ def agreements_table(site: Site, query: Query) -> Table:
                 moment(one.at),
                 Cell("stands", state="good")
                 if one.withdrawn is None
-                else Cell(f"withdrawn {one.withdrawn[:16].replace('T', ' ')}", state="warn"),
+                else Cell(f"withdrawn {moment(one.withdrawn).text}", state="warn"),
                 Cell(one.digest[:16], one.digest, title=one.digest),
                 Cell(what or "nothing but the software", "; ".join(names) or what),
             )
@@ -50,10 +49,3 @@ def agreements_table(site: Site, query: Query) -> Table:
         "new federation file would change, and what that costs.",
         "The party has agreed to nothing.",
     )
-
-
-def _changed(before: Agreement, after: Agreement) -> Iterator[str]:
-    """Names of the entries of the federation file that differ."""
-    found = differences(before.content.get("federation"), after.content.get("federation"))
-    for path, _, _ in found:
-        yield path

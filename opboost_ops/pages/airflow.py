@@ -265,10 +265,14 @@ def ago(since: datetime | None, until: datetime | None = None) -> str:
     """
     if since is None:
         return ""
-    seconds = int((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
-    if seconds < 60:
-        return f"{max(0, seconds)} s"
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    return lasting((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
+
+
+def lasting(seconds: float) -> str:
+    """A time in the two largest units."""
+    minutes, hours, days = (int(seconds // unit) for unit in (60, 3600, 86400))
+    if minutes < 1:
+        return f"{max(0, int(seconds))} s"
     if hours < 1:
         return f"{minutes} min"
     return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"

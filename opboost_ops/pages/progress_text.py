@@ -1,11 +1,9 @@
 """How far a task is that runs now, where its party says so to its own pages."""
 
-from datetime import UTC, datetime, timedelta
-
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import OpBoostError
 from opboost_ops.pages import quality
-from opboost_ops.pages.airflow import Task, ago, place_of
+from opboost_ops.pages.airflow import Task, lasting, place_of
 from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.run import progress
@@ -44,5 +42,4 @@ def progress_text(query: Query, task: Task) -> str:
     # All are done: what the stage does besides is not counted.
     if not far.left:
         return told
-    now = datetime.now(UTC)
-    return f"{told}, about {ago(now, now + timedelta(seconds=far.left))} more"
+    return f"{told}, about {lasting(far.left)} more"

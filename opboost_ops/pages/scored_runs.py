@@ -31,18 +31,11 @@ class Scored:
 
     Attributes:
         changed: When it was written, in seconds.
-        version: The model's.
         path: Where its distribution lies.
     """
 
     changed: float
-    version: str
     path: Path
-
-    @property
-    def run(self) -> str:
-        """The run's id."""
-        return self.path.stem
 
     @property
     def day(self) -> str:
@@ -126,4 +119,4 @@ def _in(folder: Path) -> Iterator[Scored]:
         for path in folder.glob("*.json"):
             # Not there any more: somebody has cleared the home folder meanwhile.
             with contextlib.suppress(OSError):
-                yield Scored(path.stat().st_mtime, folder.name, path)
+                yield Scored(path.stat().st_mtime, path)

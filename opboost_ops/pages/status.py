@@ -17,7 +17,7 @@ from opboost_ops.display.blocks import (
     count,
 )
 from opboost_ops.pages.aftermath import GO_ON, sentences
-from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago
+from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago, lasting
 from opboost_ops.pages.state import Federation, Party, Purpose, Run
 from opboost_ops.views.ledger import RemainingRuns
 from opboost_ops.views.ledger_tables import left_cell, left_fact
@@ -61,7 +61,7 @@ def _problems(one: Federation) -> list[Block]:
             found.append(_failed(one, of, last, words))
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
-            lines = tuple(f"{task}, {_lasting(seconds)}" for task, seconds in last.waiting.items())
+            lines = tuple(f"{task}, {lasting(seconds)}" for task, seconds in last.waiting.items())
             text = f"A {words} run started {ago(last.began)} ago."
             state: State = "warn" if longest > _LONG else ""
             found.append(Note(state, text, "", lines, _links(last)))
@@ -225,10 +225,3 @@ def _checked(party: Party) -> Cell:
 
 def _at(moment: datetime | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M} UTC" if moment else ""
-
-
-def _lasting(seconds: float) -> str:
-    minutes = int(seconds) // 60
-    if not minutes:
-        return f"{int(seconds)} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -5,14 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from opboost_ops.cli import app
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.run.agreement import MADE_UP
+from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
+from tests.unit.cli.conftest import Done
 
 
 @pytest.fixture
@@ -30,9 +29,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return made
 
 
-def agree(workspace: Workspace, *arguments: str, answer: str | None = None) -> Result:
-    command = ["agree", str(workspace.folder / "bank"), *arguments]
-    return CliRunner().invoke(app, command, input=answer)
+def agree(workspace: Workspace, *arguments: object, answer: str = "") -> Done:
+    return Done(*opboost("agree", workspace.folder / "bank", *arguments, stdin=answer))
 
 
 def standing(workspace: Workspace) -> list[int]:
@@ -41,9 +39,7 @@ def standing(workspace: Workspace) -> list[int]:
 
 
 def asked(workspace: Workspace) -> Any:
-    done = agree(workspace, str(workspace.file), "--json")
-    assert done.exit_code == 0
-    return json.loads(done.stdout)
+    return json.loads(agree(workspace, workspace.file, "--json").output)
 
 
 def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> None:
@@ -60,58 +56,50 @@ def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> No
 def test_yes_with_the_digest_that_was_read(workspace: Workspace, form: list[str]) -> None:
     digest = asked(workspace)["digest"]
     given = [part.format(digest) for part in form]
-    done = agree(workspace, str(workspace.file), *given)
-    assert done.exit_code == 0, done.output
+    assert agree(workspace, workspace.file, *given).output
     assert standing(workspace) == [1, 2]
     assert (asked(workspace)["digest"], asked(workspace)["changes"]) == (digest, [])
 
 
 def test_yes_with_another_digest(workspace: Workspace) -> None:
-    done = agree(workspace, str(workspace.file), "--yes", "0" * 64)
-    assert isinstance(done.exception, ConfigError)
-    assert "is not the digest of federation.yaml" in str(done.exception)
+    done = agree(workspace, workspace.file, "--yes", "0" * 64)
+    assert "is not the digest of federation.yaml" in done.error
     assert standing(workspace) == [1]
 
 
 def test_a_bare_yes_is_for_made_up_parties_and_throwaway_stores(workspace: Workspace) -> None:
-    done = agree(workspace, str(workspace.file), "--yes")
-    assert isinstance(done.exception, ConfigError) and "is not a generated party" in str(
-        done.exception
-    )
+    assert "is not a generated party" in agree(workspace, workspace.file, "--yes").error
     assert standing(workspace) == [1]
     (workspace.folder / "exchange" / ".throwaway").touch()
-    assert agree(workspace, str(workspace.file), "--yes").exit_code == 0
+    assert agree(workspace, workspace.file, "--yes").output
     assert standing(workspace) == [1, 2]
 
 
 @pytest.mark.parametrize(("answer", "numbers"), [("y\n", [1, 2]), ("n\n", [1]), ("", [1])])
 def test_it_asks(workspace: Workspace, answer: str, numbers: list[int]) -> None:
-    done = agree(workspace, str(workspace.file), answer=answer)
-    assert (done.exit_code == 0) is (numbers == [1, 2])
+    done = agree(workspace, workspace.file, answer=answer)
+    assert (done.code == 0) is (numbers == [1, 2])
     assert standing(workspace) == numbers
-    words = " ".join(done.output.split())
+    words = " ".join(done.out.split())
     assert "What bank agrees to in credit_scoring" in words
     assert "income.missing.fill: 2500.0 -> 100.0" in words
 
 
 def test_withdrawing(workspace: Workspace) -> None:
-    done = agree(workspace, "--withdraw", "1")
-    assert done.exit_code == 0 and "agreement 1 with credit_scoring is withdrawn" in done.output
+    said = agree(workspace, "--withdraw", "1").output
+    assert "agreement 1 with credit_scoring is withdrawn" in said
     assert standing(workspace) == []
-    again = agree(workspace, "--withdraw", "1")
-    assert isinstance(again.exception, ConfigError) and "no agreement 1" in str(again.exception)
+    assert "no agreement 1" in agree(workspace, "--withdraw", "1").error
 
 
 def test_without_a_federation_it_lists(workspace: Workspace) -> None:
-    done = agree(workspace)
-    assert done.exit_code == 0 and "1  credit_scoring" in done.output and "stands" in done.output
+    said = agree(workspace).output
+    assert "1  credit_scoring" in said and "stands" in said
 
 
 def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Workspace) -> None:
     for command in ("check", "run"):
-        done = CliRunner().invoke(app, [command, str(workspace.file)])
-        assert done.exit_code == 1
-        text = str(done.exception)
+        text = Done(*opboost(command, workspace.file)).error
         for party in ("credit", "shop", "bank"):
             assert f"`opboost agree {workspace.folder / party} {workspace.file}`" in text
         # The caller learns that it is another one, and not in what.
@@ -119,7 +107,5 @@ def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Worksp
     assert workspace.store.list("credit_scoring") == []
     for party in ("credit", "shop", "bank"):
         digest = asked(workspace)["digest"]
-        command_line = ["agree", str(workspace.folder / party), str(workspace.file)]
-        assert CliRunner().invoke(app, [*command_line, "--yes", digest]).exit_code == 0
-    done = CliRunner().invoke(app, ["check", str(workspace.file)])
-    assert done.exit_code == 0 and "agreements: OK." in " ".join(done.output.split())
+        printed("agree", workspace.folder / party, workspace.file, "--yes", digest)
+    assert "agreements: OK." in printed("check", workspace.file)

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
-from typer.testing import CliRunner
 
-from opboost_ops.cli import app
 from opboost_ops.datasets.dataset import Dataset
+from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import crawl
@@ -41,9 +40,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     workspace = Workspace.write(tmp_path_factory.mktemp("hostile") / "federation", hostile())
     with workspace.known():
         workspace.all()
-        words = ["stop", str(workspace.folder / "shop"), "credit_scoring"]
-        done = CliRunner().invoke(app, [*words, "--because", REASON])
-        assert done.exit_code == 0, done.output
+        printed("stop", workspace.folder / "shop", "credit_scoring", "--because", REASON)
     return workspace
 
 
