@@ -73,9 +73,7 @@ def training_faults(federation: Federation, label: Label | None) -> Iterator[Fau
     yield from _parameter_faults(training, label)
     yield from _monotone_faults(federation, training, label)
     yield from _search_faults(federation, training)
-    if isinstance(training, LightGBMTraining):
-        yield from _denoise_faults(federation, training)
-    else:
+    if isinstance(training, XGBoostTraining):
         yield from _xgboost_faults(federation)
 
 
@@ -219,8 +217,8 @@ def _monotone_faults(
 def _search_faults(
     federation: Federation, training: LightGBMTraining | XGBoostTraining
 ) -> Iterator[Fault]:
-    for key in ("early_stopping", "tuning"):
-        if getattr(training, key) is None:
+    for key in ("early_stopping", "tuning", "denoise"):
+        if getattr(training, key) in (None, "none", "auto"):
             continue
         where = f"training.{key}"
         if training.engine == "dask":
@@ -229,30 +227,18 @@ def _search_faults(
                 "needs all rows at once, which engine dask does not have",
                 "leave one of them out",
             )
-        if federation.denoising == "joint":
+        if key != "denoise" and federation.denoising == "joint":
             yield Fault(
                 where,
                 "judges rows that no tree learnt from, and joint draws make several of each row",
                 "declare denoise: none",
             )
-
-
-def _denoise_faults(federation: Federation, training: LightGBMTraining) -> Iterator[Fault]:
-    if training.denoise != "joint":
-        return
-    place = "training.denoise"
-    if training.engine == "dask":
-        yield Fault(
-            place,
-            "needs all rows at once, which engine dask does not have",
-            "leave one of them out",
-        )
-    if federation.scoring.mode == "desensitised":
-        yield Fault(
-            place,
-            "makes a model for clear rows, but scoring is desensitised",
-            "declare scoring: {mode: routed} or {mode: local}, or leave denoise out",
-        )
+        if key == "denoise" and federation.scoring.mode == "desensitised":
+            yield Fault(
+                where,
+                "makes a model for clear rows, but scoring is desensitised",
+                "declare scoring: {mode: routed} or {mode: local}, or leave denoise out",
+            )
 
 
 def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
