@@ -62,9 +62,7 @@ def test_what_scoring_needs(workspace: Workspace) -> None:
 
     workspace.edit_yaml("federation.yaml", local)
     for party in ("bank", "shop"):
-        workspace.edit_yaml(
-            f"{party}/policy.yaml", lambda p: p.update(scoring=["local", "desensitised"])
-        )
+        workspace.declare(f"{party}/policy.yaml", scoring=["local", "desensitised"])
     workspace.edit_yaml(
         "shop/site.yaml", lambda site: site["tables"]["credit_scoring"].pop("score")
     )

@@ -171,9 +171,7 @@ def test_a_policy_without_this_receiver(workspace: Workspace) -> None:
 
 def test_a_policy_that_pins_another_key(workspace: Workspace) -> None:
     other = workspace.declared.parties["shop"].signing_key
-    workspace.edit_yaml(
-        "bank/policy.yaml", lambda p: p["receivers"]["credit"].update(signing_key=other)
-    )
+    workspace.declare("bank/policy.yaml", receivers={"credit": {"signing_key": other}})
     failed, error = workspace.first_failure()
     assert failed == "bank.check_table"
     message_is_right(error, "signature", "plan")

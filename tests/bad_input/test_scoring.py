@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.agreement import digest_of, document
-from opboost_ops.config.loading import load_site, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.party_state import agreements_of
@@ -156,7 +156,7 @@ def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
     run: Workspace,
 ) -> None:
     """Nightly scoring goes on after a new agreement, where every party keeps the version."""
-    first = agreements_of(load_site(run.folder / "bank" / "site.yaml")).agreements
+    first = agreements_of(run.site("bank")).agreements
     trained = run.declared
     run.edit_yaml("federation.yaml", add, agree=False)
     run.agree(keep=[FIRST_RUN])
@@ -171,7 +171,7 @@ def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
 
 
 def test_a_version_whose_agreement_is_withdrawn_is_scored_no_more(run: Workspace) -> None:
-    agreement.withdraw(load_site(run.folder / "bank" / "site.yaml"), 1)
+    agreement.withdraw(run.site("bank"), 1)
     step, error = run.first_failure()
     assert (step, type(error)) == ("bank.check_table", PolicyError)
     assert "under no agreement in force" in run.reason("bank")

@@ -47,7 +47,7 @@ def test_one_wrong_rank_spoils_the_whole_request(asked: Workspace) -> None:
 
 
 def test_more_than_max_splits(asked: Workspace) -> None:
-    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
+    asked.declare("bank/policy.yaml", features={"balance": {"max_splits": 2}})
     words = ("balance", "max_splits is 2", "asked are 3")
     refuses(asked, {"balance": [1, 2, 3]}, PolicyError, *words)
     # As many as it says are answered.
@@ -61,7 +61,7 @@ def test_more_than_the_domain_has(asked: Workspace) -> None:
 
 
 def test_thresholds_are_capped_as_splits_are(asked: Workspace) -> None:
-    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"]["balance"].update(max_splits=2))
+    asked.declare("bank/policy.yaml", features={"balance": {"max_splits": 2}})
     wanted = request({}, {"balance": [1.5, 2.5, 3.5]})
     refuses_document(asked, wanted, PolicyError, "balance", "max_splits is 2", "asked are 3")
     other = request({}, {"spend": [1.5]})

@@ -166,7 +166,7 @@ def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: 
     if elsewhere:
         # With what is in it: a state without its home is refused.
         shutil.move(workspace.folder / "bank" / "home", workspace.folder / "bank" / "work")
-        workspace.edit_yaml("bank/site.yaml", lambda site: site.update(home="work"))
+        workspace.declare("bank/site.yaml", home="work")
     (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps({"raw_table": [MEAN]}))
     refused(workspace, "bank.check_table", ContractError, "bank", "raw_table", published=ASKED)
     (result,) = failing(workspace, "bank", "raw_table")

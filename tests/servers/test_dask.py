@@ -109,7 +109,7 @@ def test_a_whole_run_on_a_cluster_by_its_address(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = Workspace.write(tmp_path / "federation", training={"engine": "dask", "trees": 10})
-    workspace.edit_yaml("credit/site.yaml", lambda site: site.update(dask="env:CLUSTER"))
+    workspace.declare("credit/site.yaml", dask="env:CLUSTER")
     workspace.known_to(monkeypatch)
     workspace.until("train", "credit")
     with pytest.raises(ConfigError, match="CLUSTER is not set"):

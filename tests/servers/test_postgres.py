@@ -95,7 +95,7 @@ def test_whole_runs_with_their_state_there(now: Workspace) -> None:
         assert state.ledger.uncommitted() == []
         entries, _ = state.audit.verify()
         assert entries >= 12
-    assert check(load_site(now.folder / PARTY / "site.yaml")) == []
+    assert check(now.site(PARTY)) == []
 
 
 @pytest.mark.parametrize("what", PUT_BACK)
@@ -124,7 +124,7 @@ def test_a_database_that_is_emptied_is_not_made_anew(now: Workspace) -> None:
         for table in tables.sorted_tables:
             connection.execute(sa.delete(table))
     engine.dispose()
-    found = check(load_site(now.folder / PARTY / "site.yaml"))
+    found = check(now.site(PARTY))
     assert [gap.missing for gap in found] == ["all of it: the database is gone, or empty"]
 
 

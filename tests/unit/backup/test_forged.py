@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from opboost_ops.backup import archive, places
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.manifest import File
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses, untouched
@@ -32,7 +31,7 @@ def said(workspace: Workspace, backup: Path) -> Any:
 @pytest.fixture
 def secret(workspace: Workspace, said: Any) -> bytes:
     """The noise secret that is in the backup, likewise."""
-    return load_site(workspace.folder / "bank" / "site.yaml").noise_secret()
+    return workspace.site("bank").noise_secret()
 
 
 Forge = Callable[[dict[str, bytes]], str]

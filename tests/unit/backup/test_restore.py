@@ -95,7 +95,7 @@ def test_without_its_key_a_backup_gives_no_cell_value(
     workspace: Workspace, backup: Path, officer: Officer
 ) -> None:
     """What is in it shows only to the key: values of persons, keys, even the names of entries."""
-    site = load_site(workspace.folder / "bank" / "site.yaml")
+    site = workspace.site("bank")
     raw = backup.read_bytes()
     assert not zipfile.is_zipfile(backup)
     with backup.open("rb") as source, zipfile.ZipFile(Decrypted(source, officer.key)) as file:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.alignment.sealing import ROW_TAG
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.acceptance import Reason, Rejected
 from opboost_ops.exchange.encryption import Envelope
@@ -123,7 +122,7 @@ def lie(workspace: Workspace, kind: str) -> None:
     folder = path(workspace, kind)
     digest = parse_manifest((folder / MANIFEST).read_bytes(), kind).digest
     public = str(workspace.declared.parties[LABEL].encryption_key)
-    secret = load_site(workspace.folder / BANK / "site.yaml").noise_secret()
+    secret = workspace.site(BANK).noise_secret()
     raw = Envelope(secret, public).encrypt(b"other rows", digest, ENTRIES)
     (folder / ROWS_FILE).write_bytes(raw)
 

@@ -8,7 +8,6 @@ import pytest
 from airflow.sdk.log import redact
 
 from opboost_ops.config.key_sources import use_backend
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import open_store
 from opboost_ops.orchestration.settings import use_airflow_secrets
@@ -43,8 +42,8 @@ def alone(s3: str, s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_a_site_opens_its_store_by_a_connection(workspace: Workspace, alone: str) -> None:
-    workspace.edit_yaml("bank/site.yaml", lambda site: site.update(store=alone))
-    site = load_site(workspace.folder / "bank" / "site.yaml")
+    workspace.declare("bank/site.yaml", store=alone)
+    site = workspace.site("bank")
     assert site.store == alone
     store = open_store(site.store)
     assert store.put_once("f/r/k/p", {"manifest.json": b"{}"})

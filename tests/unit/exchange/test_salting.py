@@ -13,7 +13,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.encryption import SUFFIX, Envelope, PrivateKey, new_encryption_key
@@ -125,7 +124,7 @@ def test_nothing_links_one_content_to_itself(kind: str) -> None:
 def test_no_digest_in_a_store_is_that_of_a_plaintext(trained_once: Workspace) -> None:
     checked = 0
     for folder, manifest, files in encrypted(trained_once):
-        site = load_site(trained_once.folder / folder / "site.yaml")
+        site = trained_once.site(folder)
         private = PrivateKey.from_file(site.encryption_key)
         inside = opened(manifest, files, private.decrypt, "x").files
         everything = b"".join(files.values()).decode("latin-1") + manifest.digest

@@ -1,5 +1,6 @@
 """The store, in a folder and in S3: each artifact once, whole or not at all."""
 
+import contextlib
 import errno
 import hashlib
 import multiprocessing
@@ -9,7 +10,8 @@ import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,40 +81,31 @@ def test_what_has_no_manifest_is_no_artifact(store: Store) -> None:
     assert store.get(PLACE) is None
 
 
-@pytest.mark.parametrize("writers", [2, 16])
-def test_of_many_threads_one_wins_whole(url: str, writers: int) -> None:
-    start, won, lost = threading.Barrier(writers), [], []
+def at_once(url: str, contents: Sequence[Mapping[str, bytes]]) -> list[bool | None]:
+    """What each of several writers is told; None to one that is refused."""
+    start = threading.Barrier(len(contents))
 
-    def write(number: int) -> None:
+    def write(files: Mapping[str, bytes]) -> bool | None:
         own = open_store(url)
         start.wait()
-        try:
-            assert own.put_once(PLACE, version(number)) is True
-            won.append(number)
-        except ArtifactError:
-            lost.append(number)
+        with contextlib.suppress(ArtifactError):
+            return own.put_once(PLACE, files)
+        return None
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(won), len(lost)) == (1, writers - 1)
-    assert open_store(url).get(PLACE) == version(won[0])
+    with ThreadPoolExecutor(len(contents)) as pool:
+        return list(pool.map(write, contents))
+
+
+@pytest.mark.parametrize("writers", [2, 16])
+def test_of_many_threads_one_wins_whole(url: str, writers: int) -> None:
+    told = at_once(url, [version(number) for number in range(writers)])
+    assert (told.count(True), told.count(None)) == (1, writers - 1)
+    assert open_store(url).get(PLACE) == version(told.index(True))
     assert open_store(url).garbage(0) == []
 
 
 def test_of_many_threads_with_the_same_content_all_succeed(url: str) -> None:
-    new: list[bool] = []
-    threads = [
-        threading.Thread(target=lambda: new.append(open_store(url).put_once(PLACE, FILES)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(new) == [False] * 7 + [True]
+    assert sorted(at_once(url, [FILES] * 8), key=bool) == [False] * 7 + [True]
 
 
 def killed(url: str, call: int, place: str = PLACE) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
@@ -17,7 +16,7 @@ from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
 from tests.commands import opboost
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 NAME = "credit_scoring"
 ASKING = "a" * 16
@@ -39,7 +38,7 @@ def registry_of(workspace: Workspace) -> Registry:
 
 
 def site(workspace: Workspace, party: str) -> Site:
-    return load_site(workspace.folder / party / "site.yaml")
+    return workspace.site(party)
 
 
 def form(**given: Any) -> dict[str, Any]:
@@ -58,8 +57,7 @@ def entries(workspace: Workspace, party: str) -> list[Entry]:
 
 
 def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
-    with state_of(workspace, party) as state:
-        lines = [r for r in state.ledger.releases() if r.kind in admin_actions._TELLS]
+    lines = [r for r in releases_of(workspace, party) if r.kind in admin_actions._TELLS]
     return [(r.account, r.kind, r.federation) for r in lines]
 
 
@@ -158,7 +156,7 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
 
 
 def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
-    two.edit_yaml("credit/policy.yaml", lambda policy: policy.update(acts=["stop"]))
+    two.declare("credit/policy.yaml", acts=["stop"])
     with pytest.raises(PolicyError, match="does not allow promote through Airflow"):
         ask(two)
     assert registry_of(two).champion() == FIRST_RUN

@@ -12,7 +12,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.config.loading import load_site, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.party_state import agreements_of
@@ -134,11 +134,7 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
     rows = pl.read_parquet(whole.table_path("bank")).height
     for number in range(3):
         run = Workspace(honest.folder, f"{number + 16:016x}")
-        run.edit_yaml(
-            "federation.yaml",
-            lambda d, n=number: d["training"].update(trees=2 + n),  # type: ignore[misc]
-            agree=False,
-        )
+        run.declare("federation.yaml", agree=False, training={"trees": 2 + number})
         run.until("rank", "bank")
         again = feather.read_table(run.home("bank") / "randomised.arrow")
         assert again.num_rows == first.num_rows == rows
@@ -148,7 +144,7 @@ def test_however_often_it_asks_it_gets_the_first_agreed_release(
 
 @pytest.mark.parametrize("where", ["credit", "bank"])
 def test_an_agreement_that_was_edited_by_hand(honest: Workspace, where: str) -> None:
-    site = load_site(honest.folder / where / "site.yaml")
+    site = honest.site(where)
     edit_agreement(site, '"upper": 10', '"upper": 11')
     with pytest.raises(ConfigError, match="changed outside this software"):
         agreements_of(site)
@@ -161,7 +157,7 @@ def test_an_agreement_that_was_edited_by_hand(honest: Workspace, where: str) -> 
 def test_a_run_without_an_agreement_of_the_label_holder_publishes_nothing(
     honest: Workspace,
 ) -> None:
-    withdraw(load_site(honest.folder / "credit" / "site.yaml"), 1)
+    withdraw(honest.site("credit"), 1)
     with pytest.raises(PolicyError, match="credit refused run"):
         honest.open()
     assert honest.published() == []
@@ -181,14 +177,15 @@ def test_after_a_new_agreement_a_training_under_the_former_one_is_refused(
 
 
 def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace) -> None:
-    def change(data: Any) -> None:
-        data["training"].update(trees=2, depth=2, learning_rate=0.3, tolerance=1.0)
-        data["parties"]["bank"].update(queue="other", pool="other")
-        data["schedule"] = {"cron": "0 4 * * *"}
-
-    honest.edit_yaml("federation.yaml", change, agree=False)
+    honest.declare(
+        "federation.yaml",
+        agree=False,
+        training={"trees": 2, "depth": 2, "learning_rate": 0.3, "tolerance": 1.0},
+        parties={"bank": {"queue": "other", "pool": "other"}},
+        schedule={"cron": "0 4 * * *"},
+    )
     honest.all({"trees": 3})
-    site = load_site(honest.folder / "bank" / "site.yaml")
+    site = honest.site("bank")
     assert [made.number for made in agreements_of(site).agreements] == [1]
 
 
@@ -247,7 +244,7 @@ def test_a_refusal_is_told_to_the_partys_own_notifiers_once(honest: Workspace) -
 
 def test_whoever_withdraws_in_the_middle_of_a_run_answers_no_more(honest: Workspace) -> None:
     honest.until("preprocess", "bank")
-    withdraw(load_site(honest.folder / "bank" / "site.yaml"), 1)
+    withdraw(honest.site("bank"), 1)
     told(honest, "bank", "preprocess")
     assert "the newest one was withdrawn" in honest.reason("bank")
     assert honest.step("shop", "preprocess")["rows"] > 0

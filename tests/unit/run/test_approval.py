@@ -5,18 +5,14 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.loading import load_federation, load_policy, load_site
+from opboost_ops.config.loading import load_policy
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.approval import answer, reasons_for, waiting
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.runner import run_stage
 from tests.commands import opboost
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 FIRST = {"first_release": True}
 
@@ -36,8 +32,7 @@ def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
 
 
 def events(workspace: Workspace) -> list[tuple[str, str]]:
-    with state_of(workspace, "bank") as state:
-        found = [r for r in state.ledger.releases() if r.run == workspace.run]
+    found = [r for r in releases_of(workspace, "bank") if r.run == workspace.run]
     return [(release.account, release.kind) for release in found]
 
 
@@ -114,19 +109,18 @@ def test_what_needs_a_person_is_decided_by_public_facts(
     workspace: Workspace, rules: dict[str, Any], asks: bool
 ) -> None:
     approving(workspace, rules)
-    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    with state_of(workspace, "bank") as state:
-        releases = state.ledger.releases()
-    known = (policy, workspace.declared, "bank", workspace.run, releases)
-    reasons = reasons_for(*known, ["desensitize"])
-    assert bool(reasons) is asks
+    releases = releases_of(workspace, "bank")
+
+    def asked(stage: str) -> bool:
+        policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+        known = (policy, workspace.declared, "bank", workspace.run, releases)
+        return bool(reasons_for(*known, [stage]))
+
+    assert asked("desensitize") is asks
     # The account counts what was released before; one release alone would pass.
-    whole = {"above": {"account": 1.0}}
-    approving(workspace, whole)
-    policy = load_policy(workspace.folder / "bank" / "policy.yaml")
-    known = (policy, workspace.declared, "bank", workspace.run, releases)
-    assert reasons_for(*known, ["desensitize"])
-    assert not reasons_for(*known, ["check_table"]), "only what releases something is asked about"
+    approving(workspace, {"above": {"account": 1.0}})
+    assert asked("desensitize")
+    assert not asked("check_table"), "only what releases something is asked about"
 
 
 def routed(tmp_path: Path, patch: pytest.MonkeyPatch) -> Workspace:
@@ -164,30 +158,24 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
     scoring.step("bank", "check_table")
 
 
-def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(tmp_path: Path) -> None:
     file = write_lenders(tmp_path, rows=300, seed=0, training={"trees": 1, "depth": 1})
-    federation = load_federation(file)
-    for name in federation.parties:
-        monkeypatch.setenv(f"OPBOOST_SITE_{name.upper()}", str(tmp_path / name / "site.yaml"))
-    active, other = federation.label_holder, list(federation.parties)[1]
-    run = Run(NAME, "0" * 16, active)
-    policy = tmp_path / other / "policy.yaml"
-    policy.write_text(policy.read_text() + "\napprove: {first_release: true}\n")
-    open_run(file, run.run, {})
-    run_stage(active, "check_table", run)
+    lenders = Workspace(file.parent)
+    federation = lenders.declared
+    other = list(federation.parties)[1]
+    lenders.declare(f"{other}/policy.yaml", approve=FIRST)
+    lenders.open()
+    lenders.step(federation.label_holder, "check_table")
     with pytest.raises(ApprovalError):
-        run_stage(other, "check_table", run)
-    site = load_site(tmp_path / other / "site.yaml")
-    ((asked, _),) = waiting(site, run.run)
+        lenders.step(other, "check_table")
+    site = lenders.site(other)
+    ((asked, _),) = waiting(site, lenders.run)
     assert asked.detail.startswith(f"it is the first training of {NAME} together with others. ")
-    answer(site, run.run, asked.artifact, True, "ann", "looked at it")
-    run_stage(other, "check_table", run)
-    with open_state(site) as state:
-        releases = state.ledger.releases()
+    answer(site, lenders.run, asked.artifact, True, "ann", "looked at it")
+    lenders.step(other, "check_table")
+    releases = releases_of(lenders, other)
     stages = ["check_table", "check_drift", "boost"]
-    known = (load_policy(policy), federation, other)
+    known = (load_policy(tmp_path / other / "policy.yaml"), federation, other)
     assert reasons_for(*known, "1" * 16, releases, stages)
     sums = releases[-1].model_copy(update={"kind": "boost_number"})
     assert not reasons_for(*known, "1" * 16, [*releases, sums], stages)

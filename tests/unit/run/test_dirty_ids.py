@@ -1,26 +1,22 @@
 """Tables that write the same people in different ways, before and after an ID recipe."""
 
-import json
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
 
 from opboost_ops import api
 from opboost_ops.cli import check, forget
-from opboost_ops.config.loading import site_of
-from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.sources import borrowed
-from opboost_ops.stages.stage import Context
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
+from tests.party_state import context_of, state_of
 
 pytestmark = pytest.mark.slow
 
@@ -89,12 +85,10 @@ def recipe(workspace: Workspace, **declared: Any) -> None:
 
 def prepared(workspace: Workspace) -> dict[str, pl.DataFrame]:
     """The tables as a run uses them, by party."""
-    found, federation = {}, workspace.declared
-    for party in federation.parties:
-        site, policy = site_of(party)
-        home = Home(site.home)
-        context = Context(federation, "", party, site, policy, home, workspace.store, "", 0.0)
-        with borrowed(context) as lent:
+    found = {}
+    for party in workspace.declared.parties:
+        home = Home(workspace.site(party).home)
+        with borrowed(replace(context_of(workspace, party), run="", home=home)) as lent:
             found[party] = pl.read_parquet(lent.table_path)
     return found
 
@@ -165,13 +159,15 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     url = f"sqlite:///{tmp_path / 'bank.db'}"
     pl.concat([whole, again]).write_database("payments", url, engine="sqlalchemy")
     aggregate = {name: "max" for name in whole.columns if name not in PARTS}
-    tables: dict[str, Any] = {
-        "train": {"at": url, "query": "SELECT * FROM payments"},
-        "aggregate": {**aggregate, "income": "sum", "visits": "n"},
-    }
-    workspace.edit_yaml(
-        "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
-    )
+    aggregate |= {"income": "sum", "visits": "n"}
+
+    def take(query: str) -> None:
+        tables = {"train": {"at": url, "query": query}, "aggregate": aggregate}
+        workspace.edit_yaml(
+            "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
+        )
+
+    take("SELECT * FROM payments")
     found = prepared(workspace)["bank"]
     assert found.get_column("visits").to_list() == [2] * whole.height
     assert sorted(found.get_column("balance").drop_nulls()) == sorted(whole["balance"].drop_nulls())
@@ -179,15 +175,9 @@ def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path
     made = api.check(workspace.file).people["bank"]["train"]
     assert made["rows"] == 2 * whole.height and made["people"] == whole.height
     assert made["several_spellings"] > 0
-    tables["train"]["query"] += " WHERE 1 = 0"
-    workspace.edit_yaml(
-        "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
-    )
+    take("SELECT * FROM payments WHERE 1 = 0")
     assert "no rows" in " ".join(map(str, api.check(workspace.file).faults))
-    tables["train"]["query"] = "SELECT * FROM payments"
-    workspace.edit_yaml(
-        "bank/site.yaml", lambda site: site.update(tables={"credit_scoring": tables})
-    )
+    take("SELECT * FROM payments")
     # Rows of nobody are refused at home; how many there are does not leave.
     nobody = whole[:3].with_columns(surname=pl.lit(None, pl.String))
     nobody.write_database("payments", url, if_table_exists="append", engine="sqlalchemy")
@@ -256,7 +246,7 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
             )
     if change.endswith("0.3.0"):
         for party in workspace.declared.feature_holders:
-            without_type_of_ids(site_of(party)[0])
+            without_type_of_ids(workspace, party)
     workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(rules))
     workspace.all()
     assert before
@@ -272,25 +262,18 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
         assert spent(workspace) == twice
 
 
-def without_type_of_ids(site: Site) -> None:
+def without_type_of_ids(workspace: Workspace, party: str) -> None:
     """What a party has recorded of its columns, as release 0.3.0 wrote it."""
-    engine = sa.create_engine(site.ledger_url())
-    with engine.begin() as connection:
-        rows = connection.execute(sa.text('SELECT "column", declared FROM first_declared')).all()
-        for column, text in rows:
-            declared = {k: v for k, v in json.loads(text).items() if k != "id_type"}
-            assert declared != json.loads(text)
-            connection.execute(
-                sa.text('UPDATE first_declared SET declared = :declared WHERE "column" = :column'),
-                {"declared": json.dumps(declared), "column": column},
-            )
+    without = "UPDATE first_declared SET declared = json_remove(declared, '$.id_type')"
+    with state_of(workspace, party) as state, state.database.writing() as connection:
+        assert connection.exec_driver_sql(f"{without} WHERE declared LIKE '%id_type%'").rowcount
 
 
 def spent(workspace: Workspace) -> dict[str, Any]:
     """The sums of loss(1), values and missing bits, by party and column."""
     found = {}
     for party in workspace.declared.feature_holders:
-        with open_state(site_of(party)[0]) as state:
+        with state_of(workspace, party) as state:
             accounts = state.ledger.accounts().values()
             found |= {f"{party}.{account.feature}": account.step for account in accounts}
     return found

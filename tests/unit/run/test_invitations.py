@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.loading import load_policy, load_site
+from opboost_ops.config.loading import load_policy
 from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
-from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.run import invitations
@@ -38,6 +38,12 @@ def opened(workspace: Workspace, run: str, age: float) -> Workspace:
 def aged(workspace: Workspace, age: float) -> None:
     plan = workspace.folder / "exchange" / NAME / workspace.run / "plan" / "credit"
     os.utime(plan / "manifest.json", (time.time() - age,) * 2)
+
+
+def noted(workspace: Workspace, action: Action) -> list[str]:
+    """Places of the bank's audit entries of an action."""
+    with state_of(workspace, "bank") as state:
+        return [entry.place for entry in state.audit.of(action)]
 
 
 @pytest.fixture(autouse=True)
@@ -90,9 +96,7 @@ def test_a_plan_of_another_key_is_refused_and_does_not_hide_a_good_one(
     assert offered() == [good.run]
     with pytest.raises(Rejected):
         join(THIRD_RUN)
-    with state_of(workspace, "bank") as state:
-        entries: list[Entry] = [entry for _, entry, _ in state.audit.entries()]
-    assert any(e.action == "rejected" and THIRD_RUN in e.place for e in entries)
+    assert any(THIRD_RUN in place for place in noted(workspace, "rejected"))
     join(good.run)
     with pytest.raises(Rejected):
         offered()
@@ -101,15 +105,13 @@ def test_a_plan_of_another_key_is_refused_and_does_not_hide_a_good_one(
 def test_a_run_that_nobody_opened_is_not_joined(workspace: Workspace) -> None:
     with pytest.raises(ArtifactError):
         join(THIRD_RUN)
-    assert not (load_site(workspace.folder / "bank" / "site.yaml").home / NAME / THIRD_RUN).exists()
+    assert not (workspace.site("bank").home / NAME / THIRD_RUN).exists()
 
 
 def test_joining_again_changes_nothing_and_is_in_the_audit_log_once(workspace: Workspace) -> None:
     opened(workspace, SECOND_RUN, 0)
     assert join(SECOND_RUN) == join(SECOND_RUN)
-    with state_of(workspace, "bank") as state:
-        places = [entry.place for _, entry, _ in state.audit.entries()]
-    assert places.count(f"{NAME}/{SECOND_RUN}/plan/credit") == 1
+    assert noted(workspace, "received").count(f"{NAME}/{SECOND_RUN}/plan/credit") == 1
 
 
 def test_who_waits_in_a_run_that_is_over_is_told_of_the_next_one(workspace: Workspace) -> None:
@@ -135,13 +137,9 @@ def test_airflows_id_of_a_joined_run_names_the_run() -> None:
 
 
 def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> None:
-    def change(data: dict[str, object]) -> None:
-        data["home"] = str(tmp_path / "new")
-
-    workspace.edit_yaml("bank/site.yaml", change)
-    folder = workspace.folder / "bank"
+    workspace.declare("bank/site.yaml", home=str(tmp_path / "new"))
     # That the former home is gone is a gap, until the state says so itself.
-    recover(load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml"))
+    recover(workspace.site("bank"), load_policy(workspace.folder / "bank" / "policy.yaml"))
     opened(workspace, SECOND_RUN, 0)
     assert offered() == [SECOND_RUN]
     join(SECOND_RUN)
@@ -150,13 +148,11 @@ def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> N
 
 def test_a_run_to_which_the_party_has_not_agreed_is_not_joined(workspace: Workspace) -> None:
     second = opened(workspace, SECOND_RUN, 30)
-    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+    withdraw(workspace.site("bank"), 1)
     for act in (offered, lambda: join(SECOND_RUN)):
         with pytest.raises(PolicyError, match="bank refused run"):
             act()
     assert "the newest one was withdrawn" in second.reason("bank")
     assert offered("shop") == [SECOND_RUN]
-    with state_of(workspace, "bank") as state:
-        lines = [e for _, e, _ in state.audit.entries() if e.action == "rejected"]
     # It is looked for again and again, and told once.
-    assert [line.place for line in lines] == [f"{NAME}/{SECOND_RUN}/plan"]
+    assert noted(workspace, "rejected") == [f"{NAME}/{SECOND_RUN}/plan"]

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from opboost_ops.config.agreement import document
-from opboost_ops.config.loading import load_site
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
@@ -95,7 +94,7 @@ def sign_again(workspace: Workspace, place: str, signer: Signer) -> None:
 
 def signers(workspace: Workspace, party: str) -> list[Signer]:
     """The newest first."""
-    site = load_site(workspace.folder / party / "site.yaml")
+    site = workspace.site(party)
     return list(each(site.signing_key, Signer.from_file))
 
 
@@ -138,7 +137,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     scoring.step(BANK, "check_table")
     assert signed_by(after[LABEL].signing_key, *artifact(scoring, f"plan/{LABEL}")[1:])
     # What was signed before is the party's own evidence still, and is verified by date.
-    site = load_site(workspace.folder / BANK / "site.yaml")
+    site = workspace.site(BANK)
     assert {gap.run for gap in check(site)} == set()
     folder = workspace.folder / "exchange" / "credit_scoring" / workspace.run / "ranks" / BANK
     told = printed("artifact", folder, "--federation", workspace.file)
@@ -217,7 +216,7 @@ def test_a_revoked_key_is_refused_at_once_by_who_has_agreed(workspace: Workspace
     workspace.until("open_rows")
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"), agree=False)
     workspace.step(LABEL, "open_rows")
-    agreement.agree(load_site(workspace.folder / LABEL / "site.yaml"), workspace.declared)
+    agreement.agree(workspace.site(LABEL), workspace.declared)
     with pytest.raises(PolicyError):
         workspace.step(LABEL, "open_rows")
     assert "is revoked: a new run under the newest agreement" in workspace.reason(LABEL)
@@ -277,7 +276,7 @@ def test_nobody_slips_in_a_key_as_a_former_one(
     until = clock.today() + timedelta(days=lines["until"])
     new["former_keys"] = [{**lines, "key": key, "until": until}]
     declare(workspace, BANK, new, agree=False)
-    site = load_site(workspace.folder / SHOP / "site.yaml")
+    site = workspace.site(SHOP)
     before = load(site)
     with pytest.raises(ConfigError, match=says):
         agreement.agree(site, workspace.declared)
@@ -287,7 +286,7 @@ def test_nobody_slips_in_a_key_as_a_former_one(
 def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> None:
     old = signers(workspace, LABEL)[0].public
     declare(workspace, LABEL, renewed(workspace, LABEL, "signing"), agree=False)
-    site = load_site(workspace.folder / BANK / "site.yaml")
+    site = workspace.site(BANK)
     new = workspace.declared.parties[LABEL].signing_key
     newest = Agreement(
         number=1,
@@ -303,7 +302,7 @@ def test_whoever_joins_later_believes_no_former_key(workspace: Workspace) -> Non
 
 
 def test_a_revoked_key_never_comes_back(workspace: Workspace) -> None:
-    site = load_site(workspace.folder / SHOP / "site.yaml")
+    site = workspace.site(SHOP)
     text = workspace.file.read_text()
     declare(workspace, BANK, renewed(workspace, BANK, "signing", "--revoke"))
     workspace.file.write_text(text)
@@ -339,7 +338,7 @@ def test_check_and_keys_show_tell_dates_and_former_keys(workspace: Workspace) ->
 
 
 def test_a_key_that_lies_in_no_file_is_not_renewed(workspace: Workspace) -> None:
-    workspace.edit_yaml(f"{BANK}/site.yaml", lambda d: d.update(signing_key="env:BANK_KEY"))
+    workspace.declare(f"{BANK}/site.yaml", signing_key="env:BANK_KEY")
     before = sorted(Path(workspace.folder / BANK / "keys").iterdir())
     printed("keys", "renew", workspace.folder / BANK, "signing", fails=True)
     assert sorted(Path(workspace.folder / BANK / "keys").iterdir()) == before
@@ -353,7 +352,7 @@ def test_a_key_of_the_environment_may_have_a_former_one(
     monkeypatch.setenv("BANK_KEY", private)
     monkeypatch.setenv("BANK_KEY_FORMER", key)
     workspace.open()
-    workspace.edit_yaml(f"{BANK}/site.yaml", lambda d: d.update(signing_key="env:BANK_KEY"))
+    workspace.declare(f"{BANK}/site.yaml", signing_key="env:BANK_KEY")
     workspace.step(BANK, "check_table")
     assert signers(workspace, BANK)[0].public == public
     assert workspace.run == SECOND_RUN

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
@@ -15,7 +14,7 @@ from opboost_ops.exchange.identity import IDENTITY, identity_from
 from opboost_ops.exchange.store import LocalStore
 from tests.commands import opboost, printed
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 
 def ledger(command: str, workspace: Workspace, party: str, *more: str, fails: bool = False) -> str:
@@ -23,8 +22,7 @@ def ledger(command: str, workspace: Workspace, party: str, *more: str, fails: bo
 
 
 def lines(workspace: Workspace, party: str) -> int:
-    with state_of(workspace, party) as state:
-        return len(state.ledger.releases())
+    return len(releases_of(workspace, party))
 
 
 def pins(workspace: Workspace, party: str) -> dict[str, str]:
@@ -44,9 +42,7 @@ def move_to_other(workspace: Workspace, party: str) -> Path:
     """Let one party's site name an empty folder of its own."""
     own = workspace.folder / party / "own"
     own.mkdir()
-    file = workspace.folder / party / "site.yaml"
-    site = yaml.safe_load(file.read_text())
-    file.write_text(yaml.safe_dump({**site, "store": str(own)}))
+    workspace.declare(f"{party}/site.yaml", store=str(own))
     return own
 
 

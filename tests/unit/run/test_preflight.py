@@ -17,12 +17,11 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of, state_of
 
 
 def lines(workspace: Workspace, party: str) -> int:
-    with state_of(workspace, party) as state:
-        return len(state.ledger.releases())
+    return len(releases_of(workspace, party))
 
 
 def refused(workspace: Workspace, party: str) -> list[str]:
@@ -32,12 +31,9 @@ def refused(workspace: Workspace, party: str) -> list[str]:
 
 def least_budget(workspace: Workspace, party: str, feature: str, times: float) -> None:
     """A budget of so many values of a feature."""
-    with state_of(workspace, party) as state:
-        loss = next(r.loss for r in state.ledger.releases() if r.feature == feature and r.loss)
+    loss = next(r.loss for r in releases_of(workspace, party) if r.feature == feature and r.loss)
     cap = times * float(loss.loss[-1])
-    workspace.edit_yaml(
-        f"{party}/policy.yaml", lambda p: p["features"][feature].update(budget_whole=cap)
-    )
+    workspace.declare(f"{party}/policy.yaml", features={feature: {"budget_whole": cap}})
 
 
 def fill_disk(workspace: Workspace, party: str) -> None:
@@ -101,12 +97,10 @@ def test_what_is_passed_already_is_refused_whatever_the_table_says(workspace: Wo
 def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     least_budget(workspace, "bank", "income", 0.5)
     fill_disk(workspace, "bank")
-    workspace.edit_yaml(
-        "federation.yaml", lambda f: f["parties"]["bank"].update(signing_key_expires="2020-02-29")
-    )
+    workspace.declare("federation.yaml", parties={"bank": {"signing_key_expires": "2020-02-29"}})
     workspace.open()
     # After the plan, so that the party's first task is where it is noticed.
-    key = load_site(workspace.folder / "bank" / "site.yaml").encryption_key
+    key = workspace.site("bank").encryption_key
     key.write_bytes((workspace.folder / "shop" / "keys" / "encryption.key").read_bytes())
     before = lines(workspace, "bank"), len(workspace.published())
     with pytest.raises(BudgetError) as caught:
@@ -124,9 +118,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
 
 
 def test_the_label_holders_expired_key_opens_no_run(workspace: Workspace) -> None:
-    workspace.edit_yaml(
-        "federation.yaml", lambda f: f["parties"]["credit"].update(signing_key_expires="2020-02-29")
-    )
+    workspace.declare("federation.yaml", parties={"credit": {"signing_key_expires": "2020-02-29"}})
     where, error = workspace.first_failure()
     assert where == "open_run"
     assert "has expired on 2020-02-29" in str(error)
@@ -148,7 +140,7 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
     rows = pl.read_parquet(workspace.table_path("bank")).height
     monkeypatch.setattr("opboost_ops.run.disk_space._POINTS", free)
     for held, short in ((rows - 1, True), (rows, False)):
-        workspace.edit_yaml("bank/site.yaml", lambda s: s.update(block_rows=held))  # noqa: B023
+        workspace.declare("bank/site.yaml", block_rows=held)
         assert f"block_rows: {held}" in site.read_text()
         if short:
             with pytest.raises(ContractError, match="too little disk space in its") as caught:
@@ -162,7 +154,7 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
 
 
 def test_what_waits_follows_from_rows_and_columns(workspace: Workspace) -> None:
-    workspace.edit_yaml("credit/site.yaml", lambda s: s.update(block_rows=1))
+    workspace.declare("credit/site.yaml", block_rows=1)
     federation = workspace.declared
     folder = workspace.folder / "credit"
     site, policy = load_site(folder / "site.yaml"), load_policy(folder / "policy.yaml")
@@ -192,7 +184,7 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 ) -> None:
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    workspace.edit_yaml("federation.yaml", lambda f: f["training"].update(engine="dask"))
+    workspace.declare("federation.yaml", training={"engine": "dask"})
     problems = [ConfigError("no pool gpu"), ConfigError("no worker of bank_queue")]
     with pytest.raises(OpBoostError) as caught:
         open_run(workspace.file, workspace.run, {}, "train", problems)

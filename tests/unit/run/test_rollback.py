@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
 from opboost_ops.exchange.party_state import reuse_open_state
@@ -171,7 +170,7 @@ def claim(workspace: Workspace, number: int) -> Path:
     manifest = parse_manifest((place / MANIFEST).read_bytes(), "plan")
     lie = Checkpoint(number=number, head="a" * 64, signature="b" * 128)
     raw = manifest.model_copy(update={"seen": {PARTY: lie}}).to_bytes()
-    signer = Signer.from_file(load_site(workspace.folder / "credit" / "site.yaml").signing_key)
+    signer = Signer.from_file(workspace.site("credit").signing_key)
     (place / MANIFEST).write_bytes(raw)
     (place / SIGNATURE).write_bytes(signer.sign(raw))
     return place

@@ -7,7 +7,7 @@ import pytest
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 from tests.federation import Workspace
-from tests.party_state import state_of
+from tests.party_state import releases_of
 
 
 def heard(workspace: Workspace, party: str) -> list[str]:
@@ -25,12 +25,9 @@ def test_nothing_is_heard_while_all_is_well(workspace: Workspace) -> None:
 
 @pytest.mark.parametrize(("times", "low"), [(3.5, True), (9.5, False)])
 def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) -> None:
-    with state_of(workspace, "bank") as state:
-        lines = [r for r in state.ledger.releases() if r.feature == "income" and r.loss]
+    lines = [r for r in releases_of(workspace, "bank") if r.feature == "income" and r.loss]
     whole = float(lines[0].loss.loss[-1])  # type: ignore[union-attr]
-    workspace.edit_yaml(
-        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=times * whole)
-    )
+    workspace.declare("bank/policy.yaml", features={"income": {"budget_whole": times * whole}})
     workspace.open()
     assert heard(workspace, "bank") == (["budget_low"] if low else [])
     assert heard(workspace, "shop") == []
@@ -39,8 +36,6 @@ def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) 
 @pytest.mark.parametrize(("days", "soon"), [(3, True), (300, False)])
 def test_a_key_that_expires_soon(workspace: Workspace, days: int, soon: bool) -> None:
     last = (datetime.now(UTC) + timedelta(days=days)).date().isoformat()
-    workspace.edit_yaml(
-        "federation.yaml", lambda f: f["parties"]["shop"].update(signing_key_expires=last)
-    )
+    workspace.declare("federation.yaml", parties={"shop": {"signing_key_expires": last}})
     workspace.open()
     assert heard(workspace, "shop") == (["key_expires"] if soon else [])
