@@ -109,6 +109,7 @@ def main() -> None:
     """Run the command line; an error is one message, never a traceback."""
     try:
         app(prog_name="opboost")
-    except OpBoostError as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
+    except (OpBoostError, ConnectionError) as error:
+        again = "" if isinstance(error, OpBoostError) else " Run this again later."
+        typer.secho(f"Error: {error}{again}", fg="red", err=True)
         sys.exit(1)

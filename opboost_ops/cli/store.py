@@ -1,14 +1,11 @@
 """`opboost store`: what lies in a party's store, and what may go."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from opboost_ops.cli.arguments import AsCsv, AsJson, Site
 from opboost_ops.cli.forms import one_form, print_csv
-from opboost_ops.errors import ArtifactError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,8 +32,7 @@ def list_(
 
     one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
-    with _reached():
-        places = open_store(declared.store).list("")
+    places = open_store(declared.store).list("")
     found = [place for place in places if run is None or place.split("/")[1:2] == [run]]
     if as_json:
         print(json.dumps(found))
@@ -74,38 +70,25 @@ def gc(
     from opboost_ops.stages.baseline import baselines_of
 
     declared = load_site(site / "site.yaml")
-    with _reached():
-        store = open_store(declared.store)
+    store = open_store(declared.store)
     verb = "Would remove" if dry_run else "Removed"
     runs = 0
-    with _reached():
-        # What was published is somewhere else, and its home folder is no old one.
-        for federation in declared.tables:
-            require_known_store(declared, store, federation)
-        parts = (store.garbage if dry_run else store.collect)(older_than * 3600)
-        for part in parts:
-            print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")
-        if declared.retention_days is not None:
-            days = datetime.timedelta(declared.retention_days)
-            before = datetime.datetime.now(datetime.UTC) - days
-            with open_state(declared) as state:
-                runs = _retire(declared, store, state.audit, before, dry_run)
-            for path in baselines_of(declared.home):
-                # One that is still needed is made again.
-                if not dry_run and path.stat().st_mtime < before.timestamp():
-                    path.unlink()
+    # What was published is somewhere else, and its home folder is no old one.
+    for federation in declared.tables:
+        require_known_store(declared, store, federation)
+    parts = (store.garbage if dry_run else store.collect)(older_than * 3600)
+    for part in parts:
+        print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")
+    if declared.retention_days is not None:
+        days = datetime.timedelta(declared.retention_days)
+        before = datetime.datetime.now(datetime.UTC) - days
+        with open_state(declared) as state:
+            runs = _retire(declared, store, state.audit, before, dry_run)
+        for path in baselines_of(declared.home):
+            # One that is still needed is made again.
+            if not dry_run and path.stat().st_mtime < before.timestamp():
+                path.unlink()
     print(f"{verb} {len(parts)} unfinished and {runs} old.")
-
-
-@contextmanager
-def _reached() -> Iterator[None]:
-    try:
-        yield
-    except ConnectionError as error:
-        problem = str(error)
-    else:
-        return
-    raise ArtifactError(problem, "Run this again later.")
 
 
 def _retire(
