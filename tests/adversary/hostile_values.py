@@ -24,6 +24,16 @@ def to(value: Any) -> Change:
     return lambda _: value
 
 
+def to_all(value: Any) -> Change:
+    """Another value under every name."""
+    return lambda names: dict.fromkeys(names, value)
+
+
+def each(change: Change) -> Change:
+    """A change of what is under every name."""
+    return lambda all_of: {name: change(one) for name, one in all_of.items()}
+
+
 #: By field of the manifest, hostile values.
 MANIFESTS: Mapping[str, tuple[Change, ...]] = {
     "version": (to(1), to(4), to(-1), to(HUGE)),
@@ -44,8 +54,8 @@ MANIFESTS: Mapping[str, tuple[Change, ...]] = {
     ),
     "files": (
         to({}),
-        lambda files: {n: {**f, "size": HUGE} for n, f in files.items()},
-        lambda files: {n: {**f, "sha256": DIGEST} for n, f in files.items()},
+        each(lambda file: {**file, "size": HUGE}),
+        each(lambda file: {**file, "sha256": DIGEST}),
         lambda files: {**files, "../../escape": {"sha256": DIGEST, "size": 0}},
     ),
     "encrypted_to": (to(OTHER), lambda key: None if key else OTHER),
@@ -82,16 +92,16 @@ LAYOUTS: Mapping[str, tuple[Change, ...]] = {
 _RANKS: tuple[Change, ...] = (
     lambda asked: {**asked, "secret_salary": [1]},
     lambda asked: {**asked, SCRIPT: [1]},
-    lambda asked: {name: [*some, *some] for name, some in asked.items()},
-    lambda asked: {name: [0] for name in asked},
-    lambda asked: {name: [-1] for name in asked},
-    lambda asked: {name: [HUGE] for name in asked},
-    lambda asked: {name: [float("nan")] for name in asked},
-    lambda asked: {name: [True] for name in asked},
-    lambda asked: {name: ["1"] for name in asked},
-    lambda asked: dict.fromkeys(asked, 1),
-    lambda asked: dict.fromkeys(asked),
-    lambda asked: {name: list(range(1, 400)) for name in asked},
+    each(lambda some: [*some, *some]),
+    to_all([0]),
+    to_all([-1]),
+    to_all([HUGE]),
+    to_all([float("nan")]),
+    to_all([True]),
+    to_all(["1"]),
+    to_all(1),
+    to_all(None),
+    to_all(list(range(1, 400))),
     to([]),
     to(None),
 )
@@ -119,19 +129,19 @@ DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
     "split_request": {
         "splits": (
             *_RANKS,
-            lambda asked: {name: [1.0] for name in asked},
-            lambda asked: {name: [*some, 99] for name, some in asked.items()},
+            to_all([1.0]),
+            each(lambda some: [*some, 99]),
         ),
         "thresholds": _RANKS,
     },
     "split_values": {
         "splits": (
-            lambda s: {n: dict.fromkeys(v, float("nan")) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, HUGE) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, -HUGE) for n, v in s.items()},
-            lambda s: {n: dict.fromkeys(v, "1") for n, v in s.items()},
-            lambda s: {n: dict(zip(v, reversed(v.values()), strict=True)) for n, v in s.items()},
-            lambda s: {n: {"1000000": 1.5, **v} for n, v in s.items()},
+            each(to_all(float("nan"))),
+            each(to_all(HUGE)),
+            each(to_all(-HUGE)),
+            each(to_all("1")),
+            each(lambda values: dict(zip(values, reversed(values.values()), strict=True))),
+            each(lambda values: {"1000000": 1.5, **values}),
             to({}),
             to(None),
         ),
@@ -209,7 +219,7 @@ ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
             to(None),
             to([]),
             lambda keys: dict.fromkeys(keys, keys["bank_b"]),
-            lambda keys: dict.fromkeys(keys, SCRIPT),
+            to_all(SCRIPT),
         ),
         "closed": (to(SCRIPT), to(None), to(HUGE), to({"a": [1]})),
     },

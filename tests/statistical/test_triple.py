@@ -7,7 +7,7 @@ import itertools
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -92,49 +92,35 @@ def geometric_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
     return np.bincount(clamped, weights / weights.sum(), minlength=domain.size)
 
 
-def local_law(theta: int) -> Callable[[float, Domain, int], np.ndarray]:
-    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
-        own = (domain.values() - domain.lower) // theta == (x - domain.lower) // theta
-        result = np.zeros(domain.size)
-        result[own] = laplace(x, domain.values()[own], epsilon)
-        return result
-
-    return law
+def local_law(theta: int, epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    own = (domain.values() - domain.lower) // theta == (x - domain.lower) // theta
+    result = np.zeros(domain.size)
+    result[own] = laplace(x, domain.values()[own], epsilon)
+    return result
 
 
-def adj_law(theta: int, alpha: float) -> Callable[[float, Domain, int], np.ndarray]:
-    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
-        near = epsilon / (alpha + theta / domain.size)
-        part = (domain.values() - domain.lower) // theta
-        home, parts = (x - domain.lower) // theta, np.arange(part[-1] + 1)
-        between = laplace(home, parts, alpha * theta * near)
-        inside = [laplace(x, domain.values()[part == m], near) for m in parts]
-        return np.concatenate([w * within for w, within in zip(between, inside, strict=True)])
-
-    return law
+def adj_law(theta: int, alpha: float, epsilon: float, domain: Domain, x: int) -> np.ndarray:
+    near = epsilon / (alpha + theta / domain.size)
+    part = (domain.values() - domain.lower) // theta
+    home, parts = (x - domain.lower) // theta, np.arange(part[-1] + 1)
+    between = laplace(home, parts, alpha * theta * near)
+    inside = [laplace(x, domain.values()[part == m], near) for m in parts]
+    return np.concatenate([w * within for w, within in zip(between, inside, strict=True)])
 
 
-def response_law(buckets: int) -> Callable[[float, Domain, int], np.ndarray]:
+def response_law(buckets: int, epsilon: float, domain: Domain, x: int) -> np.ndarray:
     """Bucket b begins with the first value v whose v buckets / |D| is b or more."""
-
-    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
-        cuts = (-(-b * domain.size // buckets) for b in range(1, buckets))
-        return uneven_law(*cuts)(epsilon, domain, x)
-
-    return law
+    cuts = tuple(-(-b * domain.size // buckets) for b in range(1, buckets))
+    return uneven_law(cuts, epsilon, domain, x)
 
 
-def uneven_law(*cuts: int) -> Callable[[float, Domain, int], np.ndarray]:
+def uneven_law(cuts: tuple[int, ...], epsilon: float, domain: Domain, x: int) -> np.ndarray:
     """Buckets that begin so many values above the least one."""
-
-    def law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
-        result = np.zeros(domain.size)
-        for first, end in zip((0, *cuts), (*cuts, domain.size), strict=True):
-            weight = np.exp(epsilon if first <= x - domain.lower < end else 0)
-            result[(first + end - 1) // 2] = weight / (np.exp(epsilon) + len(cuts))
-        return result
-
-    return law
+    result = np.zeros(domain.size)
+    for first, end in zip((0, *cuts), (*cuts, domain.size), strict=True):
+        weight = np.exp(epsilon if first <= x - domain.lower < end else 0)
+        result[(first + end - 1) // 2] = weight / (np.exp(epsilon) + len(cuts))
+    return result
 
 
 def piecewise_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:
@@ -226,22 +212,28 @@ CASES = [
         *((Geometric(epsilon=e), geometric_law, WIDE, (-20, 9, 43)) for e in (0.08, 0.64, 2.56)),
         *((designed(e, TEN), designed_law, TEN, (1, 4, 10)) for e in (0.32, 0.64, 1.28)),
         *(
-            (AdjMap(epsilon=e, theta=4, alpha=a), adj_law(4, a), TEN, (1, 4, 10))
+            (AdjMap(epsilon=e, theta=4, alpha=a), partial(adj_law, 4, a), TEN, (1, 4, 10))
             for e in (0.64, 2.56)
             for a in (0.4, 1.0, 10.0)
         ),
-        (AdjMap(epsilon=0.32, theta=7), adj_law(7, 1.0), WIDE, (-20, 9, 43)),
-        *((LocalMap(epsilon=e, theta=4), local_law(4), TEN, (1, 3, 10)) for e in (1.0, 5.12)),
-        (LocalMap(epsilon=0.32, theta=16), local_law(16), WIDE, (-20, 9, 43)),
+        (AdjMap(epsilon=0.32, theta=7), partial(adj_law, 7, 1.0), WIDE, (-20, 9, 43)),
         *(
-            (BucketResponse(epsilon=e, buckets=q), response_law(q), TEN, (1, 4, 10))
+            (LocalMap(epsilon=e, theta=4), partial(local_law, 4), TEN, (1, 3, 10))
+            for e in (1.0, 5.12)
+        ),
+        (LocalMap(epsilon=0.32, theta=16), partial(local_law, 16), WIDE, (-20, 9, 43)),
+        *(
+            (BucketResponse(epsilon=e, buckets=q), partial(response_law, q), TEN, (1, 4, 10))
             for e in (1.0, 2.56)
             for q in (2, 4)
         ),
-        (BucketResponse(epsilon=2.56, buckets=16), response_law(16), WIDE, (-20, 9, 43)),
-        (BucketResponse(epsilon=1.0, edges=(2, 5)), uneven_law(1, 4), TEN, (1, 4, 10)),
-        *((GeneralisedResponse(epsilon=e), response_law(10), TEN, (1, 10)) for e in (1.0, 5.12)),
-        (GeneralisedResponse(epsilon=2.56), response_law(64), WIDE, (-20, 9, 43)),
+        (BucketResponse(epsilon=2.56, buckets=16), partial(response_law, 16), WIDE, (-20, 9, 43)),
+        (BucketResponse(epsilon=1.0, edges=(2, 5)), partial(uneven_law, (1, 4)), TEN, (1, 4, 10)),
+        *(
+            (GeneralisedResponse(epsilon=e), partial(response_law, 10), TEN, (1, 10))
+            for e in (1.0, 5.12)
+        ),
+        (GeneralisedResponse(epsilon=2.56), partial(response_law, 64), WIDE, (-20, 9, 43)),
         *((Piecewise(epsilon=e), piecewise_law, TEN, (1, 4, 10)) for e in (1.0, 5.12)),
         *((Piecewise(epsilon=e), piecewise_law, WIDE, (-20, 9, 43)) for e in (2.56, 8.0)),
         *((MissingBit(epsilon=e), missing_law, BIT, (0, 1)) for e in (0.32, 1.0, 5.12)),
