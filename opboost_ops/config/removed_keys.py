@@ -1,6 +1,6 @@
 """Keys of older releases that no file has any more, and what to write instead."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from opboost_ops.errors import Fault
@@ -93,7 +93,7 @@ def without_spelled_out(data: Any) -> Any:
         data: As a label holder of this release or of 0.3.0 has signed it; it stays as it is.
     """
     for path, values in _SPELLED_OUT.items():
-        data = _without(data, path.split("."), "", values, "", [])
+        data = _without(data, path, values, "", [])
     return data
 
 
@@ -106,35 +106,31 @@ def split_removed(model: str, data: Any) -> tuple[Any, list[Fault]]:
     """
     if model == "Federation":
         for path, same in _SAME.items():
-            data = _without(data, path.split("."), "", same, "", [])
+            data = _without(data, path, same, "", [])
     faults: list[Fault] = []
     for path, remedy in REMOVED.get(model, {}).items():
-        data = _without(data, path.split("."), "", (), remedy, faults)
+        data = _without(data, path, (), remedy, faults)
     if model == "Federation":
         for path, values in REMOVED_VALUES.items():
             for value, remedy in values.items():
-                data = _without(data, path.split("."), "", (value,), remedy, faults)
+                data = _without(data, path, (value,), remedy, faults)
     return data, faults
 
 
 def _without(
-    data: Any, path: list[str], at: str, only: tuple[Any, ...], remedy: str, faults: list[Fault]
+    data: Any, path: str, only: tuple[Any, ...], remedy: str, faults: list[Fault], at: str = ""
 ) -> Any:
     """What is left without an entry; where ``only`` names a value, if it has that one."""
     if not isinstance(data, Mapping):
         return data
-    key, *rest = path
+    key, _, rest = path.partition(".")
     found = dict(data)
-    for name in _names(found, key):
-        place = f"{at}.{name}" if at else str(name)
+    for name in [*data] if key == "*" else {key} & data.keys():
+        place = f"{at}{name}"
         if rest:
-            found[name] = _without(found[name], rest, place, only, remedy, faults)
+            found[name] = _without(found[name], rest, only, remedy, faults, f"{place}.")
         elif not only or found[name] in only:
             del found[name]
             what = f"{only[0]} was removed" if only else "was removed"
             faults.append(Fault(place, what, remedy))
     return found
-
-
-def _names(data: Mapping[Any, Any], key: str) -> Iterator[Any]:
-    yield from (list(data) if key == "*" else [key] if key in data else [])
