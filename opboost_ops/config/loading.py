@@ -1,5 +1,6 @@
 """Reading the three files: all faults at once, each with its place and a suggestion."""
 
+import copy
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,13 +35,17 @@ _KNOWN: ContextVar[Mapping[str, str] | None] = ContextVar("opboost sites", defau
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def load_federation(path: Path) -> Federation:
+def load_federation(path: Path, content: Any = None) -> Federation:
     """Read ``federation.yaml``.
+
+    Args:
+        path: The file.
+        content: What it is about to hold, which stays as it is; what it holds when absent.
 
     Raises:
         ConfigError: With all its faults.
     """
-    data = read_yaml(path)
+    data = read_yaml(path) if content is None else copy.deepcopy(content)
     return parse_federation(data, path.name, known=read_tables(data, path.parent))
 
 

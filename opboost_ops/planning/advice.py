@@ -1,14 +1,12 @@
 """`opboost plan --write`: the cells that keep most order, and a proposal in the federation file."""
 
-import copy
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.feature import DrawnEdges
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.loading import load_federation
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.domain import quantile_edges
@@ -89,6 +87,5 @@ def write_proposal(
                 features[name][key] = entry
     for name in mechanisms:
         features[name].pop("epsilons", None)
-    read = copy.deepcopy(data)
-    parse_federation(read, file.name, known=read_tables(read, file.parent))
+    load_federation(file, data)
     dump(file, data)

@@ -1,14 +1,12 @@
 """``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fingerprints import fingerprint
-from opboost_ops.config.loading import load_offer, parse_federation
+from opboost_ops.config.loading import load_federation, load_offer
 from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
@@ -80,8 +78,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
             party: _entry(content, known.get(party, {})) for party, content in contents.items()
         },
     }
-    whole = copy.deepcopy(data)
-    parse_federation(whole, file.name, known=read_tables(whole, file.parent))
+    load_federation(file, data)
     dump(file, data)
     return Federated(
         file,

@@ -1,6 +1,5 @@
 """Private edges in a declared file: a party's offer, or the federation file."""
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from opboost_ops.config.loading import (
     load_offer,
     load_policy,
     load_site,
-    parse_federation,
 )
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
@@ -79,8 +77,7 @@ def write_private_edges(
     for name, edges in drawn.items():
         features[name]["scale"] = edges.scale
     if "parties" in data:
-        read = copy.deepcopy(data)
-        parse_federation(read, file.name, known=read_tables(read, file.parent))
+        load_federation(file, data)
     dump(file, data)
     return EdgesWritten(file, site.party, _declared(folder, site.party, file)[1], drawn)
 
