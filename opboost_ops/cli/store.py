@@ -67,7 +67,7 @@ def gc(
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.exchange.store import open_store
     from opboost_ops.run.known_store import require_known_store
-    from opboost_ops.stages.baseline import baselines_of
+    from opboost_ops.stages.cache import cached_files
 
     declared = load_site(site / "site.yaml")
     store = open_store(declared.store)
@@ -84,7 +84,7 @@ def gc(
         before = datetime.datetime.now(datetime.UTC) - days
         with open_state(declared) as state:
             runs = _retire(declared, store, state.audit, before, dry_run)
-        for path in baselines_of(declared.home):
+        for path in cached_files(declared.home):
             # One that is still needed is made again.
             if not dry_run and path.stat().st_mtime < before.timestamp():
                 path.unlink()

@@ -13,27 +13,21 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops import __version__
 from opboost_ops.boosting import metrics, trainer, tuning
 from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.boosting.losses import trial_score
 from opboost_ops.boosting.parts import folds
 from opboost_ops.config.training import LightGBMTraining
-from opboost_ops.errors import ContractError
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.home import Home
+from opboost_ops.stages.cache import baseline_cache, software
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.train import parameters_of
 from opboost_ops.stages.tuning_search import search, with_trial
-
-#: Where the party's folder of the federation keeps the last baseline.
-_LAST, _PREDICTION = "alone", "alone.npy"
 
 #: At most so many training rows are in the trials without `training.tuning`; one part of so many
 #: judges models of the others.
@@ -72,13 +66,12 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     training = context.federation.training
     declared = parameters_of(training, task, classes)
     held_out = frame_of(holdout, facts, f"{context.party}.").matrix
-    software = (__version__, np.__version__, trainer.format_of(declared.trainer).version())
-    how = (declared, training.tuning, classes, _ROWS, _PARTS, software)
+    how = (declared, training.tuning, classes, _ROWS, _PARTS, software(declared.trainer))
     made_of = _fingerprint(own, label, held_out, repr(how))
-    # Beside the runs, as it outlives them.
-    kept = Home(context.home.folder.parent)
-    if (known := _known(kept, made_of)) is not None:
-        return known
+    cache = baseline_cache(context.lasting)
+    if (known := cache.read(made_of)) is not None:
+        chosen, content = known
+        return Baseline(np.load(io.BytesIO(content), allow_pickle=False), chosen)
     if training.tuning is not None:
         look = training.tuning
         found = search(context.home, own, label, declared, look, context.tell, "evaluate")
@@ -90,18 +83,11 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     model = trainer.train(own, label, best, tell=context.tell)
     chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
     chosen |= {"trials": tried, "metric": metric, "folds": parts}
-    made = Baseline(trainer.predict(model, held_out), chosen)
-    _keep(kept, made_of, made)
-    return made
-
-
-def baselines_of(home: Path) -> list[Path]:
-    """Files of baselines that are kept: predictions of held-out rows are among them.
-
-    Args:
-        home: The party's, with the folders of its federations.
-    """
-    return [path for name in (f"{_LAST}.json", _PREDICTION) for path in home.glob(f"*/{name}")]
+    prediction = trainer.predict(model, held_out)
+    file = io.BytesIO()
+    np.save(file, prediction, allow_pickle=False)
+    cache.write(made_of, chosen, file.getvalue())
+    return Baseline(prediction, chosen)
 
 
 def _fingerprint(own: Frame, label: np.ndarray, held_out: np.ndarray, words: str) -> str:
@@ -114,29 +100,6 @@ def _fingerprint(own: Frame, label: np.ndarray, held_out: np.ndarray, words: str
         digest.update(repr((array.shape, array.dtype.str)).encode())
         digest.update(np.ascontiguousarray(array.T).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _known(kept: Home, made_of: str) -> Baseline | None:
-    """The last baseline, if it was made of the same and is as it was written."""
-    try:
-        last = kept.json(_LAST) if kept.has(_LAST) else {}
-        if last.get("made_of") != made_of:
-            return None
-        content = kept.read(_PREDICTION)
-    except (ContractError, OSError, ValueError):
-        return None
-    if hashlib.sha256(content).hexdigest() != last["prediction"]:
-        return None
-    return Baseline(np.load(io.BytesIO(content), allow_pickle=False), last["chosen"])
-
-
-def _keep(kept: Home, made_of: str, found: Baseline) -> None:
-    content = io.BytesIO()
-    np.save(content, found.prediction, allow_pickle=False)
-    kept.write(_PREDICTION, content.getvalue())
-    digest = hashlib.sha256(content.getvalue()).hexdigest()
-    chosen = dict(found.chosen)
-    kept.write_json(_LAST, {"made_of": made_of, "prediction": digest, "chosen": chosen})
 
 
 def _best(

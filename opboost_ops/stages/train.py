@@ -1,8 +1,7 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
 import hashlib
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
+from opboost_ops.stages.cache import model_cache, software
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuning_search import TUNED, search, with_trial
@@ -48,18 +48,17 @@ def train(context: Context) -> Outcome:
     rows = context.home.json("alignment")["train"]
     model = None
     documents: dict[str, Any] = {}
-    if training.engine == "dask":
-        text = _on_dask(context, parameters)
+    if training.private is None:
+        text, found = _unless_unchanged(context, parameters)
     else:
         memory = ResumeLog(context.home)
         text, found = _here(context, parameters, memory)
-        documents |= {TUNED: found} if found else {}
-        if training.private is not None:
-            noise = noisy_leaves.noise_of(parameters)
-            curve = noise.curve if noise else None
-            epsilon = curve.epsilon if curve else training.private.epsilon
-            model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
-            documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
+        noise = noisy_leaves.noise_of(parameters)
+        curve = noise.curve if noise else None
+        epsilon = curve.epsilon if curve else training.private.epsilon
+        model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
+        documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
+    documents |= {TUNED: found} if found else {}
     return Outcome(
         files={_partial(context): text.encode()},
         documents=documents,
@@ -74,8 +73,33 @@ def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
     return gradients.outside(np.asarray(label), bounds)
 
 
+def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Mapping[str, Any]]:
+    """The partial model, and what tuning has found: those of an earlier run of the same.
+
+    A cluster that trains again might also differ in the last digits.
+    """
+    assert context.acceptance is not None
+    digest = hashlib.sha256(context.home.read("frame.json"))
+    with (context.home.folder / "frame.arrow").open("rb") as file:
+        digest.update(hashlib.file_digest(file, "sha256").digest())
+    digest.update(context.federation.model_dump_json().encode())
+    plan = context.acceptance.plan
+    how = (parameters, plan.agreement, plan.protocol, software(parameters.trainer))
+    digest.update(repr(how).encode())
+    cache, made_of = model_cache(context.lasting), digest.hexdigest()
+    if (known := cache.read(made_of)) is not None:
+        return known[1].decode(), known[0]
+    if context.federation.training.engine == "dask":
+        address = context.site.dask_address()
+        text, found = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
+    else:
+        text, found = _here(context, parameters)
+    cache.write(made_of, found, text.encode())
+    return text, found
+
+
 def _here(
-    context: Context, parameters: Parameters, memory: ResumeLog
+    context: Context, parameters: Parameters, memory: ResumeLog | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The partial model, and what tuning has found."""
     table, facts = context.home.table("frame"), context.home.json("frame")
@@ -118,20 +142,6 @@ def _block_by_block(context: Context, parameters: Parameters) -> str:
         return frame_of(table.slice(begin, end - begin), facts)
 
     return lightgbm_blocks.train(read, label, weight, parameters, context.tell)
-
-
-def _on_dask(context: Context, parameters: Parameters) -> str:
-    """Train on the cluster, once: another try might differ in the last digits."""
-    file = context.home.folder / "frame.arrow"
-    with file.open("rb") as frame:
-        of = hashlib.file_digest(frame, "sha256").hexdigest() + repr(parameters)
-    kept = ResumeLog(context.home, "trained_on_dask.jsonl")
-    for line in map(json.loads, kept.lines()):
-        if line["of"] == of:
-            return str(line["text"])
-    text = dask_engine.train(_blocks(context), parameters, context.site.dask_address())
-    kept.append(json.dumps({"of": of, "text": text}).encode())
-    return text
 
 
 def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:

@@ -100,11 +100,11 @@ def test_retention(site: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
     assert "0 old." in opboost("store", "gc", site).output
 
 
-def test_retention_ends_baselines_of_former_runs(site: Path, opboost: Opboost) -> None:
-    """They hold predictions of single people, and lie beside the runs."""
+def test_retention_ends_cached_work_of_former_runs(site: Path, opboost: Opboost) -> None:
+    """It follows from people's rows, and lies beside the runs."""
     write_site(site, "retention_days: 30\n")
     folder = site / "home" / "toy"
-    kept = [folder / "alone.json", folder / "alone.npy"]
+    kept = [folder / n for n in ("alone.json", "alone.npy", "trained.json", "trained.model")]
     for path, days in [(path, days) for path in kept for days in (29, 31)]:
         path.write_bytes(b"{}")
         then = time.time() - days * 86_400

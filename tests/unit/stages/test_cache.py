@@ -1,4 +1,4 @@
-"""The label holder's own baseline is kept, and is what it would be if it were made again."""
+"""Model and baseline are cached, and are what they would be if they were made again."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 from opboost_ops.boosting import trainer
-from tests.federation import Workspace
+from tests.federation import SECOND_RUN, Workspace
 
 
 def kept(workspace: Workspace) -> Path:
     return workspace.home("credit").parent / "alone.npy"
 
 
-def evaluated(workspace: Workspace) -> tuple[Any, int]:
-    """What an evaluation says of the baseline, and how many models it has trained."""
+def models_trained(workspace: Workspace, stage: str) -> int:
+    """How many models a stage trains by itself; those of trials do not count."""
     trained = 0
     real = trainer.train
 
@@ -27,7 +27,13 @@ def evaluated(workspace: Workspace) -> tuple[Any, int]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trainer, "train", train)
-        workspace.step("credit", "evaluate")
+        workspace.step("credit", stage)
+    return trained
+
+
+def evaluated(workspace: Workspace) -> tuple[Any, int]:
+    """What an evaluation says of the baseline, and how many models it has trained."""
+    trained = models_trained(workspace, "evaluate")
     found = json.loads((workspace.home("credit") / "evaluation.json").read_text())
     return (found["metrics"]["label_holder_alone"], found["alone"]), trained
 
@@ -51,8 +57,23 @@ def test_on_unchanged_rows_nothing_is_trained(
         assert kept(workspace).read_bytes() == before
 
 
-def test_a_changed_value_of_its_own_makes_it_again(workspace: Workspace) -> None:
+def test_a_changed_value_of_its_own_makes_both_again(workspace: Workspace) -> None:
     workspace.edit_table("credit", lambda t: t.with_columns(pl.col("amount") * 0.9))
+    workspace.until("train")
+    assert models_trained(workspace, "train") == 1
     workspace.until("evaluate")
     _, trained = evaluated(workspace)
     assert trained > 0
+
+
+def test_a_later_run_on_unchanged_rows_takes_the_last_model(
+    workspace: Workspace, trained_once: Workspace
+) -> None:
+    first = (trained_once.home("credit") / "partial_model.txt").read_bytes()
+    workspace.run = SECOND_RUN
+    workspace.until("train")
+    for damaged in (False, True):
+        if damaged:
+            (workspace.home("credit").parent / "trained.model").write_bytes(b"tree")
+        assert models_trained(workspace, "train") == damaged
+        assert (workspace.home("credit") / "partial_model.txt").read_bytes() == first
