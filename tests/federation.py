@@ -17,7 +17,8 @@ import yaml
 from opboost_ops.alignment import epochs
 from opboost_ops.alignment.month_keys import month_key
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.config.loading import load_federation, load_policy, load_site
+from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
@@ -143,6 +144,10 @@ class Workspace:
     def site(self, party: str) -> Site:
         """A party's site."""
         return load_site(self.folder / party / "site.yaml")
+
+    def policy(self, party: str) -> Policy:
+        """A party's policy."""
+        return load_policy(self.folder / party / "policy.yaml")
 
     @property
     def registry(self) -> Registry:

@@ -2,7 +2,6 @@
 
 from contextlib import AbstractContextManager
 
-from opboost_ops.config.loading import load_policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.events import Release
@@ -23,8 +22,7 @@ def releases_of(workspace: Workspace, party: str) -> list[Release]:
 
 def context_of(workspace: Workspace, party: str) -> Context:
     """What a stage of a party's may use."""
-    site = workspace.site(party)
-    policy = load_policy(workspace.folder / party / "policy.yaml")
+    site, policy = workspace.site(party), workspace.policy(party)
     home = Home(workspace.home(party))
     return Context(
         workspace.declared, workspace.run, party, site, policy, home, workspace.store, "", 0.0

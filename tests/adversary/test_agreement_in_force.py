@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.run.agreement import agree
@@ -32,7 +31,7 @@ def moved_on(workspace: Workspace) -> Workspace:
 
 def plans_under_the_former(workspace: Workspace, version: str) -> str:
     """The label holder's own software keeps to the former agreement; what the bank says outside."""
-    site = load_site(workspace.folder / "credit" / "site.yaml")
+    site = workspace.site("credit")
     before = agreements_of(site).of("credit_scoring")[0]
     agree(site, workspace.declared, keep=[FIRST_RUN])
     workspace.open()
@@ -56,20 +55,20 @@ def test_a_version_that_the_party_keeps_is_scored_under_its_own_agreement(
     done = CliRunner().invoke(app, [*command, "--keep-version", FIRST_RUN])
     assert done.exit_code == 0 and "number 2" in done.output
     for party in ("credit", "shop"):
-        agree(load_site(moved_on.folder / party / "site.yaml"), moved_on.declared, [FIRST_RUN])
+        agree(moved_on.site(party), moved_on.declared, [FIRST_RUN])
     moved_on.all()
     assert ("local_dp", "values", "credit") in of_run(moved_on, "bank")
 
 
 def test_a_version_that_it_never_helped_to_train_cannot_be_kept(moved_on: Workspace) -> None:
-    site = load_site(moved_on.folder / "bank" / "site.yaml")
+    site = moved_on.site("bank")
     with pytest.raises(ConfigError, match="no record of a version"):
         agree(site, moved_on.declared, keep=[NEVER])
     assert not agreements_of(site).kept
 
 
 def test_the_next_agreement_keeps_nothing_by_itself(moved_on: Workspace, tmp_path: Path) -> None:
-    site = load_site(moved_on.folder / "bank" / "site.yaml")
+    site = moved_on.site("bank")
     agree(site, moved_on.declared, keep=[FIRST_RUN])
     assert agreements_of(site).kept_under("credit_scoring", FIRST_RUN) is not None
     moved_on.edit_yaml("federation.yaml", lambda data: data["domain"].update(upper=12))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from opboost_ops.alignment import epochs
-from opboost_ops.config.loading import load_site
 from opboost_ops.errors import BudgetError
 from opboost_ops.run import admission
 from opboost_ops.run.agreement import withdraw
@@ -49,7 +48,7 @@ def of_a_stranger(workspace: Workspace) -> None:
 
 
 def after_it_withdrew(workspace: Workspace) -> None:
-    withdraw(load_site(workspace.folder / "bank" / "site.yaml"), 1)
+    withdraw(workspace.site("bank"), 1)
 
 
 #: Each with a word of the reason that the party's own people read.

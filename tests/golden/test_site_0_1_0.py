@@ -15,14 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.model_account import account_of
 from tests.archives import unpack
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 ARCHIVE = Path(__file__).with_name("site-0.1.0.tar.xz")
 PARTIES = ("credit", "bank", "shop")
@@ -50,7 +49,7 @@ class Site(Workspace):
         return json.loads((self.folder / "said" / f"{name}.json").read_text())
 
     def registry(self, federation: str = "loans") -> Registry:
-        return Registry(load_site(self.folder / "credit" / "site.yaml").models, federation)
+        return Registry(self.site("credit").models, federation)
 
     def opboost(self, *words: str) -> str:
         done = CliRunner().invoke(app, list(words), catch_exceptions=False)
@@ -122,7 +121,7 @@ def test_ledger_and_audit_log_say_what_they_said(site: Site, party: str) -> None
         (c["feature"], c["people"], c["most_changes"]) for c in before["people"]["columns"]
     }
     assert "audit entries, head" in site.opboost("ledger", "check", party)
-    with open_state(load_site(site.folder / party / "site.yaml")) as state:
+    with state_of(site, party) as state:
         assert state.ledger.uncommitted() == []
         entries, _ = state.audit.verify()
         assert entries > 10
@@ -185,14 +184,14 @@ def test_a_private_model_is_trained_again_and_charged_again(site: Site) -> None:
     retrain.all()
     registry = site.registry("loans_private")
     assert set(registry.versions()) == {PRIVATE, retrain.run}
-    with open_state(load_site(site.folder / "credit" / "site.yaml")) as state:
+    with state_of(site, "credit") as state:
         assert account_of(state.ledger.releases()).epsilon == 10
     assert site.shown("ledger", "show", "credit")["models"]["epsilon"] == 10
 
 
 def trained_on(site: Site, run: str, party: str) -> int:
     """How many rows of a party were in a run's training."""
-    with open_state(load_site(site.folder / party / "site.yaml")) as state:
+    with state_of(site, party) as state:
         lines = [line for line in state.ledger.releases() if line.run == run]
     # What says how many people a table has: keyed digests then, shares of everybody now.
     return next(line.rows for line in lines if line.kind in ("digests", "shares"))

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.run.agreement import MADE_UP
 from tests.commands import opboost, printed
@@ -34,7 +33,7 @@ def agree(workspace: Workspace, *arguments: object, answer: str = "") -> Done:
 
 
 def standing(workspace: Workspace) -> list[int]:
-    agreements = load(load_site(workspace.folder / "bank" / "site.yaml"))
+    agreements = load(workspace.site("bank"))
     return [made.number for made in agreements.agreements if made.withdrawn is None]
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import load_policy, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.config.yaml_text import parse_yaml, read_yaml
@@ -81,7 +81,7 @@ def test_a_policy(workspace: Workspace) -> None:
         "bank/policy.yaml", lambda p: p.update(checks=checks, features={"balance": changes})
     )
     with pytest.raises(ConfigError) as caught:
-        load_policy(workspace.folder / "bank" / "policy.yaml")
+        workspace.policy("bank")
     assert {fault.where for fault in caught.value.faults} == {
         "checks.max_clipped_share",
         "checks.max_drift",

@@ -9,8 +9,6 @@ import pytest
 import yaml
 
 from opboost_ops.config.key_sources import use_backend
-from opboost_ops.config.loading import load_site
-from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.signing import Signer
@@ -54,16 +52,12 @@ def moved(workspace: Workspace, patch: pytest.MonkeyPatch, kind: str) -> dict[st
     return texts
 
 
-def bank(workspace: Workspace) -> Site:
-    return load_site(workspace.folder / "bank" / "site.yaml")
-
-
 @pytest.mark.parametrize("kind", ["env", "airflow"])
 def test_keys_are_those_of_the_files(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     def keys() -> tuple[object, ...]:
-        site = bank(workspace)
+        site = workspace.site("bank")
         return (
             site.noise_secret(),
             Signer.from_file(site.signing_key).public,
@@ -73,7 +67,7 @@ def test_keys_are_those_of_the_files(
     expected = keys()
     moved(workspace, monkeypatch, kind)
     assert keys() == expected
-    assert list(bank(workspace).noise_secrets().values()) == [expected[0]]
+    assert list(workspace.site("bank").noise_secrets().values()) == [expected[0]]
 
 
 def test_a_stage_publishes_with_keys_of_airflow(
@@ -93,7 +87,7 @@ def test_they_are_masked_in_what_airflow_logs(
 
     texts = moved(workspace, monkeypatch, "airflow")
     line = f"a library printed {texts['secret']} and {texts['signing_key']}"
-    site = bank(workspace)
+    site = workspace.site("bank")
     site.noise_secret()
     Signer.from_file(site.signing_key)
     told = str(redact(line))
@@ -126,7 +120,7 @@ def test_one_that_is_not_there_says_what_to_set(
 ) -> None:
     texts = moved(workspace, monkeypatch, kind)
     prefix = "AIRFLOW_VAR_" if kind == "airflow" else ""
-    site = bank(workspace)
+    site = workspace.site("bank")
     for entry, what in {"SECRET": "noise secret", "SIGNING_KEY": "signing key"}.items():
         monkeypatch.delenv(f"{prefix}BANK_{entry}")
         with pytest.raises(ConfigError, match=f"The {what} cannot be read: .*BANK_{entry}") as told:
@@ -143,4 +137,4 @@ def test_without_airflow_there_is_one_clear_error(
     moved(workspace, monkeypatch, "airflow")
     use_backend(lambda: None)
     with pytest.raises(ConfigError, match="Airflow is not installed here"):
-        bank(workspace).noise_secret()
+        workspace.site("bank").noise_secret()

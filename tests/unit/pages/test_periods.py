@@ -16,6 +16,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.accountant import accounts, total
 from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
+from tests.party_state import state_of
 from tests.unit.pages.airflow_runs import forget_runs, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import lengthen
@@ -63,7 +64,7 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     reply = reader.get(f"/opboost/statement?party=bank&{DAYS}&csv=bank.statement")
     lines = list(csv.reader(io.StringIO(reply.text)))
     preamble = {line[0]: line[1] for line in lines[:6]}
-    with open_state(load_site(nights.folder / "bank" / "site.yaml")) as state:
+    with state_of(nights, "bank") as state:
         entries, head = state.audit.verify()
     assert preamble["audit log, head"] == head
     assert preamble["audit log, entries"] == str(entries)

@@ -11,7 +11,6 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.admin_actions import ActionRequest, do, from_airflow
@@ -97,7 +96,7 @@ def test_a_store_that_is_not_mounted_is_on_status_at_once(
 def test_what_ledger_check_finds_is_on_status_until_it_finds_nothing(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
-    site = load_site(shown.folder / "bank" / "site.yaml")
+    site = shown.site("bank")
     state = min(site.cells.glob("*.parquet"))
     state.rename(shown.folder / "lost")
     assert [gap.lacks for gap in check(site)] == ["cells"]
@@ -156,7 +155,7 @@ def test_nothing_of_a_federation_that_may_not_be_seen(
 def test_a_party_that_has_stopped_is_said_with_what_ends_it(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
-    site = load_site(shown.folder / "bank" / "site.yaml")
+    site = shown.site("bank")
     do(site, "credit_scoring", ActionRequest("stop", "Alice Meyer left", "ann"))
     one = reader.standing()
     stopped = {name: party["stopped"] for name, party in one["parties"].items()}

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import load_policy, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
@@ -106,7 +106,7 @@ def test_an_infinite_loss_is_above_every_cap(
 
 
 def test_a_missing_bit_needs_a_name_too(trained_once: Workspace, federation: Federation) -> None:
-    allowed = load_policy(trained_once.folder / "shop" / "policy.yaml")
+    allowed = trained_once.policy("shop")
     require_consent(allowed, federation, "shop")
     data = allowed.model_dump(mode="json")
     data["features"]["returns_share"]["mechanisms"] = ["global_map"]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_policy, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
@@ -28,7 +28,7 @@ CAPS = {
 
 def policy(workspace: Workspace, **changes: Any) -> Policy:
     """The bank's, with all caps but some."""
-    known = load_policy(workspace.folder / "bank" / "policy.yaml")
+    known = workspace.policy("bank")
     caps = {**CAPS, **changes}
     rules = {name: rule.model_copy(update=caps) for name, rule in known.features.items()}
     return known.model_copy(update={"features": rules})

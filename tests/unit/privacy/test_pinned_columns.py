@@ -8,13 +8,12 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_policy, load_site, parse_federation
-from opboost_ops.config.policy import Policy
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.pins import unpinned_columns
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 FRESH = "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b33"
 
@@ -49,7 +48,9 @@ def test_the_uuid_of_another_feature_is_refused(trained_once: Workspace) -> None
     income, balance = rules(data)["income"], rules(data)["balance"]
     income["uuid"], balance["uuid"] = balance["uuid"], income["uuid"]
     with pytest.raises(PolicyError) as caught:
-        require_consent(_policy(trained_once), parse_federation(data, "federation.yaml"), "bank")
+        require_consent(
+            trained_once.policy("bank"), parse_federation(data, "federation.yaml"), "bank"
+        )
     told = str(caught.value)
     assert "features.income.uuid: the policy pins that one for balance" in told
     assert "features.balance.uuid: the policy pins that one for income" in told
@@ -77,7 +78,7 @@ def test_one_column_under_two_names_is_a_fault_of_the_file(
 ) -> None:
     workspace.edit_yaml("bank/policy.yaml", change)
     with pytest.raises(ConfigError) as caught:
-        _policy(workspace)
+        workspace.policy("bank")
     assert told in str(caught.value)
 
 
@@ -93,9 +94,9 @@ def test_a_policy_of_the_former_release_is_refused_until_it_pins(workspace: Work
 
 def test_a_refused_plan_is_accepted_once_the_columns_are_pinned(workspace: Workspace) -> None:
     declared = workspace.declared
-    whole = _policy(workspace)
+    whole = workspace.policy("bank")
     workspace.edit_yaml("bank/policy.yaml", _without_uuids)
-    former = _policy(workspace)
+    former = workspace.policy("bank")
     assert unpinned_columns(former, declared) == {
         name: feature.uuid for name, feature in declared.parties["bank"].features.items()
     }
@@ -166,8 +167,8 @@ def test_budgets_go_by_the_pinned_column_also_under_another_name(workspace: Work
             wage={**d["features"].pop("income"), "column": "income", "budget_1": 7.5}
         ),
     )
-    policy = _policy(workspace)
-    with open_state(load_site(workspace.folder / "bank" / "site.yaml")) as state:
+    policy = workspace.policy("bank")
+    with state_of(workspace, "bank") as state:
         found = forecasts(state.ledger.accounts(), policy)
     pinned = policy.features["wage"].uuid
     assert pinned is not None
@@ -179,10 +180,6 @@ def _without_uuids(data: Any) -> None:
         rule.pop("uuid", None)
 
 
-def _policy(workspace: Workspace) -> Policy:
-    return load_policy(workspace.folder / "bank" / "policy.yaml")
-
-
 def _charged(workspace: Workspace) -> list[Any]:
-    with open_state(load_site(workspace.folder / "bank" / "site.yaml")) as state:
+    with state_of(workspace, "bank") as state:
         return [r for r in state.ledger.releases() if r.account != "exact"]

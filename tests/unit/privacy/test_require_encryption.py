@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_policy, parse_federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
@@ -28,7 +28,7 @@ def bank_alone(workspace: Workspace) -> dict[str, Any]:
 
 def refused(workspace: Workspace, data: dict[str, Any], party: str) -> str:
     federation = parse_federation(data, "federation.yaml")
-    policy = load_policy(workspace.folder / party / "policy.yaml")
+    policy = workspace.policy(party)
     assert policy.require_encryption
     with pytest.raises(PolicyError) as caught:
         require_consent(policy, federation, party)
@@ -54,7 +54,7 @@ def test_a_key_of_a_party_to_which_nothing_is_sent_is_not_asked_for(
     trained_once: Workspace,
 ) -> None:
     federation = parse_federation(bank_alone(trained_once), "federation.yaml")
-    require_consent(load_policy(trained_once.folder / "bank" / "policy.yaml"), federation, "bank")
+    require_consent(trained_once.policy("bank"), federation, "bank")
 
 
 def test_the_label_holder_asks_for_the_keys_of_all_to_whom_it_sends(

@@ -112,7 +112,7 @@ def test_what_needs_a_person_is_decided_by_public_facts(
     releases = releases_of(workspace, "bank")
 
     def asked(stage: str) -> bool:
-        policy = load_policy(workspace.folder / "bank" / "policy.yaml")
+        policy = workspace.policy("bank")
         known = (policy, workspace.declared, "bank", workspace.run, releases)
         return bool(reasons_for(*known, [stage]))
 

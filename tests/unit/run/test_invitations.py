@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.loading import load_policy
 from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.rejection import Rejected
@@ -139,7 +138,7 @@ def test_airflows_id_of_a_joined_run_names_the_run() -> None:
 def test_no_home_is_needed_beforehand(tmp_path: Path, workspace: Workspace) -> None:
     workspace.declare("bank/site.yaml", home=str(tmp_path / "new"))
     # That the former home is gone is a gap, until the state says so itself.
-    recover(workspace.site("bank"), load_policy(workspace.folder / "bank" / "policy.yaml"))
+    recover(workspace.site("bank"), workspace.policy("bank"))
     opened(workspace, SECOND_RUN, 0)
     assert offered() == [SECOND_RUN]
     join(SECOND_RUN)

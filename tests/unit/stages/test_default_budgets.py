@@ -6,7 +6,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.config.loading import load_policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.missing_caps import missing_caps
 from tests.federation import Workspace, small_credit
@@ -16,7 +15,7 @@ from tests.federation import Workspace, small_credit
 def test_nights_without_end_fit_and_a_second_declaration_does_not(tmp_path: Path) -> None:
     nights = Workspace.write(tmp_path / "nights", small_credit(rows=200), capped=True)
     for party in ("bank", "shop"):
-        assert missing_caps(load_policy(nights.folder / party / "policy.yaml")) == []
+        assert missing_caps(nights.policy(party)) == []
     for night in range(1, 5):
         run = Workspace(nights.folder, f"{night:016d}")
         for party in ("bank", "shop"):

@@ -12,7 +12,6 @@ from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
@@ -20,6 +19,7 @@ from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 OWN = {
     "age": {"bounds": [18, 90]},
@@ -63,7 +63,7 @@ def federation(fresh: Workspace) -> Workspace:
 
 
 def ledger(workspace: Workspace, party: str) -> list[Release]:
-    with open_state(workspace.site(party)) as state:
+    with state_of(workspace, party) as state:
         assert not state.ledger.uncommitted()
         return state.ledger.releases()
 
