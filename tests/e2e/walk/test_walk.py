@@ -1,16 +1,14 @@
 """Each question is walked in Chromium, in as many clicks as docs/pages.md says."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.walk.questions import BOX, QUESTIONS, Question
-from tests.federation import Workspace
-from tests.unit.pages.airflow_runs import forget_runs
-from tests.unit.pages.served import SHOTS, in_airflow
+from tests.unit.pages.served import shot
 
 pytestmark = pytest.mark.slow
 
@@ -26,36 +24,6 @@ LINE = 40
 COUNT = """addEventListener('click', event => {
   if (event.isTrusted) sessionStorage.clicks = 1 + Number(sessionStorage.clicks || 0);
 }, true)"""
-
-
-@pytest.fixture
-def walk(
-    histories: Callable[[str], Workspace],
-    url: str,
-    browser: Any,
-    token: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[Callable[[Question], Any]]:
-    context = browser.new_context(
-        viewport={"width": WIDTH, "height": HEIGHT}, reduced_motion="reduce"
-    )
-    context.add_cookies([{"name": "_token", "value": token, "url": url}])
-    context.add_init_script(COUNT)
-
-    def go(question: Question) -> Any:
-        histories(question.history).known_to(monkeypatch)
-        in_airflow(question.history)
-        page = context.new_page()
-        assert page.goto(f"{url}/opboost/{question.begins}").status == 200
-        for click in question.clicks:
-            near = page.locator("tr", has_text=click.row) if click.row else page
-            near.get_by_role("link", name=click.words, exact=True).first.click()
-            page.wait_for_load_state()
-        return page
-
-    yield go
-    context.close()
-    forget_runs()
 
 
 def place(page: Any, question: Question) -> Any:
@@ -80,13 +48,15 @@ def line(question: Question) -> str:
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=[f"{q.history}-{q.asks}" for q in QUESTIONS])
 def test_the_answer_is_in_sight_after_the_clicks_that_the_document_says(
-    question: Question, walk: Callable[[Question], Any]
+    question: Question, look: Callable[..., Any]
 ) -> None:
-    page = walk(question)
-    if SHOTS:
-        Path(SHOTS).mkdir(parents=True, exist_ok=True)
-        number = QUESTIONS.index(question)
-        page.screenshot(path=str(Path(SHOTS) / f"walk-{number:02d}.png"))
+    still = {"reduced_motion": "reduce", "script": COUNT}
+    page = look(question.history, question.begins, WIDTH, HEIGHT, **still)
+    for click in question.clicks:
+        near = page.locator("tr", has_text=click.row) if click.row else page
+        near.get_by_role("link", name=click.words, exact=True).first.click()
+        page.wait_for_load_state()
+    shot(page, f"walk-{QUESTIONS.index(question):02d}", whole=False)
     answer = place(page, question)
     assert re.search(question.answer, answer.inner_text(), re.DOTALL), answer.inner_text()
     seen = answer.locator("tr", has_text=question.row).first if question.row else answer

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 from opboost_ops.errors import OpBoostError
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.long_history import lengthen
-from tests.unit.pages.served import browser, histories, url
+from tests.unit.pages.served import browser, histories, look, url
 
-__all__ = ["browser", "histories", "url"]
+__all__ = ["browser", "histories", "look", "url"]
 
 SECRET = "a secret of these tests, long enough for the signature of a token: " + "0" * 32
 

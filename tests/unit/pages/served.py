@@ -1,11 +1,11 @@
 """The pages over named histories, served by the real application to a real browser."""
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -18,15 +18,12 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.run.inbox import Run, note_refused
-from tests.browser import chromium
+from tests.browser import SHOTS, chromium
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.long_history import lengthen
 from tests.unit.pages.many_parties import many_parties
 from tests.unit.pages.production import in_production
-
-#: Where pictures stay, for people to look at.
-SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
@@ -119,13 +116,40 @@ def browser() -> Iterator[Any]:
         yield opened
 
 
-@contextmanager
-def opened(browser: Any, url: str, token: str, width: int, **options: Any) -> Iterator[Any]:
-    """A page of a browser that is logged in; Airflow's runs are forgotten afterwards."""
-    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-    try:
-        context.add_cookies([{"name": "_token", "value": token, "url": url}])
-        yield context.new_page()
-    finally:
-        context.close()
-        forget_runs()
+@pytest.fixture
+def look(
+    histories: Callable[[str], Workspace],
+    url: str,
+    browser: Any,
+    token: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Any]]:
+    """Opens a page over a history, in a browser that is logged in.
+
+    Takes the history's name, the page's path, the width of the window, and options of a browser's
+    context.
+    """
+    with ExitStack() as stack:
+
+        def open_page(
+            history: str, path: str, width: int, height: int = 900, script: str = "", **options: Any
+        ) -> Any:
+            histories(history).known_to(monkeypatch)
+            in_airflow(history)
+            stack.callback(forget_runs)
+            context = browser.new_context(viewport={"width": width, "height": height}, **options)
+            stack.callback(context.close)
+            context.add_cookies([{"name": "_token", "value": token, "url": url}])
+            context.add_init_script(script)
+            page = context.new_page()
+            assert page.goto(f"{url}/opboost/{path}").status == 200
+            return page
+
+        yield open_page
+
+
+def shot(page: Any, name: str, *, whole: bool = True) -> None:
+    """Keep a picture of a page where somebody wants to look at it."""
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"), full_page=whole)

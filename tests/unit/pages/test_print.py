@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.federation import Workspace
-from tests.unit.pages.served import SHOTS, in_airflow, opened
+from tests.unit.pages.served import shot
 
 pytestmark = pytest.mark.slow
 
@@ -67,31 +65,22 @@ def test_paper_has_all_that_is_needed(
     path: str,
     needed: tuple[str, ...],
     theme: Any,
-    histories: Callable[[str], Workspace],
-    url: str,
-    browser: Any,
-    token: str,
-    monkeypatch: pytest.MonkeyPatch,
+    look: Callable[..., Any],
 ) -> None:
-    histories(history).known_to(monkeypatch)
-    in_airflow(history)
-    with opened(browser, url, token, PAPER, color_scheme=theme) as page:
-        page.goto(f"{url}/opboost/{path}")
-        screen = page.inner_text("body")
-        page.emulate_media(media="print")
-        if SHOTS:
-            Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            page.screenshot(path=str(Path(SHOTS) / f"print-{name}-{theme}.png"), full_page=True)
-        assert page.evaluate(FAULTS) == []
-        paper = page.inner_text("body")
-        for words in needed:
-            assert words in screen, words
-            assert words in paper, words
-        # Dark ink on white, whatever the screen has.
-        ink, ground = page.evaluate(COLOURS)
-        assert brightness(ink) < 0.4, ink
-        assert brightness(ground) > 0.9, ground
-        assert page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
+    page = look(history, path, PAPER, color_scheme=theme)
+    screen = page.inner_text("body")
+    page.emulate_media(media="print")
+    shot(page, f"print-{name}-{theme}")
+    assert page.evaluate(FAULTS) == []
+    paper = page.inner_text("body")
+    for words in needed:
+        assert words in screen, words
+        assert words in paper, words
+    # Dark ink on white, whatever the screen has.
+    ink, ground = page.evaluate(COLOURS)
+    assert brightness(ink) < 0.4, ink
+    assert brightness(ground) > 0.9, ground
+    assert page.pdf(prefer_css_page_size=True)[:5] == b"%PDF-"
 
 
 def brightness(colour: str) -> float:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.federation import FIRST_RUN, SCORING_RUN
 from tests.unit.pages.airflow_runs import TRAIN
 from tests.unit.pages.long_history import run_of
-from tests.unit.pages.served import SHOTS, in_airflow, opened
+from tests.unit.pages.served import shot
 
 OVERLAPS = (Path(__file__).parent / "overlaps.js").read_text()
 _VERSION = f"models/credit/credit_scoring/{FIRST_RUN}"
@@ -66,32 +66,17 @@ def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
     path: str,
     width: int,
     theme: Any,
-    histories: Callable[[str], Workspace],
-    url: str,
-    browser: Any,
-    token: str,
-    monkeypatch: pytest.MonkeyPatch,
+    look: Callable[..., Any],
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
-    histories(history).known_to(monkeypatch)
-    in_airflow(history)
-    with opened(browser, url, token, width, color_scheme=theme) as page:
-        reply = page.goto(f"{url}/opboost/{path}")
-        assert reply.status == 200
-        page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-        if SHOTS:
-            Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            for frame in page.query_selector_all("iframe"):
-                # A browser paints what is in a frame once somebody could see it.
-                frame.scroll_into_view_if_needed()
-                page.wait_for_timeout(500)
-            page.screenshot(path=str(Path(SHOTS) / f"state-{name}.png"), full_page=True)
-        assert page.evaluate(OVERLAPS) == []
-        # A version's card is a page of its own, in a frame.
-        found = Axe().run(page, context={"exclude": [["iframe"]]}).response["violations"]
-        assert [
-            (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
-            for one in found
-            if one["impact"] in ("serious", "critical")
-        ] == []
+    page = look(history, path, width, color_scheme=theme)
+    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    shot(page, f"state-{name}")
+    assert page.evaluate(OVERLAPS) == []
+    found = Axe().run(page).response["violations"]
+    assert [
+        (one["id"], [node["html"][:200] for node in one["nodes"][:3]])
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ] == []
