@@ -41,9 +41,7 @@ def written_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture
 def fresh(written_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of it, about to begin its first run, with every party's site known."""
-    copy = written_once.copy(tmp_path / "federation", FIRST_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return written_once.copy(tmp_path / "federation", FIRST_RUN, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +58,7 @@ def workspace(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
     """A copy of it, about to begin its second run, with every party's site known."""
-    copy = trained_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return trained_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +73,4 @@ def asked_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture
 def asked(asked_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of that, where every feature holder has a split request to answer."""
-    copy = asked_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return asked_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)

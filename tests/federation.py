@@ -99,10 +99,13 @@ class Workspace:
         """The same federation, about to score."""
         return Workspace(self.folder, run, "score")
 
-    def copy(self, folder: Path, run: str) -> "Workspace":
-        """The same federation elsewhere, about to begin another run."""
+    def copy(self, folder: Path, run: str, patch: pytest.MonkeyPatch | None = None) -> "Workspace":
+        """The same federation elsewhere, about to begin another run; known as long as a patch."""
         shutil.copytree(self.folder, folder)
-        return Workspace(folder, run)
+        made = Workspace(folder, run)
+        if patch is not None:
+            made.known_to(patch)
+        return made
 
     @property
     def file(self) -> Path:

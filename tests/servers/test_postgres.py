@@ -79,8 +79,7 @@ def now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Workspace:
     """A copy of it after its second run, about to begin its third."""
-    copy = nights[1].copy(tmp_path / "federation", "0" * 15 + "3")
-    copy.known_to(monkeypatch)
+    copy = nights[1].copy(tmp_path / "federation", "0" * 15 + "3", monkeypatch)
     monkeypatch.setenv("BANK_LEDGER", created(postgres_server, name_of(nights[3])))
     return copy
 

@@ -68,9 +68,7 @@ def released_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFact
 def released(
     released_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
-    copy = released_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return released_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
 
 
 def refuses(workspace: Workspace, party: str, stage: str, reason: Reason, *words: str) -> Rejected:

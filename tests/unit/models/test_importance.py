@@ -103,8 +103,7 @@ def test_a_model_without_splits_goes_by_nothing(trained_once: Workspace) -> None
 def test_importance_stays_on_the_card(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = trained_once.copy(tmp_path / "federation", trained_once.run)
-    copy.known_to(monkeypatch)
+    copy = trained_once.copy(tmp_path / "federation", trained_once.run, monkeypatch)
     summary = copy.step("credit", "register")
     files = copy.files("credit", "models", "credit_scoring", copy.run)
     lines = json.loads(files["card.json"])["importance"]

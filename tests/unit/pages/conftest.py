@@ -74,9 +74,7 @@ def nights(twelve_once: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace
 @pytest.fixture
 def shown(stopped_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of it, with every party's site known."""
-    copy = stopped_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return stopped_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
 
 
 class Reader(TestClient):

@@ -45,8 +45,7 @@ def test_the_ledger_says_by_which_day_a_budget_ends(
         assert f"Retrainings left {left} {told}" in text
         assert ("about 20" in text) == ("about" in told)
     # Of a single night there is no pace.
-    alone = trained_once.copy(tmp_path / "alone", SECOND_RUN)
-    alone.known_to(monkeypatch)
+    alone = trained_once.copy(tmp_path / "alone", SECOND_RUN, monkeypatch)
     allow_income(alone, budget_whole=3.5 * one)
     text = plain(reader.page("ledger?party=bank"))
     assert f"Retrainings left 2 2 {fits}; then" in text

@@ -42,9 +42,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 
 @pytest.fixture
 def honest(whole: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    copied = whole.copy(tmp_path / "federation", SECOND_RUN)
-    copied.known_to(monkeypatch)
-    return copied
+    return whole.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
 
 
 def bank(data: Any) -> Any:
@@ -194,8 +192,7 @@ def redrawn(
 ) -> tuple[int, int, int]:
     """After a change: rows with other noise, of those whose domain value stayed, and rows moved."""
     first = Workspace(whole.folder)
-    second = whole.copy(folder, SECOND_RUN)
-    second.known_to(patch)
+    second = whole.copy(folder, SECOND_RUN, patch)
     second.edit_yaml("federation.yaml", change)
     second.until("rank", party)
     tables = [

@@ -66,9 +66,7 @@ def tidy_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 @pytest.fixture
 def tidy(tidy_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     """A copy of it, with every party's site known."""
-    copy = tidy_once.copy(tmp_path / "federation", FIRST_RUN)
-    copy.known_to(monkeypatch)
-    return copy
+    return tidy_once.copy(tmp_path / "federation", FIRST_RUN, monkeypatch)
 
 
 def rewrite(workspace: Workspace, dirty: bool) -> None:

@@ -51,8 +51,7 @@ def two_nights(
 ) -> Workspace:
     """A federation after two runs on different tables; its state after the first lies beside."""
     shutil.copytree(trained_once.folder, tmp_path / "before")
-    now = trained_once.copy(tmp_path / "now", SECOND_RUN)
-    now.known_to(monkeypatch)
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
     now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
     now.all()
     return now
@@ -123,8 +122,7 @@ def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its checkpoint is known, and its ranks are charged; the thresholds it answered are not."""
-    now = trained_once.copy(tmp_path / "now", SECOND_RUN)
-    now.known_to(monkeypatch)
+    now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
     now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
     now.until("answer_splits", PARTY)
     ledger = now.folder / PARTY / "ledger.sqlite"

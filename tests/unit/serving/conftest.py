@@ -32,8 +32,7 @@ def scored_once(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def served(
     scored_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Workspace]:
-    copy = scored_once.copy(tmp_path / "federation", SECOND_RUN)
-    copy.known_to(monkeypatch)
+    copy = scored_once.copy(tmp_path / "federation", SECOND_RUN, monkeypatch)
     # Looks at what has changed before each answer.
     monkeypatch.setattr(serving, "LOOK", -1.0)
     yield copy
