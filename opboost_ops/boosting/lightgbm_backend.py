@@ -184,6 +184,8 @@ def settings_of(
     ]
     objective = parameters.objective or _BY_TASK[parameters.task]
     settings: dict[str, Any] = {
+        # All of them, or a rank might share a bin.
+        "bin_construct_sample_cnt": rows,
         **parameters.own,
         "objective": _OBJECTIVES.get(objective, objective),
         "learning_rate": parameters.learning_rate,
@@ -193,7 +195,6 @@ def settings_of(
         # Only said in the file: every column has a number of its own.
         "max_bin": parameters.own.get("max_bin", max(bins)),
         "min_data_in_bin": 1,
-        "bin_construct_sample_cnt": rows,
         "feature_pre_filter": False,
         "deterministic": True,
         "force_col_wise": True,

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from opboost_ops.boosting import metrics, trainer, tuning
 from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.boosting.lightgbm_blocks import SAMPLE
 from opboost_ops.boosting.losses import trial_score
 from opboost_ops.boosting.parts import folds
 from opboost_ops.config.training import LightGBMTraining
@@ -66,7 +67,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     training = context.federation.training
     declared = parameters_of(training, task, classes)
     held_out = frame_of(holdout, facts, f"{context.party}.").matrix
-    how = (declared, training.tuning, classes, _ROWS, _PARTS, software(declared.trainer))
+    how = (declared, training.tuning, classes, _ROWS, _PARTS, SAMPLE, software(declared.trainer))
     made_of = _fingerprint(own, label, held_out, repr(how))
     cache = baseline_cache(context.lasting)
     if (known := cache.read(made_of)) is not None:
@@ -80,6 +81,9 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     else:
         metric, parts = tuning.metric_of(declared), 1
         best, tried = _best(own, label, declared, metric)
+    if best.trainer == "lightgbm":
+        # Among them is no rank: bins of own numbers may come from some of the rows.
+        best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE})
     model = trainer.train(own, label, best, tell=context.tell)
     chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
     chosen |= {"trials": tried, "metric": metric, "folds": parts}
