@@ -1,6 +1,9 @@
 """A folder with one good federation file, and contexts as Airflow gives them to tasks."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +18,8 @@ from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.orchestration import failures, sensors, tasks
 from opboost_ops.orchestration.dags import build_dags
 from tests.federation import merge
+
+ROOT = Path(__file__).parents[2]
 
 DAG_ID, RUN = "credit_scoring_train", "manual__1"
 
@@ -34,6 +39,29 @@ def federations(good_file: Path, tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "credit.yaml").write_text(good_file.read_text())
     return folder
+
+
+def in_airflow(home: Path, *arguments: str | Path, **environment: str) -> str:
+    """What Python prints in an Airflow home of its own; it must end well.
+
+    Args:
+        home: The AIRFLOW_HOME.
+        arguments: Python's.
+        environment: Variables besides; none of this process's own Airflow are there.
+    """
+    ours = ("AIRFLOW", "OPBOOST_", "_AIRFLOW")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    more = {"AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**kept, **more, "PYTHONPATH": str(ROOT), **environment},
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout + done.stderr
 
 
 def declare(federations: Path, **entries: Any) -> dict[str, DAG]:

@@ -1,15 +1,12 @@
 """Nothing of ours becomes lineage, and everybody else's does: judged by the real provider."""
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.dags.conftest import ROOT, in_airflow
 
 #: Makes the DAGs of a folder and one of somebody's own, and asks the provider of each of them, as
 #: it is built and as the scheduler has it.
@@ -48,22 +45,10 @@ print(json.dumps([sent, {name: sorted(dag.tags) for name, dag in dags.items()}])
 
 
 def asked(federations: Path, tmp_path: Path, **more: str) -> tuple[dict[str, list[bool]], ...]:
-    environment = {
-        **os.environ,
-        "AIRFLOW_HOME": str(tmp_path),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "AIRFLOW__OPENLINEAGE__TRANSPORT": '{"type": "console"}',
-        **more,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK, str(federations)],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return (*json.loads(done.stdout.splitlines()[-1]), done.stderr)
+    more["AIRFLOW__OPENLINEAGE__TRANSPORT"] = '{"type": "console"}'
+    told = in_airflow(tmp_path, "-c", _ASK, federations, **more)
+    (found,) = [line for line in told.splitlines() if line.startswith("[{")]
+    return (*json.loads(found), told)
 
 
 @pytest.mark.slow

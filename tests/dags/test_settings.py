@@ -1,17 +1,13 @@
 """The section [opboost] of Airflow's configuration, and what Airflow lists of the package."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from opboost_ops.orchestration.settings import get_provider_info
-
-ROOT = Path(__file__).parents[2]
+from tests.dags.conftest import ROOT, in_airflow
 
 _SHOW = """
 import json, os
@@ -23,14 +19,9 @@ print(json.dumps([dags, {n: v for n, v in os.environ.items() if n.startswith("OP
 
 def shown(tmp_path: Path, section: str, **more: str) -> list[dict[str, str]]:
     (tmp_path / "airflow.cfg").write_text(f"[opboost]\n{section}")
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("OPBOOST_")}
-    environment |= {"AIRFLOW_HOME": str(tmp_path), "DAGS": str(ROOT / "dags"), **more}
-    done = subprocess.run(
-        [sys.executable, "-c", _SHOW], env=environment, cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found: list[dict[str, str]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    told = in_airflow(tmp_path, "-c", _SHOW, **{"DAGS": str(ROOT / "dags"), **more})
+    (found,) = [line for line in told.splitlines() if line.startswith("[[")]
+    return list(json.loads(found))
 
 
 def test_the_section_says_what_no_variable_says(federations: Path, tmp_path: Path) -> None:
@@ -52,13 +43,9 @@ def test_airflow_takes_what_the_package_says_of_itself() -> None:
 
 
 @pytest.mark.slow
-def test_airflow_lists_the_package_and_its_options() -> None:
+def test_airflow_lists_the_package_and_its_options(tmp_path: Path) -> None:
     for command in (["providers", "list"], ["config", "list", "--section", "opboost"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "airflow", *command], capture_output=True, text=True
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert "opboost" in done.stdout
+        assert "opboost" in in_airflow(tmp_path, "-m", "airflow", *command)
 
 
 @pytest.mark.slow

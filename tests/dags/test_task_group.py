@@ -1,9 +1,6 @@
 """A federation as a task group between one's own tasks."""
 
 import json
-import os
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -17,9 +14,9 @@ from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.phases import TITLES
 from opboost_ops.orchestration.task_group import FederationTaskGroup
 from opboost_ops.pages.airflow import PHASES, place_of
+from tests.dags.conftest import ROOT, in_airflow
 from tests.federation import Workspace
 
-ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "nightly_credit.py"
 
 
@@ -99,29 +96,23 @@ def test_the_example_trains_what_the_form_says_and_tells_the_version(tmp_path: P
         "tasks = {t.task_id: str(t.state) for t in run.get_task_instances()}\n"
         "open(sys.argv[1], 'w').write(json.dumps([str(run.state), tasks]))\n"
     )
+    home = tmp_path / "airflow"
+    home.mkdir()
     environment = {
-        **os.environ,
         **workspace.environment(),
-        "PYTHONPATH": str(ROOT),
-        "AIRFLOW_HOME": str(tmp_path / "airflow"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "dags"),
         "CREDIT_FEDERATION": str(workspace.folder / "federation.yaml"),
         "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
             {"type": "file", "log_file_path": str(tmp_path / "lineage"), "append": True}
         ),
     }
-    for command in (["-m", "airflow", "db", "migrate"], ["-c", run, str(tmp_path / "done")]):
-        done = subprocess.run(
-            [sys.executable, *command], env=environment, cwd=tmp_path, capture_output=True
-        )
-        assert done.returncode == 0, done.stdout.decode()[-3000:] + done.stderr.decode()[-3000:]
+    in_airflow(home, "-m", "airflow", "db", "migrate", **environment)
+    told = in_airflow(home, "-c", run, tmp_path / "done", **environment)
     state, tasks = json.loads((tmp_path / "done").read_text())
     assert state == "success"
     assert set(tasks.values()) == {"success"}
     (card,) = (workspace.folder / "credit" / "models").rglob("card.json")
     assert json.loads(card.read_text())["training"]["trees"] == 3
-    told = done.stdout.decode() + done.stderr.decode()
     assert f"credit has version {card.parent.name}" in told
     lineage = (tmp_path / "lineage").read_text()
     # Of people's own DAG and tasks events are sent; of a federation's between them none.
