@@ -48,8 +48,7 @@ def fresh(written_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def trained_once(written_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A federation after one good run. Tests copy it and never change it."""
     workspace = written_once.copy(tmp_path_factory.mktemp("trained") / "federation", FIRST_RUN)
-    with workspace.known():
-        workspace.all()
+    workspace.all()
     return workspace
 
 
@@ -65,8 +64,7 @@ def workspace(
 def asked_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """Its second run, as far as the split requests. Tests copy it and never change it."""
     copy = trained_once.copy(tmp_path_factory.mktemp("asked") / "federation", SECOND_RUN)
-    with copy.known():
-        copy.until("answer_splits")
+    copy.until("answer_splits")
     return copy
 
 

@@ -44,18 +44,19 @@ def tables(workspace: Workspace, party: str) -> list[Path]:
     return [path for path in (one.train, one.score) if path is not None and path.exists()]
 
 
+def files_of(path: Path) -> list[Path]:
+    """The files of a table, in their order."""
+    return sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+
+
 def read(path: Path) -> pl.DataFrame:
     """A table, of however many files."""
-    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-    return pl.concat([pl.read_parquet(file) for file in files])
+    return pl.concat([pl.read_parquet(file) for file in files_of(path)])
 
 
 def write(path: Path, table: pl.DataFrame, **options: object) -> None:
     """Write a table where it was: into one file, or into as many as there were."""
-    if not path.is_dir():
-        table.write_parquet(path, **options)  # type: ignore[arg-type]
-        return
-    files = sorted(path.glob("*.parquet"))
+    files = files_of(path)
     ends = np.linspace(0, table.height, len(files) + 1).astype(int)
     for file, begin, end in zip(files, ends[:-1], ends[1:], strict=True):
         table[begin:end].write_parquet(file, **options)  # type: ignore[arg-type]
@@ -109,7 +110,7 @@ def _other_dictionary(workspace: Workspace, party: str) -> None:
         pq.write_table(arrow, file)
 
     for path in tables(workspace, party):
-        for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+        for file in files_of(path):
             written(file)
 
 
@@ -137,7 +138,7 @@ def _by_another_writer(workspace: Workspace, party: str) -> None:
         )  # fmt: skip
 
     for path in tables(workspace, party):
-        for file in sorted(path.glob("*.parquet")) if path.is_dir() else [path]:
+        for file in files_of(path):
             written(file)
 
 
