@@ -15,7 +15,7 @@ its first task waits, and in the run's note after `[scheduler] task_queued_timeo
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -131,6 +131,29 @@ def queue_problems(session: Any, executors: str, queues: Collection[str]) -> lis
     ]
 
 
+def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
+    """What keeps tasks from ever starting.
+
+    Args:
+        session: Of Airflow's database.
+        dags: The tasks of each DAG.
+    """
+    from airflow.configuration import conf as settings
+    from sqlalchemy import select
+
+    from opboost_ops.pages.airflow_tables import Pool
+
+    executors = settings.get("core", "executor")
+    parallelism = settings.getint("core", "parallelism")
+    rows = session.execute(select(Pool.pool, Pool.slots))
+    slots = {str(name): int(count) for name, count in rows}
+    found = queue_problems(session, executors, {task.queue for tasks in dags for task in tasks})
+    for tasks in dags:
+        together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
+        found += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
+    return list(dict.fromkeys(found))
+
+
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
     """Compare a starting run's pools and queues with what there is.
@@ -141,24 +164,14 @@ def on_dag_run_running(dag_run: Any) -> None:
     session = our_session(dag_run)
     if session is None:
         return
-    from airflow.configuration import conf as settings
-    from sqlalchemy import delete, select
+    from sqlalchemy import delete
 
-    from opboost_ops.pages.airflow_tables import Pool, XComModel
+    from opboost_ops.pages.airflow_tables import XComModel
 
     tasks = dag_run.dag.tasks
-    executors, parallelism = (
-        settings.get("core", "executor"),
-        settings.getint("core", "parallelism"),
-    )
-    with session.no_autoflush:
-        rows = session.execute(select(Pool.pool, Pool.slots))
-        slots = {str(name): int(count) for name, count in rows}
-        problems = queue_problems(session, executors, {task.queue for task in tasks})
-    together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
-    problems += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
     this = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
     with session.no_autoflush:
+        problems = start_problems(session, [tasks])
         # Those of an earlier attempt, before the run was cleared.
         session.execute(
             delete(XComModel).where(

@@ -5,7 +5,6 @@ these are: on a worker, that worker's.
 """
 
 import os
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,11 +16,10 @@ from typing import Any, Literal
 from opboost_ops.boosting.lightgbm_backend import require_lightgbm
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.capacity import queue_problems, slot_problems
+from opboost_ops.orchestration.capacity import start_problems
 from opboost_ops.orchestration.installation import PRELOADS
 from opboost_ops.orchestration.settings import adopt_section
 from opboost_ops.run.party_sites import site_variable
-from opboost_ops.run.phases import ROUNDS
 
 #: The first Airflow that the DAGs run in.
 _OLDEST = (3, 2, 2)
@@ -173,25 +171,17 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     from sqlalchemy import select
     from sqlalchemy.exc import SQLAlchemyError
 
-    from opboost_ops.pages.airflow_tables import DagModel, Pool, create_session
+    from opboost_ops.pages.airflow_tables import DagModel, create_session
 
-    tasks = [task for dag in dags.values() for task in dag.tasks]
-    executors = conf.get("core", "executor")
-    parallelism = conf.getint("core", "parallelism")
     try:
         with create_session() as session:
-            rows = session.execute(select(Pool.pool, Pool.slots))
-            slots = {str(name): int(count) for name, count in rows}
-            problems = queue_problems(session, executors, {task.queue for task in tasks})
+            problems = start_problems(session, [dag.tasks for dag in dags.values()])
             columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)
             known = {name: (bool(p), bool(s)) for name, p, s in session.execute(columns)}
     except SQLAlchemyError:
         yield Finding("blocks", "Airflow's database has no tables.", "Run `airflow db migrate`.")
         return
-    for dag in dags.values():
-        together = Counter(task.pool for task in dag.tasks if task.task_id.endswith(f".{ROUNDS}"))
-        problems += slot_problems({t.pool for t in dag.tasks}, together, slots, parallelism)
-    for problem in dict.fromkeys(problems):
+    for problem in problems:
         yield Finding("blocks", problem)
     if not problems:
         yield Finding("ok", "All pools exist, with enough slots.")
@@ -212,7 +202,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     for name in sorted(set(dags) - set(unread)):
         if known[name][0]:
             yield Finding("note", f"{name} is paused.", f"Run `airflow dags unpause {name}`.")
-    yield _triggerer(sorted({task.queue for task in tasks}))
+    yield _triggerer(sorted({task.queue for dag in dags.values() for task in dag.tasks}))
 
 
 def _triggerer(queues: list[str]) -> Finding:
