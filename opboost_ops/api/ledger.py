@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from opboost_ops.config.loading import POLICY, load_policy, load_site
+from opboost_ops.config.loading import load_party
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy import statement
 from opboost_ops.privacy.model_account import ModelAccount, account_of
@@ -44,7 +44,7 @@ def ledger(site: str | Path) -> Statement:
         ConfigError: The site or its database cannot be read.
     """
     folder = Path(site)
-    declared, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
+    declared, policy = load_party(folder / "site.yaml")
     with open_state(declared) as state:
         releases, accounts = state.ledger.releases(), state.ledger.accounts()
     words = statement.protections(releases)

@@ -32,7 +32,7 @@ def command(
     import sys
 
     from opboost_ops import __version__
-    from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.database import now
@@ -40,7 +40,7 @@ def command(
     from opboost_ops.run.forgotten_rows import remove_rows
     from opboost_ops.stages.id_recipe import id_of_text
 
-    declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
+    declared, policy = load_party(site / "site.yaml")
     given = sys.stdin.readline().strip() if person == "-" else person
     if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
         raise ConfigError(

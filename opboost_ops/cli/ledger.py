@@ -33,7 +33,7 @@ def show(
         people_blocks,
         people_entry,
     )
-    from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.config.loading import load_party
     from opboost_ops.exchange.party_state import open_state, reuse_open_state
     from opboost_ops.privacy import statement
     from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
@@ -42,7 +42,7 @@ def show(
     from opboost_ops.views.ledger import ledger_of
 
     one_form(as_json, as_csv)
-    declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
+    declared, policy = load_party(site / "site.yaml")
     with reuse_open_state(), open_state(declared) as state:
         view = ledger_of(declared, policy)
         releases = [line for _, line in view.entries]
@@ -146,11 +146,11 @@ def recover(
     ] = False,
 ) -> None:
     """Charge releases that the ledger has lost, or accept another store."""
-    from opboost_ops.config.loading import POLICY, load_policy, load_site
+    from opboost_ops.config.loading import load_party
     from opboost_ops.run.recovery import recover as charge
     from opboost_ops.run.rollback import check as find_gaps
 
-    declared, policy = load_site(site / "site.yaml"), load_policy(site / POLICY)
+    declared, policy = load_party(site / "site.yaml")
     gaps = [gap for gap in find_gaps(declared) if gap.lacks != "open"]
     if not gaps:
         print(f"{declared.party}: the state has lost nothing.")

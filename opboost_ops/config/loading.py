@@ -148,6 +148,15 @@ def sites_known(files: Mapping[str, Path]) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
+def load_party(site_file: Path) -> tuple[Site, Policy]:
+    """Read a party's ``site.yaml``, and the ``policy.yaml`` beside it.
+
+    Raises:
+        ConfigError: With all the faults of one.
+    """
+    return load_site(site_file), load_policy(site_file.parent / POLICY)
+
+
 def site_of(party: str, environ: Mapping[str, str] | None = None) -> tuple[Site, Policy]:
     """A party's site and policy, as this process's environment names them.
 
@@ -160,7 +169,7 @@ def site_of(party: str, environ: Mapping[str, str] | None = None) -> tuple[Site,
         ConfigError: This process is not one of that party's.
     """
     path = site_file(party, environ)
-    site, policy = load_site(path), load_policy(path.parent / POLICY)
+    site, policy = load_party(path)
     for found, file in ((site.party, path.name), (policy.party, POLICY)):
         if found != party:
             raise ConfigError(

@@ -16,7 +16,7 @@ from opboost_ops.boosting import metrics as scores
 from opboost_ops.boosting import trainer
 from opboost_ops.boosting.trainer import Frame, format_of, predict
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import POLICY, load_policy, load_site, parse_federation
+from opboost_ops.config.loading import load_party, load_site, parse_federation
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.store import open_store
@@ -77,7 +77,7 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
 
 def _table(federation: Federation, party: str, run: str, path: Path) -> pl.DataFrame:
     """A party's training table as the run read it, by declared names."""
-    site, policy = load_site(path), load_policy(path.parent / POLICY)
+    site, policy = load_party(path)
     home = Home(site.home / federation.name / run)
     store = open_store(site.store)
     return whole_table(Context(federation, run, party, site, policy, home, store, "", 0.0))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.config.loading import load_federation, load_party
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.store import open_store
@@ -59,7 +59,7 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
         raise ConfigError(
             f"No site.yaml of {holder} is known.", f"Set {site_variable(holder)} to its path."
         )
-    site, policy = load_site(site_file), load_policy(site_file.parent / POLICY)
+    site, policy = load_party(site_file)
     home = Home(site.home / declared.name)
     store = open_store(site.store)
     # The noise that would be drawn, so by what the party's first agreement recorded.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import POLICY, load_policy, load_site
+from opboost_ops.config.loading import load_party
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, Fault, OpBoostError
 from opboost_ops.exchange.encryption import key_name, private_key
@@ -66,8 +66,7 @@ def site_faults(
 def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Fault], Context | None]:
     faults: list[Fault] = []
     try:
-        site = load_site(file)
-        policy = load_policy(file.parent / POLICY)
+        site, policy = load_party(file)
     except ConfigError as error:
         inner = error.faults or (Fault("", error.problem, error.remedy),)
         return [

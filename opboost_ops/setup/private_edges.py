@@ -7,13 +7,7 @@ from typing import Any
 
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import (
-    POLICY,
-    load_federation,
-    load_offer,
-    load_policy,
-    load_site,
-)
+from opboost_ops.config.loading import load_federation, load_offer, load_party, load_site
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError
@@ -61,7 +55,7 @@ def write_private_edges(
     Raises:
         OpBoostError: As `run.private_edges.draw_edges`; nothing was drawn or written.
     """
-    site, policy = load_site(folder / "site.yaml"), load_policy(folder / POLICY)
+    site, policy = load_party(folder / "site.yaml")
     file, declared = _declared(folder, site.party, federation)
     store, home = open_store(site.store), Home(site.home)
     context = Context(declared, "", site.party, site, policy, home, store, "", 0.0)
