@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import reuse_open_state
-from opboost_ops.models.registry import Registry
 from opboost_ops.run import admin_actions, table_watch
 from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
@@ -26,19 +24,11 @@ OTHER = "0" * 15 + "9"
 @pytest.fixture
 def two(workspace: Workspace) -> Workspace:
     """Two versions, the first of which is champion."""
-    registry = registry_of(workspace)
+    registry = workspace.registry
     files = {n: c for n, c in registry.files(FIRST_RUN).items() if n != "sha256.json"}
     registry.register(OTHER, files)
     registry.decide(OTHER, False, "worse")
     return workspace
-
-
-def registry_of(workspace: Workspace) -> Registry:
-    return Registry(workspace.folder / "credit" / "models", NAME)
-
-
-def site(workspace: Workspace, party: str) -> Site:
-    return workspace.site(party)
 
 
 def form(**given: Any) -> dict[str, Any]:
@@ -69,7 +59,7 @@ def command(workspace: Workspace, party: str, *words: str) -> str:
 
 
 def test_promoted_through_airflow_and_rolled_back(two: Workspace) -> None:
-    registry = registry_of(two)
+    registry = two.registry
     assert ask(two) == {
         "act": "promote",
         "party": "credit",
@@ -105,7 +95,7 @@ def test_what_cannot_be_put_into_use_is_refused_and_written_down(
 ) -> None:
     with pytest.raises(error, match=words):
         ask(two, party, **given)
-    assert registry_of(two).champion() == FIRST_RUN
+    assert two.registry.champion() == FIRST_RUN
     (refused,) = entries(two, party)
     assert refused.action == "act_refused"
     assert refused.detail.startswith("ann through Airflow: ")
@@ -121,7 +111,7 @@ def test_a_version_that_is_gone_or_damaged_is_not_put_into_use(two: Workspace) -
     folder.rename(two.folder / "elsewhere")
     with pytest.raises(ContractError, match="credit no longer keeps model version"):
         ask(two, run="b" * 16)
-    assert registry_of(two).champion() == FIRST_RUN
+    assert two.registry.champion() == FIRST_RUN
 
 
 @pytest.mark.parametrize(
@@ -151,7 +141,7 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
     form = {"act": act, "version": OTHER, "reason": "drift"}
     with pytest.raises(PolicyError, match=f"does not allow {act} through Airflow"):
         admin_actions.from_airflow("credit", NAME, "0" * 16, "ann", form)
-    assert registry_of(two).champion() == FIRST_RUN
+    assert two.registry.champion() == FIRST_RUN
     assert [e.action for e in entries(two, "credit")] == ["act_refused"]
 
 
@@ -159,11 +149,11 @@ def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
     two.declare("credit/policy.yaml", acts=["stop"])
     with pytest.raises(PolicyError, match="does not allow promote through Airflow"):
         ask(two)
-    assert registry_of(two).champion() == FIRST_RUN
+    assert two.registry.champion() == FIRST_RUN
     admin_actions.do(
-        site(two, "credit"), NAME, ActionRequest("promote", "looked at it", "ann", OTHER)
+        two.site("credit"), NAME, ActionRequest("promote", "looked at it", "ann", OTHER)
     )
-    assert registry_of(two).champion() == OTHER
+    assert two.registry.champion() == OTHER
     assert [e.action for e in entries(two, "credit")] == ["act_refused", "promoted"]
     assert told(two, "credit") == [], "at home nobody is told"
 
@@ -237,16 +227,16 @@ def test_what_was_stopped_at_home_resumes_at_home(workspace: Workspace) -> None:
     with pytest.raises(PolicyError, match="stopped taking part in credit_scoring at home"):
         ask(workspace, "bank", run="d" * 16, act="resume", version=None)
     with pytest.raises(PolicyError, match="has stopped taking part"):
-        require_taking_part(site(workspace, "bank"), NAME)
+        require_taking_part(workspace.site("bank"), NAME)
     assert "takes part" in command(workspace, "bank", "resume", NAME, "--because", "all is well")
-    require_taking_part(site(workspace, "bank"), NAME)
+    require_taking_part(workspace.site("bank"), NAME)
 
 
 def test_the_command_line_writes_it_down_too(two: Workspace) -> None:
     command(two, "credit", "models", "promote", OTHER, "--because", "seen by the board")
-    assert registry_of(two).champion() == OTHER
+    assert two.registry.champion() == OTHER
     command(two, "credit", "models", "rollback", "--because", "worse at night")
-    assert registry_of(two).champion() == FIRST_RUN
+    assert two.registry.champion() == FIRST_RUN
     done = entries(two, "credit")
     assert [entry.action for entry in done] == ["promoted", "rolled_back"]
     assert done[0].detail.endswith(f"version {OTHER}: seen by the board")

@@ -20,10 +20,6 @@ from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import releases_of, state_of
 
 
-def lines(workspace: Workspace, party: str) -> int:
-    return len(releases_of(workspace, party))
-
-
 def refused(workspace: Workspace, party: str) -> list[str]:
     with state_of(workspace, party) as state:
         return [e.detail for e in state.audit.of("refused") if f"/{workspace.run}/" in e.place]
@@ -59,12 +55,12 @@ def test_a_budget_that_any_draw_would_pass_ends_the_run_at_the_first_task(
     least_budget(workspace, "bank", "income", 1.5)
     # Under another map there is no earlier draw that this one could be equal to.
     workspace.edit_yaml("federation.yaml", widen)
-    before = lines(workspace, "bank")
+    before = releases_of(workspace, "bank")
     where, error = workspace.first_failure()
     assert where == "bank.check_table"
     assert isinstance(error, BudgetError)
     assert "features.income.budget_whole" in str(error)
-    assert lines(workspace, "bank") == before
+    assert releases_of(workspace, "bank") == before
     assert not released(workspace)
     (told,) = refused(workspace, "bank")
     assert "features.income.budget_whole" in told
@@ -102,7 +98,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     # After the plan, so that the party's first task is where it is noticed.
     key = workspace.site("bank").encryption_key
     key.write_bytes((workspace.folder / "shop" / "keys" / "encryption.key").read_bytes())
-    before = lines(workspace, "bank"), len(workspace.published())
+    before = releases_of(workspace, "bank"), len(workspace.published())
     with pytest.raises(BudgetError) as caught:
         workspace.step("bank", "check_table")
     text = str(caught.value)
@@ -111,7 +107,7 @@ def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
     assert "The encryption key encryption.key is not the one" in text
     assert "features.income.budget_whole" in text
     assert "too little disk space in its home" in text
-    assert (lines(workspace, "bank"), len(workspace.published())) == before
+    assert (releases_of(workspace, "bank"), len(workspace.published())) == before
     # How much there is follows from private tables, and stays at home.
     assert "MB" not in text
     assert "MB are free" in (workspace.home("bank") / DETAILS).read_text()
