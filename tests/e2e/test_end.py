@@ -104,7 +104,7 @@ def test_the_demo_trains_scores_and_reports(tmp_path: Path) -> None:
     demo = opboost("demo", "--work", str(tmp_path))
     shown, told = demo.communicate()
     assert demo.returncode == 0, told
-    assert "Federation pays: auc" in shown
+    assert "The other parties' columns help: auc" in shown
     scores = next((tmp_path / "credit/credit/scores/credit_scoring").glob("*/*.parquet"))
     rows = pl.read_parquet(scores).height
     assert f"{rows:,} new rows were scored" in shown
