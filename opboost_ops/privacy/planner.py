@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -68,10 +67,6 @@ class Candidate:
 
     mechanism: Mechanism
     curve: LossCurve
-
-    def declaration(self) -> dict[str, Any]:
-        """The ``mechanism`` entry of a federation file."""
-        return self.mechanism.model_dump(mode="json", exclude_none=True)
 
 
 def candidates(
