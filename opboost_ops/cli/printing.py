@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from rich.console import Console
 
@@ -25,9 +26,10 @@ def print_table(title: str, heads: Sequence[str], rows: Iterable[Iterable[object
     Args:
         title: Its title.
         heads: Its columns.
-        rows: Its cells.
+        rows: Its cells; a row may end early.
     """
-    cells = tuple(tuple(Cell(str(cell)) for cell in row) for row in rows)
+    texts = (zip_longest(heads, row, fillvalue="") for row in rows)
+    cells = tuple(tuple(Cell(str(cell)) for _, cell in row) for row in texts)
     console().print(rich_table(Table("", title, tuple(heads), cells)))
 
 

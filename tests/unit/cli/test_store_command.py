@@ -64,6 +64,11 @@ def test_list(site: Path, opboost: Opboost) -> None:
     found = json.loads(opboost("store", "list", site, "--run", OLD, "--json").output)
     assert found == [f"toy/{OLD}/ranks/bank", f"toy/{OLD}/shares/bank"]
     assert "0 artifacts." in opboost("store", "list", site, "--run", "none").output
+    # What another party put where no artifact lies hides nothing.
+    (site / "exchange" / "strange").mkdir()
+    (site / "exchange" / "strange" / "manifest.json").write_text("{}")
+    output = opboost("store", "list", site).output
+    assert all(text in output for text in (OLD, "strange", "7 artifacts."))
 
 
 def test_gc_removes_what_writers_left(site: Path, opboost: Opboost) -> None:

@@ -141,7 +141,8 @@ def test_lost_states_are_reported_and_charged(small: Workspace) -> None:
     assert "refused run" in str(error)
     assert "opboost ledger recover" in again.reason(PARTY)
     for words in (("ledger", "check"), ("ledger", "recover")):
-        _, *said = opboost(*words, site)
+        code, *said = opboost(*words, site)
+        assert code == 1
         assert "cells lacks the state of income" in " ".join(" ".join(said).split())
     said = printed("check", small.file, fails=True)
     assert "the cell state of income is lost" in " ".join(said.split())
