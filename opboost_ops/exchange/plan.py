@@ -108,12 +108,13 @@ def read_plan(raw: bytes, what: str) -> Plan:
     return parse_plan(document, what)
 
 
-def parse_plan(document: Any, what: str) -> Plan:
+def parse_plan(document: Any, what: str, *, stored: bool = False) -> Plan:
     """Read a plan's document.
 
     Args:
         document: The artifact's.
         what: Name of its place, for the error.
+        stored: Nothing is released by it: entries that an older release had are passed over.
 
     Raises:
         Rejected: It is none.
@@ -129,7 +130,7 @@ def parse_plan(document: Any, what: str) -> Plan:
     if not known or (day and day.isoformat()) != said.day:
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
-        federation = parse_federation(without_spelled_out(said.federation), what)
+        federation = parse_federation(without_spelled_out(said.federation), what, stored=stored)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
     if not (is_epoch(said.epoch) if asks(federation, said.purpose) else said.epoch is None):

@@ -198,7 +198,9 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
                 good = files and any(
                     signed_by(key, files[MANIFEST], files[SIGNATURE]) for key in keys
                 )
-                plan = parse_plan(read_json(files[DOCUMENT]), place) if files and good else None
+                document = read_json(files[DOCUMENT]) if files and good else None
+                # Of an older release, too: what it has given is to be charged.
+                plan = parse_plan(document, place, stored=True) if document else None
             except (OpBoostError, KeyError, ValueError):
                 continue
             if newest and plan and not fields(newest.content, plan.federation):

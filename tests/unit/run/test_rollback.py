@@ -15,7 +15,7 @@ from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
 from tests.commands import opboost, printed
-from tests.federation import SECOND_RUN, Step, Workspace
+from tests.federation import FIRST_RUN, SECOND_RUN, Step, Workspace
 from tests.party_state import state_of
 
 PARTY = "bank"
@@ -129,6 +129,22 @@ def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     shutil.copy(ledger, tmp_path / "middle.sqlite")
     now.all()
     drill(now, lambda: shutil.copy(tmp_path / "middle.sqlite", ledger))
+
+
+def test_plans_of_an_older_release_say_what_is_charged(
+    two_nights: Workspace, tmp_path: Path
+) -> None:
+    for run in (FIRST_RUN, SECOND_RUN):
+        night = Workspace(two_nights.folder, run)
+        (said,) = night.folder.glob(f"exchange/credit_scoring/{run}/plan/credit/document.json")
+        document = json.loads(said.read_bytes())
+        document["federation"]["training"]["least_node"] = 50
+        night.forge("plan", "credit", "credit", document=document)
+    before = charged(two_nights)
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database"])
+    assert "were charged at the declared worst case" in recover(two_nights)
+    after = charged(two_nights)
+    assert all(after[name] >= before[name] for name in before)
 
 
 def test_a_lost_database_is_begun_anew_only_by_recovery(two_nights: Workspace) -> None:
