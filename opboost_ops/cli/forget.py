@@ -38,6 +38,7 @@ def command(
     from opboost_ops.privacy.database import now
     from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.run.forgotten_rows import remove_rows
+    from opboost_ops.stages.cache import cached_files
     from opboost_ops.stages.id_recipe import id_of_text
 
     declared, policy = load_party(site / "site.yaml")
@@ -75,6 +76,9 @@ def command(
     with open_state(declared) as state:
         state.cells.collect()
     copies = remove_rows(declared, policy, identities)
+    for path in cached_files(declared.home):
+        # It would outlive the runs; the next one makes it again.
+        path.unlink(missing_ok=True)
     found, unread = _tables_with(declared, policy, identities)
     if removed or found or copies:
         print(f"{declared.party} forgot the person: {removed} cell states were removed.")

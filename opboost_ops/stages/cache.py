@@ -40,14 +40,14 @@ class Cache:
         """
         try:
             last = self.home.json(self.name) if self.home.has(self.name) else {}
-            if last.get("made_of") != made_of:
+            if last["made_of"] != made_of:
                 return None
-            content = self.home.read(self.file)
-        except (ContractError, OSError, ValueError):
+            facts, content = last["facts"], self.home.read(self.file)
+            if _digest(facts, content) != last["digest"]:
+                return None
+        except (ContractError, OSError, ValueError, LookupError, TypeError):
             return None
-        if _digest(last["facts"], content) != last["digest"]:
-            return None
-        return last["facts"], content
+        return facts, content
 
     def write(self, made_of: str, facts: Mapping[str, Any], content: bytes) -> None:
         """Replace the last result.

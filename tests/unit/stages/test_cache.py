@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 
 from opboost_ops.boosting import trainer
+from opboost_ops.stages.cache import cached_files, model_cache
+from opboost_ops.stages.home import Home
+from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 
 
@@ -77,3 +80,24 @@ def test_a_later_run_on_unchanged_rows_takes_the_last_model(
             (workspace.home("credit").parent / "trained.model").write_bytes(b"tree")
         assert models_trained(workspace, "train") == damaged
         assert (workspace.home("credit") / "partial_model.txt").read_bytes() == first
+
+
+@pytest.mark.parametrize("written", ["[]", "null", '"x"', '{"made_of": 1}', "{made_of}", "{"])
+def test_a_document_of_another_form_is_no_result(tmp_path: Path, written: str) -> None:
+    cache = model_cache(Home(tmp_path))
+    cache.write("rows", {}, b"tree")
+    assert cache.read("rows") == ({}, b"tree")
+    assert cache.read("other rows") is None
+    known = json.dumps({"made_of": "rows"})
+    (tmp_path / "trained.json").write_text(written.replace("{made_of}", known))
+    assert cache.read("rows") is None
+
+
+def test_nothing_that_is_cached_outlives_a_forgotten_person(workspace: Workspace) -> None:
+    assert cached_files(workspace.site("credit").home)
+    printed("forget", workspace.folder / "credit", "nobody")
+    assert not cached_files(workspace.site("credit").home)
+    # Nobody was in its tables, so the model is the same; only the work is done again.
+    workspace.run = SECOND_RUN
+    workspace.until("train")
+    assert models_trained(workspace, "train") == 1
