@@ -119,6 +119,7 @@ def says(page: Any, airflow: Standalone, told: Path, breakage: str, dag: str, ru
         assert re.search(f"{pattern(cell)}|{words}", found, re.IGNORECASE), (cell, found)
     page.goto(f"{airflow.url}/opboost/status.json")
     (one,) = json.loads(page.inner_text("body"))["federations"]
+    one["parties"] = {party["party"]: party for party in one["parties"]}
     path, _, value = expected.document.partition(": ")
     there = str(entry(one, path))
     assert there if value == "..." else re.fullmatch(pattern(value), there), (path, there)
