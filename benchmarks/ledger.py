@@ -22,10 +22,11 @@ from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.privacy.tables import METADATA
 
 COLUMNS = {uuid.UUID(int=i): f"f{i}" for i in range(1, 6)}
 KEY = "0" * 16

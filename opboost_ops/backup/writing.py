@@ -33,8 +33,8 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import last_of
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.database import VERSION, now
 from opboost_ops.privacy.rows import lines_of, table_names
+from opboost_ops.privacy.tables import VERSION, now
 from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.scratch.files import whole_file
 

@@ -35,8 +35,8 @@ def command(
     from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.privacy.database import now
     from opboost_ops.privacy.forgotten import cell_hashes
+    from opboost_ops.privacy.tables import now
     from opboost_ops.run.forgotten_rows import remove_rows
     from opboost_ops.stages.cache import cached_files
     from opboost_ops.stages.id_recipe import id_of_text

@@ -33,13 +33,14 @@ from opboost_ops.privacy.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.cell_files import CellState, Generation
 from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.checkpoints import Checkpoint, Checkpoints, Standing
-from opboost_ops.privacy.database import METADATA, VERSION, Database, set_version, version_of
+from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.draws import former_draw
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import add_entries, all_releases, lines_after
 from opboost_ops.privacy.ledger_totals import add_up
 from opboost_ops.privacy.rows import copy_tables
+from opboost_ops.privacy.tables import METADATA, VERSION, set_version, version_of
 from opboost_ops.scratch.files import second_name
 
 _LOG = logging.getLogger("opboost_ops")

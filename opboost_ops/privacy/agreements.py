@@ -11,7 +11,8 @@ from pydantic import Field, ValidationError
 from opboost_ops.config.declared_map import ID_TYPE, canonical
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.database import Database, table
+from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.tables import table
 
 _AGREEMENTS = table(
     "agreements",

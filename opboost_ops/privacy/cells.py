@@ -20,8 +20,9 @@ from opboost_ops.privacy.cell_files import (
     released,
     width_of,
 )
-from opboost_ops.privacy.database import Database, table
+from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.match import Match, rows_of
+from opboost_ops.privacy.tables import table
 from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 #: Bytes that states take which `hold` keeps for `charge`, for each row that is held at once.

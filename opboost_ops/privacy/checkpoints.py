@@ -18,7 +18,8 @@ from pydantic import Field
 
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Record
-from opboost_ops.privacy.database import COUNTED, Records, table
+from opboost_ops.privacy.database import Records
+from opboost_ops.privacy.tables import COUNTED, table
 
 _OWN = table(
     "checkpoints",

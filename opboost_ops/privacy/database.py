@@ -3,9 +3,8 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,53 +13,17 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from opboost_ops.errors import ConfigError, ContractError
-
-#: All tables of the database.
-METADATA = sa.MetaData()
+from opboost_ops.privacy.tables import METADATA, SCHEMA, VERSION, set_version, table, version_of
 
 #: Seconds that a writer waits for another one, who may be charging the cells of a large table.
 PATIENCE = 900
-
-#: The version of the tables that this software writes.
-VERSION = 3
-
-#: A number that the database itself counts up.
-COUNTED = sa.Integer
-
-_KINDS: dict[Any, Any] = {int: sa.Integer, str: sa.Text, bool: sa.Boolean}
-
-
-def table(
-    name: str, key: Mapping[str, Any], /, *rules: Any, optional: str = "", **columns: Any
-) -> sa.Table:
-    """A table of the database; each column is a type, or the most characters of a text.
-
-    Args:
-        name: Of the table.
-        key: The columns of its primary key.
-        rules: Further constraints.
-        optional: The column that may be empty.
-        columns: All other columns.
-    """
-
-    def column(name: str, kind: Any, **more: Any) -> sa.Column[Any]:
-        of = sa.String(kind) if isinstance(kind, int) else _KINDS.get(kind, kind)
-        return sa.Column(name, of, **more)
-
-    keys = [column(n, k, primary_key=True, autoincrement=k is COUNTED) for n, k in key.items()]
-    others = [column(n, k, nullable=n == optional) for n, k in columns.items()]
-    return sa.Table(name, METADATA, *keys, *others, *rules)
-
-
-#: Which version they have; the first one had no such table.
-_SCHEMA = table("schema", {"version": COUNTED}, since=40)
 
 #: Whose database it is, and which one of theirs: one row.
 _STATE = table("state", {"id": 36}, party=160)
 
 #: Asked each time that a party's state is opened, a dozen times a stage: as text, which need not be
 #: compiled again for each database.
-_NEWEST = str(sa.select(sa.func.max(_SCHEMA.c.version)))
+_NEWEST = str(sa.select(sa.func.max(SCHEMA.c.version)))
 _WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party))
 
 #: Name of PostgreSQL's advisory lock under which a party's accounts are written.
@@ -354,11 +317,6 @@ class Records:
         self._database = database
 
 
-def now() -> str:
-    """This moment as a party's state has it: UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def plain_rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Any]:
     """The rows of a query as the driver gives them, for many rows of texts and whole numbers.
 
@@ -385,30 +343,6 @@ def has_tables(url: str) -> bool:
     if not url.startswith("sqlite:///"):
         return True
     return Path(url.removeprefix("sqlite:///")).is_file()
-
-
-def version_of(connection: sa.Connection) -> int:
-    """The version of the tables: 0 where there are none.
-
-    Args:
-        connection: To the database.
-    """
-    tables = set(sa.inspect(connection).get_table_names())
-    if _SCHEMA.name in tables:
-        return connection.execute(sa.select(sa.func.max(_SCHEMA.c.version))).scalar() or 0
-    return 1 if "releases" in tables else 0
-
-
-def set_version(connection: sa.Connection, version: int = VERSION) -> None:
-    """Write down which version the tables have now.
-
-    Args:
-        connection: A transaction.
-        version: The version.
-    """
-    known = sa.select(_SCHEMA.c.version).where(_SCHEMA.c.version == version)
-    if connection.execute(known).first() is None:
-        connection.execute(sa.insert(_SCHEMA).values({"version": version, "since": now()}))
 
 
 @lru_cache(maxsize=16)

@@ -13,7 +13,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.database import Records, table
+from opboost_ops.privacy.database import Records
+from opboost_ops.privacy.tables import table
 
 
 def cell_hashes(

@@ -10,9 +10,10 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Account, Totals
-from opboost_ops.privacy.database import COUNTED, Records, now, plain_rows, table
+from opboost_ops.privacy.database import Records, plain_rows
 from opboost_ops.privacy.events import Release, release_of
 from opboost_ops.privacy.ledger_totals import accounts_of, add_up, worst_of
+from opboost_ops.privacy.tables import COUNTED, now, table
 from opboost_ops.privacy.worst_case import CellBound
 
 _RELEASES = table(

@@ -9,9 +9,9 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from opboost_ops.privacy.accountant import Account, Key, discloses_missing, stands_for
-from opboost_ops.privacy.database import table
 from opboost_ops.privacy.events import Draw, Release, curve_of
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.tables import table
 from opboost_ops.privacy.worst_case import CellBound
 
 #: What each noise key has cost so far: the last of its draws.

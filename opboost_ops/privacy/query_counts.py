@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Records, table
+from opboost_ops.privacy.database import Records
 from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.tables import table
 
 _QUERIES = table(
     "asked",

@@ -12,7 +12,7 @@ import pytest
 from opboost_ops.backup import archive
 from opboost_ops.backup.encryption import Decrypted, Encrypted
 from opboost_ops.datasets.workspace import write_keys
-from opboost_ops.privacy.database import VERSION
+from opboost_ops.privacy.tables import VERSION
 from tests.federation import Workspace
 from tests.unit.backup.conftest import PASSPHRASE, Officer, Refuses, untouched
 from tests.unit.cli.conftest import Opboost

@@ -12,10 +12,11 @@ from opboost_ops.alignment.parts import part_of
 from opboost_ops.alignment.tags import sorting
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy import database as databases
-from opboost_ops.privacy.database import METADATA, Database
+from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.query_counts import QueryCount, QueryCounts, Question
 from opboost_ops.privacy.rows import lines_of, replace_rows
+from opboost_ops.privacy.tables import METADATA
 
 
 @pytest.fixture
