@@ -52,8 +52,6 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Train a federation on this machine, each party in its own process."""
-    from opboost_ops.api.experiments import run_document, write_named
-    from opboost_ops.api.runs import answering
     from opboost_ops.cli.progress import Progress
     from opboost_ops.run.local import run_federation
     from opboost_ops.run.party_sites import federation_file
@@ -66,6 +64,8 @@ def command(
     form["denoise"] = denoise
     form["parameters"] = _parameters(parameter) if parameter else None
     if dataset is not None:
+        from opboost_ops.api.experiments import write_named
+
         file, form = write_named(
             dataset,
             out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}",
@@ -88,9 +88,16 @@ def command(
         form["epsilon"] = epsilon
         assert federation is not None
         file = federation_file(federation)
+    answer = None
+    if because is not None:
+        from opboost_ops.api.runs import answering
+
+        answer = answering(because)
     with Progress() as progress:
-        answer = None if because is None else answering(because)
         finished = run_federation(file, form, progress, at_wait=answer)
+    # Only now: the parties' processes import at the same time as this one.
+    from opboost_ops.api.experiments import run_document
+
     result = run_document(file, finished, experiment=dataset is not None)
     if as_json:
         print(json.dumps(result, sort_keys=True))

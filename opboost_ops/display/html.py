@@ -143,8 +143,15 @@ def message_html(title: str, text: str) -> str:
 
 
 def compile_templates() -> None:
-    """Compile the templates before the first reader waits for them."""
-    for name in ("page.html", "text.html", "document.html", "message.html"):
+    """Compile the templates of pages before the first reader waits for them."""
+    compile_documents()
+    for name in ("page.html", "text.html", "message.html"):
+        _template(name)
+
+
+def compile_documents() -> None:
+    """Compile the templates of documents."""
+    for name in ("blocks.html", "document.html"):
         _template(name)
 
 

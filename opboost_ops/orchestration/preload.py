@@ -1,7 +1,7 @@
 """What a process of Airflow imports before it forks tasks, so that each of them has it for nothing.
 
-`airflow_local_settings.py` of schedulers and workers calls `preload`. It imports, and makes
-the settings of Great Expectations; beyond that it uses nothing, as threads do not survive a fork.
+`airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what `run.preload`
+does it only imports, as threads do not survive a fork.
 """
 
 import gc

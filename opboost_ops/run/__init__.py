@@ -37,9 +37,9 @@ The life of a run, in order, and the file of each step:
     (`edge_gaps`).
 15. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
 
-`local` drives a run without Airflow: a `worker` for each party, in a process or a thread of its
-own, with its own site and environment (`party_sites`). `fork_server` forks those processes from one
-that has imported everything (`preload`). `leakage`: attacks that a party runs at home on the
-release it would make. `private_edges`: edges of cells that it draws at home from its own table,
-before they are agreed.
+`local` runs all parties without Airflow, and `driver` drives them: a `worker` for each, in a
+process or a thread of its own, with its own site and environment (`party_sites`). `fork_server`
+forks those processes from one that has imported everything (`preload`). `leakage`: attacks that a
+party runs at home on the release it would make. `private_edges`: edges of cells that it draws at
+home from its own table, before they are agreed.
 """

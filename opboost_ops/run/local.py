@@ -1,34 +1,24 @@
-"""A run without Airflow: one driver over the phases, with a process or a thread for each party.
+"""A run without Airflow: all its parties on this machine, a process or a thread for each.
 
-Each party executes its stages in the order of `phases`. A phase begins when the parties whose
-artifacts it awaits have ended all their earlier phases; parties meet only at the store.
+What the parties' processes import takes longer than all else of a small run, so that is begun
+first; this process imports its own part meanwhile.
 """
 
-import json
-import os
 import secrets
-import signal
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Condition
-from typing import Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, load_site, sites_known
-from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.party_state import reuse_open_state
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.errors import ConfigError
 from opboost_ops.run.fork_server import ForkServer
-from opboost_ops.run.form_values import with_form
-from opboost_ops.run.inbox import Run, home_of
-from opboost_ops.run.party_sites import common_environment, party_environment, site_files
-from opboost_ops.run.phases import Phase, phases, stages_of
-from opboost_ops.run.readiness import require_agreed, require_ready_parties
-from opboost_ops.run.timings import spent_by
-from opboost_ops.run.worker import OPEN, Assignment, execute
-from opboost_ops.stages.redaction import whole
+from opboost_ops.run.party_sites import common_environment, site_files
+
+if TYPE_CHECKING:
+    from opboost_ops.run.inbox import Run
 
 #: Seconds that a party waits for another's artifact.
 TIMEOUT = 900.0
@@ -36,16 +26,10 @@ TIMEOUT = 900.0
 Listener = Callable[[str, dict[str, Any]], None]
 
 #: Called with a party's ``site.yaml`` and the run when that waits for a person.
-AtWait = Callable[[Path, Run], None]
-
-#: Called with a text when a stage begins to wait for a person.
-_Asked = Callable[[str], None]
+AtWait = Callable[[Path, "Run"], None]
 
 #: Processes keep parties apart; threads start at once, and suit a notebook.
 Parties = Literal["processes", "threads"]
-
-#: What a stage returns: its summary and the seconds it took.
-Result = tuple[dict[str, Any], dict[str, float]]
 
 
 @dataclass
@@ -71,6 +55,10 @@ class Finished:
         Args:
             sites: ``site.yaml`` of each party.
         """
+        from opboost_ops.run.inbox import home_of
+        from opboost_ops.run.timings import spent_by
+        from opboost_ops.stages.redaction import whole
+
         for party, site in sites.items():
             self.spent[party] = spent_by(site, self.federation.name, self.run)
             home = home_of(load_site(site), self.federation.name, self.run)
@@ -113,254 +101,26 @@ def run_federation(
     if parties not in get_args(Parties):
         raise ConfigError(f"parties is {parties}.", "It is processes or threads.")
     federation = load_federation(federation_file)
-    if purpose == "train":
-        require_agreed(federation_file, federation)
-        federation = with_form(federation, form)
-    finished = Finished(secrets.token_hex(8), federation)
     sites = site_files(federation_file, federation)
-    run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
-    file = str(federation_file.resolve())
-    with ExitStack() as stack:
-        workers: dict[str, _Place] = {}
-        server: ForkServer | None = None
-        if parties == "processes":
-            # First: it imports everything while this process looks whether all can begin.
-            server = stack.enter_context(ForkServer(common_environment(sites)))
+    forks = parties == "processes"
+    with ForkServer(common_environment(sites)) if forks else nullcontext() as server:
+        from opboost_ops.run.driver import drive
+        from opboost_ops.run.form_values import with_form
+        from opboost_ops.run.inbox import Run
+        from opboost_ops.run.phases import stages_of
+        from opboost_ops.run.readiness import require_agreed, require_ready_parties
+        from opboost_ops.run.worker import Assignment
+
+        if purpose == "train":
+            require_agreed(federation_file, federation)
+            federation = with_form(federation, form)
+        finished = Finished(secrets.token_hex(8), federation)
+        run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
         require_ready_parties(federation_file, sites, finished.run, form, purpose)
-        for party in federation.parties:
-            if stages_of(federation, purpose, party):
-                assignment = Assignment(party, run, purpose, form, file)
-                if server is None:
-                    workers[party] = _Thread(assignment, sites)
-                else:
-                    workers[party] = _Process(assignment, sites, server)
-                stack.callback(workers[party].end)
-        for worker in workers.values():
-            worker.wait_until_ready()
-
-        def asked(party: str) -> None:
-            if at_wait is not None:
-                at_wait(sites[party], run)
-
-        _Driver(finished, purpose, workers, listener, asked).drive()
+        assignments = [
+            Assignment(party, run, purpose, form, str(federation_file.resolve()))
+            for party in federation.parties
+            if stages_of(federation, purpose, party)
+        ]
+        drive(finished, assignments, sites, server, listener, at_wait)
     return finished
-
-
-class _StoppedError(Exception):
-    """Another party has failed, so this one goes no further."""
-
-
-class _Driver:
-    """Lets each party execute its stages, and stops all of them when one fails."""
-
-    def __init__(
-        self,
-        finished: Finished,
-        purpose: Purpose,
-        workers: Mapping[str, "_Place"],
-        listener: Listener | None,
-        asked: Callable[[str], None],
-    ) -> None:
-        self._finished, self._purpose, self._workers = finished, purpose, workers
-        self._listener, self._asked = listener, asked
-        self._phases = phases(finished.federation, purpose)
-        self._changed = Condition()
-        self._opened = False
-        self._ended: set[tuple[str, int]] = set()
-        self._failure: BaseException | None = None
-
-    def drive(self) -> None:
-        with ThreadPoolExecutor(len(self._workers)) as pool:
-            try:
-                for party in self._workers:
-                    pool.submit(self._take_part, party)
-                with self._changed:
-                    self._changed.wait_for(lambda: self._failure or self._all_ended())
-            finally:
-                for worker in self._workers.values():
-                    worker.end()
-                with self._changed:
-                    self._failure = self._failure or (
-                        None if self._all_ended() else _StoppedError()
-                    )
-                    self._changed.notify_all()
-        if self._failure is not None:
-            raise self._failure
-
-    @reuse_open_state()
-    def _take_part(self, party: str) -> None:
-        federation = self._finished.federation
-        stage = OPEN
-        try:
-            if party == federation.label_holder:
-                self._execute(party, OPEN)
-                self._end(party, opened=True)
-            for at, phase in enumerate(self._phases):
-                if party not in phase.parties(federation):
-                    continue
-                self._wait_for(at, phase)
-                for stage in phase.stages:
-                    self._execute(party, stage)
-                self._end(party, at)
-        except _StoppedError:
-            return
-        except BaseException as error:
-            with self._changed:
-                self._failure = self._failure or error
-                self._changed.notify_all()
-
-    def _wait_for(self, at: int, phase: Phase) -> None:
-        """Until the run is open, and those whose artifacts a phase awaits have ended theirs."""
-        federation = self._finished.federation
-        needed = {
-            (sender, before)
-            for before, earlier in enumerate(self._phases[:at])
-            for sender in set(phase.senders(federation)) & set(earlier.parties(federation))
-        }
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._failure or (self._opened and needed <= self._ended)
-            )
-            if self._failure is not None:
-                raise _StoppedError
-
-    def _execute(self, party: str, stage: str) -> None:
-        federation, finished = self._finished.federation, self._finished
-        count = len(stages_of(federation, self._purpose, party))
-        if self._failure is not None:
-            raise _StoppedError
-        of = count + (party == federation.label_holder)
-        self._report(party, {"event": "started", "stage": stage, "of": of})
-
-        def progress(text: str, of_stage: str = stage) -> None:
-            self._report(party, {"event": "progress", "stage": of_stage, "text": text})
-
-        def waits(text: str) -> None:
-            self._report(party, {"event": "waits", "stage": stage, "text": text})
-            self._asked(party)
-
-        try:
-            summary, spent = self._workers[party].execute(stage, progress, waits)
-        except Exception as error:
-            self._report(party, {"event": "failed", "stage": stage, "error": str(error)})
-            raise
-        with self._changed:
-            finished.summaries.setdefault(party, {})[stage] = summary
-            finished.spent.setdefault(party, {})[stage] = spent
-        event = {"event": "finished", "stage": stage, "summary": summary, "spent": spent}
-        self._report(party, event)
-
-    def _report(self, party: str, event: dict[str, Any]) -> None:
-        if self._listener is not None:
-            with self._changed:
-                self._listener(party, event)
-
-    def _end(self, party: str, at: int | None = None, *, opened: bool = False) -> None:
-        with self._changed:
-            self._opened |= opened
-            self._ended |= set() if at is None else {(party, at)}
-            self._changed.notify_all()
-
-    def _all_ended(self) -> bool:
-        federation = self._finished.federation
-        every = {(p, at) for at, ph in enumerate(self._phases) for p in ph.parties(federation)}
-        return every <= self._ended
-
-
-class _Place(Protocol):
-    """Where a party's stages are executed."""
-
-    def wait_until_ready(self) -> None: ...
-
-    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result: ...
-
-    def end(self) -> None: ...
-
-
-class _Thread:
-    """The driver's own thread, which knows that party's site alone meanwhile."""
-
-    def __init__(self, assignment: Assignment, sites: Mapping[str, Path]) -> None:
-        self._assignment = assignment
-        self._site = {assignment.party: sites[assignment.party]}
-
-    def wait_until_ready(self) -> None:
-        pass
-
-    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result:
-        del progress  # Nothing tells it: lines of this process's own log do.
-        with sites_known(self._site):
-            return execute(self._assignment, stage, waits)
-
-    def end(self) -> None:
-        pass
-
-
-class _Process:
-    """A process that gets the party's own site and variables, and no other party's."""
-
-    def __init__(
-        self, assignment: Assignment, sites: Mapping[str, Path], server: ForkServer
-    ) -> None:
-        self._party = assignment.party
-        theirs, mine = os.pipe()
-        self._input = os.fdopen(mine, "w", encoding="utf-8")
-        mine, answers = os.pipe()
-        self._output = os.fdopen(mine, encoding="utf-8")
-        try:
-            self._pid = server.fork(theirs, answers)
-        except ChildProcessError as error:
-            raise OpBoostError(f"No process could be started for {self._party}: {error}.") from None
-        finally:
-            os.close(theirs)
-            os.close(answers)
-        environment = party_environment(self._party, sites)
-        self._write(assignment.first_line(environment, sites[self._party].parent))
-
-    def wait_until_ready(self) -> None:
-        self._next()
-
-    def execute(self, stage: str, progress: Callable[..., None], waits: _Asked) -> Result:
-        self._write(f"{stage}\n")
-        while (event := self._next())["event"] in ("progress", "waits"):
-            if event["event"] == "progress":
-                progress(event["text"], event["stage"])
-            else:
-                waits(event["text"])
-        if event["event"] == "failed":
-            kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
-            raise kinds.get(event["kind"], OpBoostError)(f"{event['stage']}: {event['error']}")
-        return event["summary"], event["spent"]
-
-    def _next(self) -> dict[str, Any]:
-        for line in self._output:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict) and "event" in event:
-                return event
-        raise OpBoostError(
-            f"The process of {self._party} ended without a message.",
-            "The system may have killed it for lack of memory; see its log.",
-        )
-
-    def _write(self, text: str) -> None:
-        # If it has just ended, `_next` says so.
-        with suppress(BrokenPipeError):
-            self._input.write(text)
-            self._input.flush()
-
-    def end(self) -> None:
-        """End it, whatever it does; the server's end frees its PID."""
-        if self._output.closed:
-            return
-        # The server may have been killed, and its processes with it.
-        with suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGTERM)
-        with suppress(BrokenPipeError):
-            self._input.close()
-        # Its output closes when it has ended.
-        for _ in self._output:
-            pass
-        self._output.close()

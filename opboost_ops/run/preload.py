@@ -1,7 +1,7 @@
 """What a process imports before it forks those that execute stages, so that each has it for free.
 
-It imports, and makes the settings of Great Expectations; beyond that it uses nothing, as threads do
-not survive a fork.
+It imports, makes the settings of Great Expectations and compiles the templates of documents; beyond
+that it uses nothing, as threads do not survive a fork.
 """
 
 from contextlib import suppress
@@ -34,7 +34,9 @@ def preload() -> None:
         # A system library may be missing: the stages that need it say so, others go on.
         with suppress(OSError):
             import_module(name)
+    from opboost_ops.display.html import compile_documents
     from opboost_ops.quality.validation import context
 
+    compile_documents()
     # A judgement would start a thread, of a progress bar that is not shown; its settings do not.
     context()
