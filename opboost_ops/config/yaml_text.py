@@ -27,6 +27,8 @@ MOST_BYTES = 8 << 20
 #: How deep mappings and lists may lie in one another.
 MOST_DEPTH = 32
 
+_TOO_DEEP = f"goes deeper than {MOST_DEPTH} levels"
+
 #: Most keys, entries and values in a file, aliases counted with what they stand for.
 MOST_NODES = 500_000
 
@@ -99,7 +101,9 @@ def parse_yaml(text: str, file: str) -> Any:
         problem = f"{refusal.problem} at line {refusal.line}"
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        problem = f"is not valid YAML at line {line}"
+        # Newer versions of libyaml look ahead, and have a limit of their own.
+        deep = "maximum nesting depth" in str(error.problem)
+        problem = f"{_TOO_DEEP if deep else problem} at line {line}"
     except (yaml.YAMLError, ValueError, OverflowError):
         pass  # A number or a date that Python does not take is among them.
     raise ConfigError(problem, _REMEDY, file=file)
@@ -217,7 +221,7 @@ class _Reader:
         if self._open and self._open[-1].wants_key:
             raise _Refused("has a key that is not a plain word", line)
         if len(self._open) == MOST_DEPTH:
-            raise _Refused(f"goes deeper than {MOST_DEPTH} levels", line)
+            raise _Refused(_TOO_DEEP, line)
         self._open.append(_Node(mapping, anchor))
 
     def _alias(self, anchor: str | None, line: int) -> None:
@@ -227,7 +231,7 @@ class _Reader:
         if known is None:
             raise _Refused("has an alias of something that does not stand whole before it", line)
         if len(self._open) + known.height > MOST_DEPTH:
-            raise _Refused(f"goes deeper than {MOST_DEPTH} levels", line)
+            raise _Refused(_TOO_DEEP, line)
         self._add(_Node(mapping=False, nodes=known.nodes, height=known.height), line)
 
     def _add(self, node: _Node, line: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 
-class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc]
+class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined, unused-ignore]
     """Takes a frame of raw columns, and returns a frame with ``score`` and the classes."""
 
     def load_context(self, context: Any) -> None:
