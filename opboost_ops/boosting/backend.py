@@ -44,14 +44,13 @@ class Model(Protocol):
         ...
 
     def replace_thresholds(
-        self, feature: str, new: Mapping[float, float], info: tuple[float, float]
+        self, new: Mapping[str, Mapping[float, float]], ranges: Mapping[str, tuple[float, float]]
     ) -> Self:
-        """Replace a feature's numeric thresholds, and what the file says of its range.
+        """Replace features' numeric thresholds, and what the file says of their ranges.
 
         Args:
-            feature: Its name.
-            new: New thresholds by old ones.
-            info: Declared range, for a format that tells ranges.
+            new: New thresholds by old ones, by feature name.
+            ranges: Declared ones of the same features, for a format that tells them.
 
         Raises:
             ContractError: A threshold in use has no new value, or the format cannot hold it.

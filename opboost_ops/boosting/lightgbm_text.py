@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from opboost_ops.errors import ContractError
 
@@ -34,8 +35,9 @@ class TextModel:
     feature_names: tuple[str, ...]
 
     @classmethod
+    @lru_cache(maxsize=2)
     def parse(cls, text: str) -> "TextModel":
-        """Read a model.
+        """Read a model; the last ones stay read.
 
         Args:
             text: As LightGBM writes it.
@@ -55,21 +57,11 @@ class TextModel:
 
     def numeric_splits(self) -> dict[str, list[float]]:
         """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
-        found: dict[str, set[float]] = {}
-        for _, tree in self._trees(_SPLITS):
-            for feature, threshold, kind in zip(*tree, strict=True):
-                if not int(kind) & _CATEGORICAL:
-                    name = self.feature_names[int(feature)]
-                    found.setdefault(name, set()).add(float(threshold))
-        return {name: sorted(values) for name, values in sorted(found.items())}
+        return {name: [*values] for name, values in self._splits[0].items()}
 
     def split_counts(self) -> dict[str, int]:
         """How many splits of all trees, categorical ones included, use each feature."""
-        counts = dict.fromkeys(self.feature_names, 0)
-        for _, (features,) in self._trees(_SPLITS[:1]):
-            for feature in features:
-                counts[self.feature_names[int(feature)]] += 1
-        return counts
+        return {**self._splits[1]}
 
     def rank_below(self, threshold: float) -> int:
         """The greatest rank at most the threshold: LightGBM puts it just above r + 1/2.
@@ -90,34 +82,33 @@ class TextModel:
         }
 
     def replace_thresholds(
-        self, feature: str, new: Mapping[float, float], info: tuple[float, float]
+        self, new: Mapping[str, Mapping[float, float]], ranges: Mapping[str, tuple[float, float]]
     ) -> "TextModel":
-        """Replace a feature's numeric thresholds, and what the file says of its range.
+        """Replace features' numeric thresholds, and what the file says of their ranges.
 
         Args:
-            feature: Its name.
-            new: New thresholds by old ones.
-            info: Declared range, instead of the one that was read off the training data.
+            new: New thresholds by old ones, by feature name.
+            ranges: Declared ones of the same features, instead of those of the training data.
 
         Raises:
             ContractError: A threshold in use has no new value.
         """
-        place, lines = self.feature_names.index(feature), list(self.lines)
-        index = str(place)
+        places, lines = {name: self.feature_names.index(name) for name in new}, list(self.lines)
+        by_index = {str(place): new[name] for name, place in places.items()}
         for (_, at, _), (features, thresholds, kinds) in self._trees(_SPLITS):
-            if index not in features:
-                continue
             for node, (split, kind) in enumerate(zip(features, kinds, strict=True)):
-                if split != index or int(kind) & _CATEGORICAL:
+                if split not in by_index or int(kind) & _CATEGORICAL:
                     continue
-                old = float(thresholds[node])
-                if old not in new:
-                    raise ContractError(f"A split on {feature} has no value to replace its rank.")
-                thresholds[node] = repr(float(new[old]))
+                found = by_index[split].get(float(thresholds[node]))
+                if found is None:
+                    name = self.feature_names[int(split)]
+                    raise ContractError(f"A split on {name} has no value to replace its rank.")
+                thresholds[node] = repr(float(found))
             lines[at] = "threshold=" + " ".join(thresholds)
         at = next(i for i, line in enumerate(lines) if line.startswith(_INFOS))
         infos = lines[at].removeprefix(_INFOS).split(" ")
-        infos[place] = f"[{info[0]:.17g}:{info[1]:.17g}]"
+        for name, place in places.items():
+            infos[place] = f"[{ranges[name][0]:.17g}:{ranges[name][1]:.17g}]"
         lines[at] = _INFOS + " ".join(infos)
         return replace(self, lines=tuple(lines))
 
@@ -145,6 +136,19 @@ class TextModel:
         match = re.compile(pattern).match
         kept = tuple(line for line in self.lines if not match(line))
         return replace(self, lines=kept)
+
+    @cached_property
+    def _splits(self) -> tuple[dict[str, list[float]], dict[str, int]]:
+        """What `numeric_splits` and `split_counts` return."""
+        found: dict[str, set[float]] = {}
+        counts = dict.fromkeys(self.feature_names, 0)
+        for _, tree in self._trees(_SPLITS):
+            for feature, threshold, kind in zip(*tree, strict=True):
+                name = self.feature_names[int(feature)]
+                counts[name] += 1
+                if not int(kind) & _CATEGORICAL:
+                    found.setdefault(name, set()).add(float(threshold))
+        return {name: sorted(values) for name, values in sorted(found.items())}, counts
 
     def _trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
         """By tree, the places of its lines with some keys, and their values."""

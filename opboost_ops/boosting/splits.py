@@ -94,19 +94,20 @@ def materialise(
     """
     model = model_of(text)
     splits = model.numeric_splits()
+    new: dict[str, dict[float, float]] = {name: {} for name in domain_info}
     for name, bounds in domain_info.items():
         given = values.get(name, {})
-        new: dict[float, float] = {}
         for threshold in splits.get(name, []):
             rank = model.rank_below(threshold)
             if name in highest and not 1 <= rank < highest[name]:
                 # On one side of all values: only where a missing one goes is left.
-                new[threshold] = bounds[0] - 0.5 if rank < 1 else bounds[1] + 0.5
+                new[name][threshold] = bounds[0] - 0.5 if rank < 1 else bounds[1] + 0.5
                 continue
             if rank not in given:
                 raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
-            new[threshold] = given[rank]
-        model = model.replace_thresholds(name, new, bounds)
+            new[name][threshold] = given[rank]
+    model = model.replace_thresholds(new, domain_info)
+    for name in domain_info:
         if name in highest:
             model = model.with_missing(name)
     return model.text()

@@ -90,27 +90,25 @@ class JsonModel:
 
     def replace_thresholds(
         self,
-        feature: str,
-        new: Mapping[float, float],
-        info: tuple[float, float],  # noqa: ARG002
+        new: Mapping[str, Mapping[float, float]],
+        ranges: Mapping[str, tuple[float, float]],  # noqa: ARG002
     ) -> "JsonModel":
-        """Replace a feature's numeric thresholds.
+        """Replace features' numeric thresholds.
 
         Args:
-            feature: Its name.
-            new: New thresholds by old ones.
-            info: Its declared range, which this format does not tell.
+            new: New thresholds by old ones, by feature name.
+            ranges: Declared ones, which this format does not tell.
 
         Raises:
             ContractError: A threshold in use has no new value, or 32 bits cannot hold it.
         """
-        if any(float(np.float32(value)) != value for value in new.values()):
-            raise ContractError(
-                f"A split value of {feature} needs more than XGBoost's 32 bits.",
-                "Declare a smaller domain, or train with LightGBM.",
-            )
-        index = self.feature_names.index(feature)
-        trees = [_replaced(tree, index, new, feature) for tree in self._trees()]
+        for feature, values in new.items():
+            if any(float(np.float32(value)) != value for value in values.values()):
+                raise ContractError(
+                    f"A split value of {feature} needs more than XGBoost's 32 bits.",
+                    "Declare a smaller domain, or train with LightGBM.",
+                )
+        trees = [self._replaced(tree, new) for tree in self._trees()]
         learner = self.data["learner"]
         booster = learner["gradient_booster"]
         booster = {**booster, "model": {**booster["model"], "trees": trees}}
@@ -125,6 +123,20 @@ class JsonModel:
         """
         return self
 
+    def _replaced(
+        self, tree: Mapping[str, Any], new: Mapping[str, Mapping[float, float]]
+    ) -> Mapping[str, Any]:
+        thresholds = list(tree["split_conditions"])
+        for node in _splits(tree):
+            feature = self.feature_names[tree["split_indices"][node]]
+            if feature not in new or tree["split_type"][node] == _CATEGORICAL:
+                continue
+            found = new[feature].get(float(thresholds[node]))
+            if found is None:
+                raise ContractError(f"A split on {feature} has no value to replace its rank.")
+            thresholds[node] = float(found)
+        return {**tree, "split_conditions": thresholds}
+
     def _trees(self) -> list[Mapping[str, Any]]:
         trees: list[Mapping[str, Any]] = self.data["learner"]["gradient_booster"]["model"]["trees"]
         return trees
@@ -132,17 +144,3 @@ class JsonModel:
 
 def _splits(tree: Mapping[str, Any]) -> Iterator[int]:
     return (node for node, left in enumerate(tree["left_children"]) if left != _LEAF)
-
-
-def _replaced(
-    tree: Mapping[str, Any], index: int, new: Mapping[float, float], feature: str
-) -> Mapping[str, Any]:
-    thresholds = list(tree["split_conditions"])
-    for node in _splits(tree):
-        if tree["split_indices"][node] != index or tree["split_type"][node] == _CATEGORICAL:
-            continue
-        old = float(thresholds[node])
-        if old not in new:
-            raise ContractError(f"A split on {feature} has no value to replace its rank.")
-        thresholds[node] = float(new[old])
-    return {**tree, "split_conditions": thresholds}

@@ -22,7 +22,8 @@ def model(thresholds: list[float]) -> TextModel:
     old = made.numeric_splits()["b.x"]
     new = sorted(thresholds)[: len(old)]
     new += [new[-1]] * (len(old) - len(new))
-    return made.replace_thresholds("b.x", dict(zip(old, new, strict=True)), (LOWER, UPPER))
+    replaced = dict(zip(old, new, strict=True))
+    return made.replace_thresholds({"b.x": replaced}, {"b.x": (LOWER, UPPER)})
 
 
 @settings(max_examples=25, deadline=None)
