@@ -9,7 +9,6 @@ Nothing of it comes from another party, so it is kept at home, and made again on
 its own has changed: rows, columns, labels, parameters or software.
 """
 
-import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from opboost_ops.boosting.losses import trial_score
 from opboost_ops.boosting.parts import folds
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.cache import baseline_cache, software
+from opboost_ops.stages.cache import baseline_cache, fingerprint, software
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.train import parameters_of
 from opboost_ops.stages.tuning_search import search, with_trial
@@ -68,7 +67,7 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     declared = parameters_of(training, task, classes)
     held_out = frame_of(holdout, facts, f"{context.party}.").matrix
     how = (declared, training.tuning, classes, _ROWS, _PARTS, SAMPLE, software(declared.trainer))
-    made_of = _fingerprint(own, label, held_out, repr(how))
+    made_of = fingerprint(repr(how), own, label, held_out)
     cache = baseline_cache(context.lasting)
     if (known := cache.read(made_of)) is not None:
         chosen, content = known
@@ -92,18 +91,6 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     np.save(file, prediction, allow_pickle=False)
     cache.write(made_of, chosen, file.getvalue())
     return Baseline(prediction, chosen)
-
-
-def _fingerprint(own: Frame, label: np.ndarray, held_out: np.ndarray, words: str) -> str:
-    """A digest of all that the baseline is made of."""
-    digest = hashlib.blake2b(digest_size=32)
-    parts = [own.names, own.categorical, own.ranked, own.thresholds, own.categories]
-    digest.update(repr((words, parts)).encode())
-    weight = np.empty(0) if own.weight is None else own.weight
-    for array in (own.matrix, label, weight, held_out):
-        digest.update(repr((array.shape, array.dtype.str)).encode())
-        digest.update(np.ascontiguousarray(array.T).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _best(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops import __version__
-from opboost_ops.boosting.trainer import format_of
+from opboost_ops.boosting.trainer import Frame, format_of
 from opboost_ops.errors import ContractError
 from opboost_ops.stages.home import Home
 
@@ -72,15 +72,39 @@ def model_cache(home: Home) -> Cache:
     return Cache(home, "trained", "trained.model")
 
 
+def importance_cache(home: Home) -> Cache:
+    """What the model goes by."""
+    return Cache(home, "explained", "explained.lines")
+
+
 def cached_files(home: Path) -> list[Path]:
     """Files of all results: they follow from people's rows.
 
     Args:
         home: The party's, with the folders of its federations.
     """
-    caches = (baseline_cache(Home(home)), model_cache(Home(home)))
+    made = (baseline_cache, model_cache, importance_cache)
+    caches = (cache(Home(home)) for cache in made)
     names = [name for each in caches for name in (f"{each.name}.json", each.file)]
     return [path for name in names for path in home.glob(f"*/{name}")]
+
+
+def fingerprint(words: str, frame: Frame, *more: np.ndarray) -> str:
+    """A digest of all that a result is made of.
+
+    Args:
+        words: What it is made of besides rows.
+        frame: Rows.
+        more: Further columns or rows.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    parts = [frame.names, frame.categorical, frame.ranked, frame.thresholds, frame.categories]
+    digest.update(repr((words, parts)).encode())
+    weight = np.empty(0) if frame.weight is None else frame.weight
+    for array in (frame.matrix, weight, *more):
+        digest.update(repr((array.shape, array.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(array.T).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def software(trainer: str) -> tuple[str, ...]:

@@ -1,13 +1,20 @@
 """Arrow: a checked and evaluated model -> an immutable version in the registry."""
 
+import json
 import logging
 
-from opboost_ops.boosting.trainer import Frame, model_of
+from opboost_ops.boosting.trainer import model_of
 from opboost_ops.models.card import make_card
-from opboost_ops.models.importance import importance_of, rows_for
+from opboost_ops.models.importance import (
+    Importance,
+    ImportanceLine,
+    importance_of,
+    rows_for,
+)
 from opboost_ops.models.registry import Registry
 from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.assemble import frame_of
+from opboost_ops.stages.cache import fingerprint, importance_cache, software
 from opboost_ops.stages.held_out import SCORING
 from opboost_ops.stages.materialise import materialised_model, model_file
 from opboost_ops.stages.promise import promise_of
@@ -48,9 +55,7 @@ def register(context: Context) -> Outcome:
         experiment=any(manifest.experiment for manifest in released.values()),
         classes=context.home.json("frame")["classes"],
         # An exact function of the held-out rows, which noisy metrics would not cover.
-        importance=None
-        if noisy
-        else importance_of(context.federation, model, _explained(context, model)),
+        importance=None if noisy else _importance(context, model),
         tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
         promise=promise_of(context),
     )
@@ -84,8 +89,21 @@ def register(context: Context) -> Outcome:
     )
 
 
-def _explained(context: Context, model: str) -> Frame:
-    """The held-out rows that a model's importance stands on, and no others."""
+def _importance(context: Context, model: str) -> Importance:
+    """What the model goes by; on unchanged rows, what an earlier run has found of the same."""
+    assert context.acceptance is not None
+    federation, plan = context.federation, context.acceptance.plan
     table = context.home.table("holdout_frame")
-    chosen = rows_for(context.federation, model, table.num_rows)
-    return frame_of(table.take(chosen), context.home.json("frame"))
+    chosen = rows_for(federation, model, table.num_rows)
+    rows = frame_of(table.take(chosen), context.home.json("frame"))
+    how = (federation.model_dump_json(), plan.agreement, plan.protocol)
+    words = repr((model, how, software(federation.training.trainer)))
+    cache, made_of = importance_cache(context.lasting), fingerprint(words, rows)
+    if (known := cache.read(made_of)) is not None:
+        lines = tuple(ImportanceLine(**line) for line in json.loads(known[1]))
+        return Importance(known[0]["rows"], lines)
+    found = importance_of(federation, model, rows)
+    if federation.training.private is None:
+        content = json.dumps([line.model_dump() for line in found.lines])
+        cache.write(made_of, {"rows": found.rows}, content.encode())
+    return found

@@ -82,6 +82,21 @@ def test_a_later_run_on_unchanged_rows_takes_the_last_model(
         assert (workspace.home("credit") / "partial_model.txt").read_bytes() == first
 
 
+def test_a_later_run_of_the_same_model_has_its_importance(
+    workspace: Workspace, trained_once: Workspace
+) -> None:
+    cards = [each.version() / "card.json" for each in (trained_once, workspace)]
+    file = workspace.home("credit").parent / "explained.lines"
+    whole = file.read_bytes()
+    workspace.until("register")
+    for _ in range(2):
+        workspace.step("credit", "register")
+        first, again = (json.loads(card.read_text())["importance"] for card in cards)
+        assert first == again
+        assert file.read_bytes() == whole
+        file.write_bytes(b"[]")
+
+
 @pytest.mark.parametrize("written", ["[]", "null", '"x"', '{"made_of": 1}', "{made_of}", "{"])
 def test_a_document_of_another_form_is_no_result(tmp_path: Path, written: str) -> None:
     cache = model_cache(Home(tmp_path))
