@@ -9,3 +9,6 @@ __version__ = "0.3.0"
 # booster is imported, OpenBLAS when NumPy is, which is after this. Who has set it keeps it.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+# Arrow's allocator would ask for huge pages. For the first one of a process the kernel may have to
+# move memory, which takes longer than a small table.
+os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
