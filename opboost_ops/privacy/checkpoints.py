@@ -10,7 +10,7 @@ receiver learns nothing of other federations, of draws, refusals or the forgotte
 import hashlib
 import hmac
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -188,12 +188,36 @@ class Checkpoints(Records):
             receiver: Towards whom it was given.
             checkpoint: Signed by the party.
         """
-        number = checkpoint.number
-        here = (_OWN.c.federation == federation, _OWN.c.receiver == receiver)
-        same = sa.and_(_OWN.c.number == number, _OWN.c.head == checkpoint.head)
-        covered = sa.and_(*_covering(number))
-        query = sa.select(_OWN.c.id).where(*here, sa.or_(same, covered))
-        return self._database.first(query.limit(1)) is not None
+        return not self.unknown(federation, [(receiver, checkpoint)])
+
+    def unknown(
+        self, federation: str, signed: Sequence[tuple[str, Checkpoint]]
+    ) -> list[tuple[str, Checkpoint]]:
+        """Which of some checkpoints `knows` would not know.
+
+        Args:
+            federation: The federation's name.
+            signed: Receivers and checkpoints, of a run or a few.
+        """
+        numbers = {checkpoint.number for _, checkpoint in signed}
+        query = sa.select(
+            _OWN.c.receiver, _OWN.c.number, _OWN.c.head, _OWN.c.run, _OWN.c.after
+        ).where(
+            _OWN.c.federation == federation,
+            sa.or_(_OWN.c.number.in_(sorted(numbers)), _OWN.c.run == ""),
+        )
+        rows = self._database.rows(query)
+        given = {(row.receiver, row.number, row.head) for row in rows}
+        covered = [(row.receiver, row.after, row.number) for row in rows if not row.run]
+        return [
+            (receiver, checkpoint)
+            for receiver, checkpoint in signed
+            if (receiver, checkpoint.number, checkpoint.head) not in given
+            and not any(
+                receiver == to and after < checkpoint.number <= number
+                for to, after, number in covered
+            )
+        ]
 
     def received(self, federation: str, receiver: str) -> dict[str, Checkpoint]:
         """By party, the latest checkpoint that was received from it.

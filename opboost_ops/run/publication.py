@@ -24,6 +24,7 @@ from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 from opboost_ops.run.rollback import KINDS, signed_checkpoints
 from opboost_ops.stages.stage import Home
@@ -189,7 +190,8 @@ def standing(
 def _require_not_published(
     state: PartyState, party: Publisher, federation: str, run: str, receiver: str
 ) -> None:
-    for one in signed_checkpoints(party.site, party.store, federation, run):
+    keys = signed_as(party.site, federation, party.name, None)
+    for one in signed_checkpoints(party.site, party.store, federation, run, keys):
         known = state.checkpoints.knows(federation, one.receiver, one.checkpoint)
         if one.manifest is not None and one.receiver == receiver and not known:
             raise ContractError(

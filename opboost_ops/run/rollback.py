@@ -5,7 +5,7 @@ returned by another party. One that the database does not know was given after t
 holds, so something was released that is not charged. A claim without that signature is no evidence.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -106,7 +106,9 @@ def is_genuine(
     return bool(signature) and any(signed_by(key, message, signature) for key in keys)
 
 
-def signed_checkpoints(site: Site, store: Store, federation: str, run: str) -> Iterator[Evidence]:
+def signed_checkpoints(
+    site: Site, store: Store, federation: str, run: str, keys: Collection[str]
+) -> Iterator[Evidence]:
     """Checkpoints in a run's artifacts that a party has signed: its own, and those returned to it.
 
     Args:
@@ -114,8 +116,8 @@ def signed_checkpoints(site: Site, store: Store, federation: str, run: str) -> I
         store: The exchange.
         federation: Name of the federation.
         run: The run's id.
+        keys: As for `is_genuine`.
     """
-    keys = signed_as(site, federation, site.party, None)
     places = [place.split("/") for place in store.list(f"{federation}/{run}")]
     holder = next((parts[3] for parts in places if parts[2:3] == ["plan"]), "")
     for parts in places:
@@ -150,28 +152,34 @@ def unknown_checkpoints(
             was put back to the middle of a run; of all when absent.
     """
     known: set[str] = set()
+    keys = signed_as(site, federation, site.party, None)
     if recent is not None:
         given = state.checkpoints.runs(federation)
         known = (state.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
     for run in store.runs(federation):
         if run not in known:
-            for one in signed_checkpoints(site, store, federation, run):
-                if _is_lost(state, one):
-                    yield one
+            signed = signed_checkpoints(site, store, federation, run, keys)
+            yield from _lost(state, federation, list(signed))
 
 
-def _is_lost(state: PartyState, one: Evidence) -> bool:
-    place = (one.federation, one.receiver)
-    if not state.checkpoints.knows(*place, one.checkpoint):
-        return True
+def _lost(state: PartyState, federation: str, found: Sequence[Evidence]) -> Iterator[Evidence]:
+    """Those that the database does not know, of a run: asked about all at once."""
+    if not found:
+        return
+    signed = [(one.receiver, one.checkpoint) for one in found]
+    unknown = state.checkpoints.unknown(federation, signed)
     # A run's later artifacts have the checkpoint of its first one, and entries of their own.
-    manifest = one.manifest
-    return (
-        manifest is not None
-        and manifest.kind in KINDS
-        and not state.ledger.known([manifest.digest])
-        and not state.checkpoints.covers(*place, one.checkpoint.number)
-    )
+    manifests = (one.manifest for one in found)
+    entries = {each.digest for each in manifests if each is not None and each.kind in KINDS}
+    missing = entries - state.ledger.known(entries)
+    for one in found:
+        place, manifest = (one.receiver, one.checkpoint), one.manifest
+        if place in unknown or (
+            manifest is not None
+            and manifest.digest in missing
+            and not state.checkpoints.covers(federation, one.receiver, one.checkpoint.number)
+        ):
+            yield one
 
 
 def evidence(state: PartyState, site: Site) -> list[Evidence]:
