@@ -8,7 +8,7 @@ in between leaves it charged, and the retry finds it and repeats it.
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -55,6 +55,18 @@ class DrawRequest:
     def cells(self) -> str:
         """Name of the noise key."""
         return self.context.hex()[:16]
+
+
+class Drawn(NamedTuple):
+    """What may go of a column.
+
+    Attributes:
+        values: Integers, shape (n,).
+        name: The draw's.
+    """
+
+    values: np.ndarray
+    name: str
 
 
 def draw_name(column: UUID, context: bytes, people: np.ndarray, held: np.ndarray) -> str:
@@ -105,7 +117,7 @@ class Draws:
         facts: dict[str, Any],
         rule: Rule | None,
         keep: Callable[[Sequence[np.ndarray]], None],
-    ) -> list[np.ndarray]:
+    ) -> list[Drawn]:
         """Hold back what is at its cap, and charge the rest: one transaction for all columns.
 
         Args:
@@ -116,7 +128,7 @@ class Draws:
                 gives them back as `DrawRequest.kept`, and draws the same again.
 
         Returns:
-            The values that may go, by column, integers, shape (n,) each.
+            By column, the values that may go.
 
         Raises:
             BudgetError: The draw would exceed a budget, or a cell state is lost; nothing was
@@ -127,13 +139,13 @@ class Draws:
             worst = [self._ledger.worst(one.column, one.cells) for one in asked]
             self._require_states(asked, worst)
             self._require_nobody_forgotten(asked)
-            held: list[np.ndarray] = []
+            held: list[Drawn] = []
             new: list[tuple[DrawRequest, np.ndarray]] = []
             lines: list[Release] = []
             repeated: list[Release] = []
             for one, before in zip(asked, worst, strict=True):
-                values, name = self._held(one)
-                held.append(values)
+                values, name = drawn = self._held(one)
+                held.append(drawn)
                 if self._ledger.known([name]):
                     continue
                 new.append((one, values))
@@ -144,7 +156,7 @@ class Draws:
                 lines.append(_line(one, name, before, after, facts))
             self._ledger.reserve(repeated, None)
             self._ledger.reserve(lines, rule)
-            keep(held)
+            keep([drawn.values for drawn in held])
             for one, values in new:
                 self._cells.charge(one.column, one.context, one.people, values, one.domain)
         if new:
@@ -190,15 +202,15 @@ class Draws:
                 "Trigger a new run.",
             )
 
-    def _held(self, one: DrawRequest) -> tuple[np.ndarray, str]:
+    def _held(self, one: DrawRequest) -> Drawn:
         if one.kept is not None:
             name = draw_name(one.column, one.context, one.people, one.kept)
             if self._ledger.known([name]):
-                return one.kept, name
+                return Drawn(one.kept, name)
         held = self._cells.hold(
             one.column, one.context, one.people, one.values, one.domain, one.most
         )
-        return held, draw_name(one.column, one.context, one.people, held)
+        return Drawn(held, draw_name(one.column, one.context, one.people, held))
 
 
 def _are_among(some: np.ndarray, people: np.ndarray) -> bool:

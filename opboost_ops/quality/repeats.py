@@ -51,7 +51,8 @@ class Repeats:
             partitions = [np.concatenate(self._hashes)]
         self._hashes, found = [], []
         for hashes in partitions:
-            hashes.sort()
+            # Polars sorts twice as fast as numpy.
+            hashes = pl.Series(hashes).sort().to_numpy()
             found.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
         repeated = pl.Series(np.concatenate(found))
         if not len(repeated):

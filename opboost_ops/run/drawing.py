@@ -10,7 +10,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.draws import DrawRequest
+from opboost_ops.privacy.draws import Drawn, DrawRequest
 from opboost_ops.run.publication import Publisher, experiment_of
 from opboost_ops.stages.stage import TakeDraw
 
@@ -26,7 +26,7 @@ def drawing(party: Publisher, federation: Federation, run: str) -> TakeDraw:
 
     def take(
         asked: Sequence[DrawRequest], keep: Callable[[Sequence[np.ndarray]], None]
-    ) -> Sequence[np.ndarray]:
+    ) -> Sequence[Drawn]:
         facts: dict[str, Any] = {
             "federation": federation.name,
             "run": run,

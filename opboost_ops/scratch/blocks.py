@@ -10,8 +10,8 @@ from opboost_ops.scratch.arrays import release_memory
 #: one block, each with the same columns.
 Blocks = Callable[[Sequence[str]], Iterator[pa.Table]]
 
-#: Cells of a block, and its least and most rows.
-CELLS, FEWEST, MOST = 2**23, 2**16, 2**19
+#: Cells of a block, and its least and most rows: what a smaller one needs is soon used again.
+CELLS, FEWEST, MOST = 2**23, 2**16, 2**17
 
 
 def rows_of_block(columns: int) -> int:

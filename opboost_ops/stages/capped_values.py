@@ -50,7 +50,7 @@ def capped_values(
     rising, order, wanted = rising_people(scratch, hashes, given)
     del hashes
     losses = column_losses(context.columns())
-    meant = {source: _meant(rising, values) for source, values in wanted.items()}
+    meant = _meant(rising, wanted)
     before = _before(context, meant, order)
     secret = context.noise_secret()
     asked = [
@@ -68,26 +68,22 @@ def capped_values(
         for c in columns
     ]
 
-    def in_rows(held: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    in_rows: dict[str, np.ndarray] = {}
+
+    def keep(held: Sequence[np.ndarray]) -> None:
         found = {column.source: values for column, values in zip(columns, held, strict=True)}
         pieces = (
             (order[rows], {name: values[rows] for name, values in found.items()})
             for rows in slices(len(order))
         )
         kinds = {name: values.dtype for name, values in found.items()}
-        return scatter(scratch, pieces, len(order), kinds)
-
-    def keep(held: Sequence[np.ndarray]) -> None:
-        arrays = {n: smallest_integers(values, scratch) for n, values in in_rows(held).items()}
+        in_rows.update(scatter(scratch, pieces, len(order), kinds))
+        arrays = {name: smallest_integers(values, scratch) for name, values in in_rows.items()}
         kept = pa.table(arrays).replace_schema_metadata(meant)
         context.home.write_table(HELD, kept)
 
-    held = context.take_draw(asked, keep)
-    draws = {
-        one.charge: draw_name(one.column, one.context, one.people, values)
-        for one, values in zip(asked, held, strict=True)
-    }
-    return in_rows(held), draws
+    drawn = context.take_draw(asked, keep)
+    return in_rows, {one.charge: each.name for one, each in zip(asked, drawn, strict=True)}
 
 
 def charged_draws(context: Context) -> dict[str, str]:
@@ -222,10 +218,17 @@ def _before(context: Context, meant: dict[str, str], order: np.ndarray) -> dict[
     }
 
 
-def _meant(people: np.ndarray, values: np.ndarray) -> str:
-    """Digest of people and values before any is held; it stays home."""
-    digest = hashlib.blake2b(digest_size=32)
-    for column, kind in ((people, np.uint64), (values, np.int64)):
-        for rows in slices(len(column)):
-            digest.update(column[rows].astype(kind).tobytes())
-    return digest.hexdigest()
+def _meant(people: np.ndarray, columns: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """By source, a digest of people and values before any is held; it stays home."""
+    whose, found = hashlib.blake2b(digest_size=32), {}
+    _update(whose, people, np.uint64)
+    for source, values in columns.items():
+        digest = whose.copy()
+        _update(digest, values, np.int64)
+        found[source] = digest.hexdigest()
+    return found
+
+
+def _update(digest: hashlib.blake2b, column: np.ndarray, kind: type[np.integer]) -> None:
+    for rows in slices(len(column)):
+        digest.update(column[rows].astype(kind, copy=False).tobytes())

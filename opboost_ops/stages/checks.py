@@ -17,7 +17,7 @@ from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import raw_table, sources, xcom_limits
-from opboost_ops.stages.label_classes import require_plausible
+from opboost_ops.stages.label_classes import must_be_plausible, require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.score_columns import PROBABILITY
@@ -72,7 +72,7 @@ def _look_at_label(context: Context) -> None:
     if label is not None:
         kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
         warn_undeclared(context, kinds.get(label.column))
-        if label.column in kinds:
+        if label.column in kinds and must_be_plausible(label):
             # Before a release of anybody's is charged.
             require_plausible(whole_table(context, [label.column]).get_column(label.column), label)
 

@@ -40,6 +40,11 @@ def is_number(values: pl.Series) -> bool:
     return len(plain) > 0 and plain.cast(pl.Float64, strict=False).null_count() == 0
 
 
+def must_be_plausible(label: Label) -> bool:
+    """Whether a label has classes that nobody has declared."""
+    return label.task != "regression" and not label.classes
+
+
 def require_plausible(values: pl.Series, label: Label) -> None:
     """Refuse a label of too many classes; declared classes are taken as they are.
 
@@ -50,7 +55,7 @@ def require_plausible(values: pl.Series, label: Label) -> None:
     Raises:
         ContractError: It looks like a number to predict, or like free text.
     """
-    if label.task == "regression" or label.classes:
+    if not must_be_plausible(label):
         return
     if why := implausible(values.drop_nulls()):
         raise ContractError(

@@ -32,12 +32,12 @@ from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.charges import Charges, ModelCharge
-from opboost_ops.privacy.draws import DrawRequest
+from opboost_ops.privacy.draws import Drawn, DrawRequest
 from opboost_ops.stages.home import Home as Home
 
 #: Gives the values that may go, by column; the second argument keeps them, before they are charged.
 TakeDraw = Callable[
-    [Sequence[DrawRequest], Callable[[Sequence[np.ndarray]], None]], Sequence[np.ndarray]
+    [Sequence[DrawRequest], Callable[[Sequence[np.ndarray]], None]], Sequence[Drawn]
 ]
 
 

@@ -48,7 +48,7 @@ def one(url: str, cells: str, number: int, budget: float, most: int, start: Any)
         (held,) = draws.take([asked], FACTS, Budget(policy, {COLUMN: "age"}), lambda _: None)
     except BudgetError:
         return "refused"
-    return str(held[0])
+    return str(held.values[0])
 
 
 def main() -> None:

@@ -66,7 +66,7 @@ class Party:
             self.kept = [part.tolist() for part in held]
 
         draws = Draws(self.database, self.cells)
-        return [part.tolist() for part in draws.take(asked, FACTS, None, keep)]
+        return [part.values.tolist() for part in draws.take(asked, FACTS, None, keep)]
 
     def lines(self) -> list[Release]:
         return Ledger(Database(self.url)).releases()
