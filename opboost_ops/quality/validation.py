@@ -36,9 +36,10 @@ def judge(profile: Sequence[Measurement]) -> list[bool]:
     if not profile:
         return []
     margins = [measured.margin for measured in profile]
-    # The expectation is given its metric: to let an engine look for it costs ten times as much.
+    # The expectation is given its metric: to have an engine measure it costs ten times as much.
     minimum = ExpectationConfiguration(_MINIMUM, _LIMITS).to_domain_obj()
-    if minimum._validate({"column.min": min(margins)})["success"]:
+    asked = minimum.get_validation_dependencies().metric_configurations["column.min"]
+    if minimum.metrics_validate({asked.id: min(margins)}).success:
         return [True] * len(profile)
     frame = pd.DataFrame({"margin": margins})
     each = {"type": _EACH, "kwargs": _LIMITS}
