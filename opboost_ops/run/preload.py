@@ -1,7 +1,7 @@
 """What a process imports before it forks those that execute stages, so that each has it for free.
 
-It imports, makes the settings of Great Expectations and compiles the templates of documents; beyond
-that it uses nothing, as threads do not survive a fork.
+It imports, makes the settings of Great Expectations, compiles the templates of documents and has
+OpenSSL find its algorithms; beyond that it uses nothing, as threads do not survive a fork.
 """
 
 from contextlib import suppress
@@ -35,8 +35,13 @@ def preload() -> None:
         with suppress(OSError):
             import_module(name)
     from opboost_ops.display.html import compile_documents
+    from opboost_ops.exchange.signing import new_signing_key, signed_by
+    from opboost_ops.mechanisms.noise import heads_key
     from opboost_ops.quality.validation import context
 
     compile_documents()
+    # OpenSSL looks for each algorithm when it is first used; this key is nobody's.
+    signed_by(new_signing_key(bytes(32))[1], b"", bytes(64))
+    heads_key(bytes(32), "", "")
     # A judgement would start a thread, of a progress bar that is not shown; its settings do not.
     context()
