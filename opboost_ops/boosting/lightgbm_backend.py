@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, threads_for, unheard
-from opboost_ops.boosting.lightgbm_scores import MANY, many_rows
 from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.boosting.parts import HELD_BACK, held_back
 from opboost_ops.errors import ConfigError
@@ -72,8 +71,6 @@ class LightGBM:
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock LightGBM does."""
-        if len(matrix) >= MANY and (known := many_rows(text)) is not None:
-            return known.predict(matrix)
         threads = threads_for(matrix.size)
         return np.asarray(booster_of(text).predict(matrix, num_threads=threads))
 

@@ -9,10 +9,10 @@ from functools import cached_property, lru_cache
 
 from opboost_ops.errors import ContractError
 
-CATEGORICAL = 1
+_CATEGORICAL = 1
 
 #: Further bits of a split's kind: missing values go left; and what counts as missing, none or NaN.
-LEFT, MISSING, NAN = 2, 12, 8
+_LEFT, _MISSING, _NAN = 2, 12, 8
 
 _INFOS = "feature_infos="
 
@@ -95,9 +95,9 @@ class TextModel:
         """
         places, lines = {name: self.feature_names.index(name) for name in new}, list(self.lines)
         by_index = {str(place): new[name] for name, place in places.items()}
-        for (_, at, _), (features, thresholds, kinds) in self.trees(_SPLITS):
+        for (_, at, _), (features, thresholds, kinds) in self._trees(_SPLITS):
             for node, (split, kind) in enumerate(zip(features, kinds, strict=True)):
-                if split not in by_index or int(kind) & CATEGORICAL:
+                if split not in by_index or int(kind) & _CATEGORICAL:
                     continue
                 found = by_index[split].get(float(thresholds[node]))
                 if found is None:
@@ -122,12 +122,12 @@ class TextModel:
             feature: Its name.
         """
         index, lines = str(self.feature_names.index(feature)), list(self.lines)
-        for (_, at, *_), (features, kinds, *sides, leaves, inner) in self.trees(_ROUTING):
+        for (_, at, *_), (features, kinds, *sides, leaves, inner) in self._trees(_ROUTING):
             for node, split in enumerate(features):
                 kind = int(kinds[node])
-                if split == index and not kind & (CATEGORICAL | MISSING):
+                if split == index and not kind & (_CATEGORICAL | _MISSING):
                     left, right = (_rows(int(side[node]), inner, leaves) for side in sides)
-                    kinds[node] = str(kind & ~LEFT | NAN | (LEFT if left >= right else 0))
+                    kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
             lines[at] = "decision_type=" + " ".join(kinds)
         return replace(self, lines=tuple(lines))
 
@@ -142,15 +142,15 @@ class TextModel:
         """What `numeric_splits` and `split_counts` return."""
         found: dict[str, set[float]] = {}
         counts = dict.fromkeys(self.feature_names, 0)
-        for _, tree in self.trees(_SPLITS):
+        for _, tree in self._trees(_SPLITS):
             for feature, threshold, kind in zip(*tree, strict=True):
                 name = self.feature_names[int(feature)]
                 counts[name] += 1
-                if not int(kind) & CATEGORICAL:
+                if not int(kind) & _CATEGORICAL:
                     found.setdefault(name, set()).add(float(threshold))
         return {name: sorted(values) for name, values in sorted(found.items())}, counts
 
-    def trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
+    def _trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
         """By tree, the places of its lines with some keys, and their values."""
         marks = tuple(f"{key}=" for key in keys)
         found = [(at, line) for at, line in enumerate(self.lines) if line.startswith(marks)]
