@@ -1,13 +1,12 @@
 """A profile of a table: what each expectation of a suite measures, in one streaming pass."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from opboost_ops.quality.measures import (
     Between,
@@ -46,13 +45,9 @@ def profile(
     Returns:
         A measurement an expectation.
     """
-
-    def blocks(names: Sequence[str]) -> Iterator[pa.Table]:
-        return map(_without_views, read(names))
-
-    stream = blocks(())
+    stream = read(())
     block = next(stream)
-    schema = pl.Schema(pl.DataFrame(block.schema.empty_table()).schema)
+    schema = block.schema
     columns: dict[str, Column] = {}
     measures: list[Measure] = []
     for expectation in expectations:
@@ -60,7 +55,7 @@ def profile(
         column = None
         if name in schema:
             column = columns.setdefault(name, Column(name, schema[name]))
-        measures.append(_measure(expectation, column, blocks, spill))
+        measures.append(_measure(expectation, column, read, spill))
     while True:
         _add(block, columns, measures)
         del block  # Before the next one is read.
@@ -70,8 +65,8 @@ def profile(
         del following
 
 
-def _add(block: pa.Table, columns: Mapping[str, Column], measures: Sequence[Measure]) -> None:
-    frame = pl.DataFrame(block.select(list(columns) or block.column_names[:1]))
+def _add(block: pl.DataFrame, columns: Mapping[str, Column], measures: Sequence[Measure]) -> None:
+    frame = block.select(list(columns) or block.columns[:1])
     counting: list[Column | Measure] = [*columns.values(), *measures]
     computed = [list(each.expressions()) for each in counting]
     named = {
@@ -171,12 +166,3 @@ _UNEXPECTED: Mapping[str, Callable[[Column, Mapping[str, Any]], pl.Expr | None]]
     "expect_column_value_lengths_to_be_between": _shorter,
     "expect_column_values_to_be_in_set": _not_in_set,
 }
-
-
-def _without_views(block: pa.Table) -> pa.Table:
-    """Views of text as text: polars cannot read those that Arrow before 25 makes in memory."""
-    for i, field in enumerate(block.schema):
-        if pa.types.is_string_view(field.type):
-            text = block.column(i).cast(pa.large_string())
-            block = block.set_column(i, field.name, text)
-    return block

@@ -59,7 +59,7 @@ class Repeats:
             return 0
         suspects = []
         for block in self._read((self._column,)):
-            values = _present(pl.Series(block.column(0)))
+            values = _present(block.to_series())
             suspects.append(values.filter(values.hash().is_in(repeated.implode())))
         return int(pl.concat(suspects).is_duplicated().sum())
 

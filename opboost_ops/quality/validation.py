@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import polars as pl
 
 from opboost_ops.quality.measures import Measurement
 from opboost_ops.quality.profile import Expectation
@@ -70,23 +70,23 @@ def validate_rows(expectations: Sequence[Expectation], read: Blocks) -> list[Res
     results: dict[int, Result] = {}
     quiet = {"result_format": "BASIC", "partial_unexpected_count": 0}
     for columns, places in by_columns.items():
-        known = [name for name in columns if name in schema.names]
+        known = [name for name in columns if name in schema]
         if len(known) == len(columns):
-            frame = pa.concat_tables(read(columns)).to_pandas()
+            frame = pl.concat(read(columns)).to_arrow().to_pandas()
         else:
-            frame = schema.empty_table().select(known).to_pandas()
+            frame = pl.DataFrame(schema=schema).select(known).to_arrow().to_pandas()
         found = _validated(frame, [expectations[i] for i in places], quiet)
         results |= {places[at]: _result(each) for at, each in found.items()}
     return [results[i] for i in range(len(expectations))]
 
 
-def _columns(expectation: Expectation, schema: pa.Schema) -> tuple[str, ...]:
+def _columns(expectation: Expectation, schema: pl.Schema) -> tuple[str, ...]:
     """The columns that an expectation reads; none stands for all."""
     kwargs = expectation["kwargs"]
     if "row_condition" in kwargs:
         return ()
     if expectation["type"].startswith("expect_table_row_count"):
-        return (schema.names[0],)
+        return (schema.names()[0],)
     single = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
     return tuple(dict.fromkeys([*single, *(kwargs.get("column_list") or ())]))
 

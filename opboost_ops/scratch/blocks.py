@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import polars as pl
 import pyarrow as pa
 
 from opboost_ops.scratch.arrays import release_memory
 
 #: Reads columns of a table, all of them when none is named, as often as it is called: at least
 #: one block, each with the same columns.
-Blocks = Callable[[Sequence[str]], Iterator[pa.Table]]
+Blocks = Callable[[Sequence[str]], Iterator[pl.DataFrame]]
 
 #: Cells of a block, and its least and most rows: what a smaller one needs is soon used again.
 CELLS, FEWEST, MOST = 2**23, 2**16, 2**17
@@ -26,11 +27,20 @@ def rows_of_block(columns: int) -> int:
 def blocks_of(table: pa.Table) -> Blocks:
     """The blocks of a table that is in memory, or mapped from its file."""
 
-    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         selected = table.select(list(columns)) if columns else table
         rows = rows_of_block(table.num_columns)
         for begin in range(0, max(selected.num_rows, 1), rows):
-            yield selected.slice(begin, rows)
+            yield pl.DataFrame(_without_views(selected.slice(begin, rows)))
             release_memory()
 
     return read
+
+
+def _without_views(block: pa.Table) -> pa.Table:
+    """Views of text as text: polars cannot read those that Arrow before 25 makes in memory."""
+    for i, field in enumerate(block.schema):
+        if pa.types.is_string_view(field.type):
+            text = block.column(i).cast(pa.large_string())
+            block = block.set_column(i, field.name, text)
+    return block

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
@@ -38,9 +39,9 @@ def check_model(context: Context) -> Outcome:
     suite = suites.model(facts["task"])
     both = {"prediction": prediction, "threshold": np.array(thresholds, dtype=np.float64)}
 
-    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         for rows in slices(max(map(len, both.values())), rows_of_block(len(both))):
-            yield pa.table({name: _cells(both[name], rows) for name in columns or both})
+            yield pl.DataFrame({name: _cells(both[name], rows) for name in columns or both})
 
     outcome = check(context, {"model": (suite, read)}, marks="checked_model")
     return replace(outcome, tables={_PREDICTION: pa.table({"prediction": prediction})})
@@ -72,7 +73,7 @@ def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndar
     return found
 
 
-def _cells(values: np.ndarray, rows: slice) -> pa.Array:
+def _cells(values: np.ndarray, rows: slice) -> pl.Series:
     """Some of a column's values, and gaps where it has no more."""
-    here = pa.array(values[rows])
-    return pa.concat_arrays([here, pa.nulls(rows.stop - rows.start - len(here), pa.float64())])
+    here = pl.Series(values[rows])
+    return here.extend_constant(None, rows.stop - rows.start - len(here))

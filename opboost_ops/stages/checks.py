@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.loading import site_file
@@ -84,14 +85,12 @@ class _RawTable:
         self._context = context
         self.rows = 0
 
-    def __call__(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+    def __call__(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         rows = 0
         for block in blocks(self._context, columns):
             rows += block.height
-            table = block.to_arrow()
-            del block
-            yield table
-            del table  # Before the next one is read.
+            yield block
+            del block  # Before the next one is read.
         self.rows = rows
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -74,10 +75,10 @@ DOMAIN = {"a": Domain(1, 4), "b": Domain(-2, 3)}
 
 
 def in_blocks(whole: pa.Table, rows: int) -> Blocks:
-    def read(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         part = whole.select(list(columns)) if columns else whole
         for begin in range(0, len(whole), rows):
-            yield part.slice(begin, rows)
+            yield pl.DataFrame(part.slice(begin, rows))
 
     return read
 
@@ -143,7 +144,7 @@ def test_own_expectations_see_all_rows_of_the_columns_that_they_name() -> None:
     ]
     suite = Suite("x", (), tuple({"type": f"expect_{k}", "kwargs": v} for k, v in own))
 
-    def blocks(columns: Sequence[str]) -> Iterator[pa.Table]:
+    def blocks(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         read.append(tuple(columns))
         return in_blocks(raw().to_arrow(), 7)(columns)
 
@@ -152,8 +153,8 @@ def test_own_expectations_see_all_rows_of_the_columns_that_they_name() -> None:
 
 
 def test_a_table_that_cannot_be_read_says_so() -> None:
-    def read(_: Sequence[str]) -> Iterator[pa.Table]:
-        yield raw().to_arrow()
+    def read(_: Sequence[str]) -> Iterator[pl.DataFrame]:
+        yield raw()
         raise ContractError("The table is truncated.")
 
     with pytest.raises(ContractError, match="truncated"):
