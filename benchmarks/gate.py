@@ -29,7 +29,7 @@ WORKLOADS = {
     ),
     "alignment of 200,000 people": (
         "pipeline.py",
-        "--rows 200000 --features 1 --trees 5 --parties 2 --repeats 1",
+        "--rows 200000 --features 2 --trees 5 --parties 2 --repeats 1",
         "alignment_seconds",
     ),
     "training in Airflow": (
