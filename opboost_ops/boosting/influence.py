@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from opboost_ops.boosting.metrics import Task, beaten, row_losses
+from opboost_ops.boosting.metrics import Task, row_losses
 
 
 def influences(
@@ -57,11 +57,15 @@ def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     """Of each row: the share of the other class that it is on the right side of; ties half."""
+    # Loading it takes half a second, which most processes need not spend.
+    from scipy.stats import rankdata
+
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
     if not m * k:
         return np.zeros(n)
-    below = beaten(positive, score)
-    won, lost = below[positive] / k, below[~positive] / m
+    ranks = rankdata(score)
+    won = (ranks[positive] - rankdata(score[positive])) / k
+    lost = (ranks[~positive] - rankdata(score[~positive])) / m
     found = np.empty(n)
     # DeLong's variances have one row less in their denominators, which few positives need.
     found[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))

@@ -251,7 +251,7 @@ class Standalone:
                     "core.plugins_folder": self.home / "plugins",
                     "core.simple_auth_manager_passwords_file": self.passwords,
                     "core.simple_auth_manager_users": "admin:admin",
-                    # Airflow's default is one folder in /tmp for all Airflows of the machine.
+                    # Airflow's default is one temporary folder for all Airflows of the machine.
                     "dag_processor.dag_bundle_storage_path": self.home / "bundles",
                     "dag_processor.min_file_process_interval": 10,
                     "dag_processor.refresh_interval": 10,

@@ -176,7 +176,11 @@ class Checkpoints(Records):
     def covers(self, federation: str, receiver: str, number: int) -> bool:
         """Whether a recovery has charged all that a number may stand for."""
         query = sa.select(_OWN.c.id).where(
-            _OWN.c.federation == federation, _OWN.c.receiver == receiver, *_covering(number)
+            _OWN.c.federation == federation,
+            _OWN.c.receiver == receiver,
+            _OWN.c.run == "",
+            _OWN.c.after < number,
+            _OWN.c.number >= number,
         )
         return self._database.first(query.limit(1)) is not None
 
@@ -200,23 +204,15 @@ class Checkpoints(Records):
             signed: Receivers and checkpoints, of a run or a few.
         """
         numbers = {checkpoint.number for _, checkpoint in signed}
-        query = sa.select(
-            _OWN.c.receiver, _OWN.c.number, _OWN.c.head, _OWN.c.run, _OWN.c.after
-        ).where(
-            _OWN.c.federation == federation,
-            sa.or_(_OWN.c.number.in_(sorted(numbers)), _OWN.c.run == ""),
+        query = sa.select(_OWN.c.receiver, _OWN.c.number, _OWN.c.head).where(
+            _OWN.c.federation == federation, _OWN.c.number.in_(sorted(numbers))
         )
-        rows = self._database.rows(query)
-        given = {(row.receiver, row.number, row.head) for row in rows}
-        covered = [(row.receiver, row.after, row.number) for row in rows if not row.run]
+        given = {tuple(row) for row in self._database.rows(query)}
         return [
             (receiver, checkpoint)
             for receiver, checkpoint in signed
             if (receiver, checkpoint.number, checkpoint.head) not in given
-            and not any(
-                receiver == to and after < checkpoint.number <= number
-                for to, after, number in covered
-            )
+            and not self.covers(federation, receiver, checkpoint.number)
         ]
 
     def received(self, federation: str, receiver: str) -> dict[str, Checkpoint]:
@@ -249,10 +245,6 @@ class Checkpoints(Records):
         text = json.dumps(checkpoint.plain(), sort_keys=True)
         new = sa.insert(_RECEIPTS).values({**row, "checkpoint": text})
         self._database.execute(sa.delete(_RECEIPTS).where(*here), new)
-
-
-def _covering(number: int) -> tuple[Any, ...]:
-    return _OWN.c.run == "", _OWN.c.after < number, _OWN.c.number >= number
 
 
 def _last(federation: str, receiver: str) -> sa.Select[Any]:

@@ -29,12 +29,12 @@ _PLACE = "place"
 
 def judge(profile: Sequence[Measurement]) -> list[bool]:
     """Whether each measurement of a profile is within its limits."""
+    if not profile:
+        return []
     _import_silently()
     import pandas as pd
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    if not profile:
-        return []
     margins = [measured.margin for measured in profile]
     # The expectation is given its metric: to have an engine measure it costs ten times as much.
     minimum = ExpectationConfiguration(_MINIMUM, _LIMITS).to_domain_obj()
