@@ -1,52 +1,49 @@
-"""Whether a former tree and this one make the same files, to the byte.
+"""Compares what two trees make of the same tables, keys and seeds.
 
-The former tree makes one federation with a feature of each mechanism, so that this tree finds it as
-after an upgrade. It is copied twice; each copy is run with one tree's code: training, scoring,
+Each tree builds a site of its own from one folder of tables and one public seed, with its own copy
+of this script and in its own environment (``.venv``, where it has one). Both run training, scoring,
 training on tables of which a third of the cells have changed, and training again on the same
-tables, under the same keys, seeds and run ids. Then all files of both copies are compared:
-artifacts, homes, models, scores, cell states, and the database's rows. Times are left out; anything
-else that differs is listed, and the command ends with 1.
+tables. Formats may differ between trees; what people get must not, and is compared by people's IDs:
 
-A former tree is a git worktree; it runs in its own environment, ``.venv``, where it has one.
+- ``protected``: each feature holder's randomised values and ranks,
+- ``opened``: the ranks and values that the label holder opens,
+- ``model``: the model's text, without its header of parameters,
+- ``metrics``: the metrics by which versions are compared,
+- ``scores``: predictions for new people,
+- ``charges``: each feature's loss across its full range, as ``opboost ledger show`` prints it.
+
+A difference is listed with its size, and the command ends with 1. Noise of a public seed is the
+same where trees draw it in the same way. With ``--epsilon 48`` nearly every response is the value
+itself, so that trees are compared whose noise differs; unary encoding is left out then, whose
+response to a present category stays a fair coin.
+
+A tree is a git worktree. One that lacks this script takes it from elsewhere with ``--script``.
 """
 
 import argparse
-import contextlib
-import hashlib
 import itertools
 import json
+import math
 import os
-import re
 import secrets
-import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.federation import Purpose
-
 HERE = Path(__file__).resolve().parent.parent
 LABELS, NAME, HOLDERS = "credit", "equal", ("bank", "shop")
-#: When something happened, or how long it took.
-TIMES = re.compile(
-    rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?([+]00:00|Z)?|\"\w*seconds\": [\d.e-]+"
-)
-#: Columns of a database that follow from times: the audit log's chain binds them.
-HIDDEN = {"audit": ("hash",)}
-RUNS: tuple[tuple[str, Purpose], ...] = (
-    ("first", "train"),
-    ("score", "score"),
-    ("changed", "train"),
-    ("same", "train"),
-)
+#: Name and purpose of each run; before the run ``changed`` the tables are exchanged.
+RUNS = (("first", "train"), ("new", "score"), ("changed", "train"), ("same", "train"))
+SEED = 21
+#: From here on, every mechanism but unary encoding hardly ever answers anything but the value.
+EXACT = 32.0
+#: Results are compared to this relative precision: the order of rows changes sums of floats.
+PRECISION = 1e-9
 
 
 def main() -> int:
@@ -57,125 +54,159 @@ def main() -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("former", type=Path, help="another tree")
+    parser.add_argument("--script", type=Path, help="script of the other tree (default: its own)")
     parser.add_argument("--rows", type=int, default=2000, help="people of the label holder")
-    parser.add_argument("--step", choices=["make", "run"], help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.step == "make":
-        prepare(asked.former, asked.rows)
-    elif asked.step == "run":
-        run(asked.former)
-    if asked.step:
+    parser.add_argument("--epsilon", type=float, default=1.0, help="epsilon of each feature")
+    parser.add_argument("--site", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.site:
+        results = arguments.former
+        results.mkdir()
+        write_results(results, arguments.site, arguments.epsilon)
         return 0
-    former = asked.former.resolve()
+    former = arguments.former.resolve()
+    scripts = {former: arguments.script or former / "benchmarks/equal.py", HERE: Path(__file__)}
     with tempfile.TemporaryDirectory() as folder:
-        made, place, found = Path(folder) / "made", Path(folder) / "w", []
-        start(former, made, "make", asked.rows)
-        for tree in (former, HERE):
-            # Both at one place: paths may be in what they write.
-            shutil.copytree(made, place, symlinks=True)
-            start(tree, place, "run", asked.rows)
-            found.append(dict(contents(place)))
-            shutil.rmtree(place)
-    return report(*found)
+        tables = Path(folder) / "tables"
+        write_tables(tables, arguments.rows)
+        results = [Path(folder) / "former", Path(folder) / "present"]
+        for place, (tree, script) in zip(results, scripts.items(), strict=True):
+            python = tree / ".venv/bin/python"
+            command = [python if python.exists() else sys.executable, script.resolve(), place]
+            subprocess.run(
+                [*command, "--site", tables, "--epsilon", str(arguments.epsilon)],
+                env={**os.environ, "PYTHONPATH": str(tree)},
+                cwd=tree,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+        return report(*results)
 
 
-def start(tree: Path, place: Path, step: str, rows: int) -> None:
-    """Do one step of this file with the code of a tree, in its environment."""
-    python = tree / ".venv/bin/python"
-    command = [python if python.exists() else sys.executable, __file__, place, "--step", step]
-    subprocess.run(
-        [*command, "--rows", str(rows)],
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        cwd=tree,
-        check=True,
-    )
-
-
-def report(former: dict[str, bytes], present: dict[str, bytes]) -> int:
-    """Print how many are equal of each sort, and what differs."""
-    names = sorted(former.keys() | present.keys())
-    different = [name for name in names if former.get(name) != present.get(name)]
-    every, wrong = (Counter(sort_of(name) for name in each) for each in (names, different))
-    found = {sort: f"{every[sort] - wrong[sort]} of {every[sort]}" for sort in sorted(every)}
-    print(json.dumps({"equal": found, "different": different}, indent=1))
+def report(former: Path, present: Path) -> int:
+    """Print how many results of each kind are equal, and what differs."""
+    equal: dict[str, list[int]] = {}
+    different = {}
+    names = {path.relative_to(place) for place in (former, present) for path in place.rglob("*.*")}
+    for name in sorted(names):
+        difference = compare(former / name, present / name)
+        counts = equal.setdefault(name.parts[0], [0, 0])
+        counts[0] += difference is None
+        counts[1] += 1
+        if difference is not None:
+            different[str(name)] = difference
+    shares = {kind: f"{same} of {every}" for kind, (same, every) in equal.items()}
+    print(json.dumps({"equal": shares, "different": different}, indent=1))
     return int(bool(different))
 
 
-def sort_of(name: str) -> str:
-    """What a file is, by the folder that it is in: of a party's, the one below."""
-    parts = Path(name).parts
-    return parts[1] if parts[0] in declared() else parts[0]
+def compare(former: Path, present: Path) -> str | None:
+    """Difference between two results in words; None if they are equal."""
+    for path, tree in ((former, "former"), (present, "present")):
+        if not path.exists():
+            return f"missing in the {tree} tree"
+    if former.suffix == ".parquet":
+        return _compare_tables(pl.read_parquet(former), pl.read_parquet(present))
+    if former.suffix == ".json":
+        former_facts, present_facts = (
+            dict(_leaves(json.loads(path.read_text()))) for path in (former, present)
+        )
+        changed = [
+            f"{name}: {former_facts.get(name)} -> {present_facts.get(name)}"
+            for name in sorted(former_facts.keys() | present_facts.keys())
+            if not _close(former_facts.get(name), present_facts.get(name))
+        ]
+        return "; ".join(changed) or None
+    lines = [path.read_text().splitlines() for path in (former, present)]
+    pairs = itertools.zip_longest(*lines)
+    count = sum(before != after for before, after in pairs)
+    return f"{count} of {max(map(len, lines))} lines" if count else None
 
 
-def run(place: Path) -> None:
-    """All runs, stage by stage, with the code of the tree that this process imports."""
-    from opboost_ops.config.loading import load_federation
-    from opboost_ops.run.inbox import Run
-    from opboost_ops.run.opening import open_run
-    from opboost_ops.run.party_sites import site_files
-    from opboost_ops.run.phases import steps
-    from opboost_ops.run.runner import run_stage
-
-    # Keys of a month are drawn when they are first needed: in both trees the same ones.
-    drawn = itertools.count()
-    secrets.token_bytes = lambda size: hashlib.shake_256(b"%d" % next(drawn)).digest(size)
-    file = place / "federation.yaml"
-    federation = load_federation(file)
-    for party, site in site_files(file, federation).items():
-        os.environ[f"OPBOOST_SITE_{party.upper()}"] = str(site)
-    for number, (name, purpose) in enumerate(RUNS):
-        if name == "changed":
-            for path in place.glob("*/tables/changed.parquet"):
-                path.replace(path.with_name("train.parquet"))
-        this = Run(NAME, f"{number:016x}", LABELS)
-        open_run(file, this.run, {}, purpose)
-        for party, stage in steps(federation, purpose):
-            run_stage(party, stage, this)
+def _compare_tables(former: pl.DataFrame, present: pl.DataFrame) -> str | None:
+    if former.columns != present.columns:
+        return f"columns {former.columns} -> {present.columns}"
+    if not former["id"].equals(present["id"]):
+        return f"{former.height} -> {present.height} people, not the same ones"
+    counts = {
+        name: sum(not _close(*pair) for pair in zip(former[name], present[name], strict=True))
+        for name in former.columns
+    }
+    return ", ".join(f"{name}: {n} of {former.height}" for name, n in counts.items() if n) or None
 
 
-def contents(place: Path) -> Iterator[tuple[str, bytes]]:
-    """Every file of a copy, and every table of its databases, without times."""
-    for path in sorted(place.rglob("*")):
-        name = path.relative_to(place).as_posix()
-        if path.is_dir() or path.parent.name == "timings" or path.suffix.endswith(("-wal", "-shm")):
-            continue
-        content = path.read_bytes()
-        if content.startswith(b"SQLite format 3\0"):
-            yield from rows_of(path, name)
-        else:
-            text = path.suffix in (".json", ".jsonl", ".html", ".txt")
-            yield name, TIMES.sub(b"", content) if text else content
+def _close(former: Any, present: Any) -> bool:
+    if isinstance(former, float) and isinstance(present, int | float):
+        return math.isclose(former, present, rel_tol=PRECISION)
+    return bool(former == present)
 
 
-def rows_of(path: Path, name: str) -> Iterator[tuple[str, bytes]]:
-    """The tables of a database, without times."""
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-        for (table,) in connection.execute(query).fetchall():
-            cursor = connection.execute(f"SELECT * FROM {table} ORDER BY rowid")
-            names = [column[0] for column in cursor.description]
-            kept = [i for i, column in enumerate(names) if column not in HIDDEN.get(table, ())]
-            rows = repr([[row[i] for i in kept] for row in cursor]).encode()
-            yield f"{name}/{table}", TIMES.sub(b"", rows)
+def _leaves(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, f"{name}[{number}]")
+    else:
+        yield name, value
 
 
-def declared() -> dict[str, dict[str, Any]]:
+def write_tables(folder: Path, rows: int) -> None:
+    """Write the tables of all parties to train on and to score, and changed ones to train on."""
+    rng = np.random.default_rng(SEED)
+    kinds, grades = ["rent", "own", "other"], ["low", "middle", "high"]
+
+    def column(name: str, count: int) -> pl.Series:
+        if name in ("job", "home", "grade"):
+            return pl.Series(rng.choice(grades if name == "grade" else kinds, count))
+        values = pl.Series(rng.normal(size=count).round(3))
+        gaps = pl.Series(rng.random(count) < (0.05 if name in ("gaps", "debt") else 0))
+        return pl.select(pl.when(~gaps).then(values)).to_series()
+
+    people = rows + rows // 4
+    uses = {"train": np.arange(people), "score": np.arange(people, people + rows // 2)}
+    for (use, ids), (party, features) in itertools.product(uses.items(), declared(1.0).items()):
+        # Nobody has everybody, and each has its people in an order of its own.
+        own = rng.permutation(ids)[: len(ids) * 9 // 10]
+        table = pl.DataFrame(
+            {
+                "id": pl.Series([f"p{i:06d}" for i in own]),
+                **{name: column(name, len(own)) for name in features},
+            }
+        )
+        if party == LABELS and use == "train":
+            label = pl.Series("label", (rng.random(len(own)) < 0.4).astype(np.int64))
+            table = table.with_columns(label, pl.Series("held", own % 4 == 0))
+        (folder / use).mkdir(parents=True, exist_ok=True)
+        table.write_parquet(folder / use / f"{party}.parquet")
+        if use == "train":
+            here = pl.Series(rng.random(len(own)) < 1 / 3)
+            changed = [column(name, len(own)).zip_with(here, table[name]) for name in features]
+            (folder / "changed").mkdir(exist_ok=True)
+            table.with_columns(
+                series.alias(name) for name, series in zip(features, changed, strict=True)
+            ).write_parquet(folder / "changed" / f"{party}.parquet")
+
+
+def declared(epsilon: float) -> dict[str, dict[str, Any]]:
     """Features of all parties, with every mechanism."""
     bounds = {"bounds": [-3, 3]}
-    filled = {"missing": {"fill": 0, "bit": {"epsilon": 0.5}}}
+    filled = {"missing": {"fill": 0, "bit": {"epsilon": epsilon / 2}}}
     homes = {"type": "nominal", "categories": ["rent", "own", "other"]}
     grades = {"type": "ordinal", "categories": ["low", "middle", "high"]}
 
     def by(name: str, **parameters: Any) -> dict[str, Any]:
-        return {"mechanism": {"name": name, "epsilon": 1.0, **parameters}}
+        return {"mechanism": {"name": name, "epsilon": epsilon, **parameters}}
 
+    unary = {"home": {**homes, **by("unary")}} if epsilon < EXACT else {}
     return {
         LABELS: {"age": {}, "debt": {"missing": "keep"}, "job": {"type": "nominal"}},
         "bank": {
             "income": {**bounds, **by("global_map")},
             "amount": {**bounds, **by("adj_map", theta=4)},
             "gaps": {**bounds, **filled, **by("global_map")},
-            "home": {**homes, **by("unary")},
+            **unary,
         },
         "shop": {
             "visits": {**bounds, **by("local_map", theta=4)},
@@ -187,51 +218,109 @@ def declared() -> dict[str, dict[str, Any]]:
     }
 
 
-def prepare(folder: Path, rows: int) -> None:
-    """A workspace with tables to train on, new rows, and the changed tables beside them."""
-    from opboost_ops.datasets.dataset import ID, Dataset
+def write_results(results: Path, tables: Path, epsilon: float) -> None:
+    """Build a site of this tree, do all runs, and write their results in forms of no tree."""
+    from opboost_ops.api import ledger
+    from opboost_ops.config.loading import load_federation
+    from opboost_ops.run.inbox import Run
+    from opboost_ops.run.opening import open_run
+    from opboost_ops.run.party_sites import site_files
+    from opboost_ops.run.phases import steps
+    from opboost_ops.run.runner import run_stage
+
+    # Keys of a month are drawn when they are first needed: in both trees the same ones.
+    rng = np.random.default_rng(SEED)
+    secrets.token_bytes = lambda nbytes=None: rng.bytes(nbytes or 32)
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder) / "site"
+        file = build_site(site, tables, epsilon)
+        federation = load_federation(file)
+        for party, path in site_files(file, federation).items():
+            os.environ[f"OPBOOST_SITE_{party.upper()}"] = str(path)
+        for number, (name, purpose) in enumerate(RUNS):
+            if name == "changed":
+                for party in (LABELS, *HOLDERS):
+                    changed = (tables / "changed" / f"{party}.parquet").read_bytes()
+                    (site / party / "tables/train.parquet").write_bytes(changed)
+            run = Run(NAME, f"{number:016x}", LABELS)
+            open_run(file, run.run, {}, purpose)
+            for party, stage in steps(federation, purpose):
+                run_stage(party, stage, run)
+            extract(results, site, name, run.run)
+        for party in HOLDERS:
+            columns = ledger(site / party).columns
+            losses = dict(columns.select("feature", "loss_whole").rows())
+            write(results / "charges" / f"{party}.json", json.dumps(losses).encode())
+
+
+def build_site(site: Path, tables: Path, epsilon: float) -> Path:
+    """Write the federation and all parties' sites.
+
+    Returns:
+        The path of ``federation.yaml``.
+    """
+    from opboost_ops.datasets.dataset import Dataset
     from opboost_ops.datasets.workspace import write_workspace
 
-    rng = np.random.default_rng(21)
-    kinds, grades = ["rent", "own", "other"], ["low", "middle", "high"]
-
-    def column(name: str, count: int) -> pl.Series:
-        if name in ("job", "home", "grade"):
-            return pl.Series(rng.choice(grades if name == "grade" else kinds, count))
-        values = pl.Series(rng.normal(size=count).round(3))
-        gaps = pl.Series(rng.random(count) < (0.05 if name in ("gaps", "debt") else 0))
-        return pl.select(pl.when(~gaps).then(values)).to_series()
-
-    many = rows + rows // 4
-    uses = {"train": np.arange(many), "score": np.arange(many, many + rows // 2)}
-    tables: dict[str, dict[str, pl.DataFrame]] = {"train": {}, "score": {}, "changed": {}}
-    for (use, ids), (party, features) in itertools.product(uses.items(), declared().items()):
-        # Nobody has everybody, and each has its people in an order of its own.
-        own = rng.permutation(ids)[: len(ids) * 9 // 10]
-        found = {ID: pl.Series([f"p{i:06d}" for i in own])}
-        found |= {name: column(name, len(own)) for name in features}
-        if party == LABELS and use == "train":
-            found["label"] = pl.Series((rng.random(len(own)) < 0.4).astype(np.int64))
-        tables[use][party] = pl.DataFrame(found)
-        if use == "train":
-            here = pl.Series(rng.random(len(own)) < 1 / 3)
-            other = {name: column(name, len(own)).zip_with(here, found[name]) for name in features}
-            tables["changed"][party] = pl.DataFrame({**found, **other})
+    features = declared(epsilon)
+    read = {
+        use: {party: pl.read_parquet(tables / use / f"{party}.parquet") for party in features}
+        for use in ("train", "score")
+    }
     dataset = Dataset(
         name=NAME,
         task="binary",
-        tables=tables["train"],
+        tables=read["train"],
         label_holder=LABELS,
         label={"column": "label", "task": "binary", "classes": [0, 1]},
-        features=declared(),
-        holdout=0.25,
-        epsilon=1.0,
+        features=features,
+        holdout={"column": "held"},
+        epsilon=epsilon,
         domain=(1, 16),
-        new_rows=tables["score"],
+        new_rows=read["score"],
     )
-    write_workspace(dataset, folder, seed=21, training={"trees": 30, "depth": 3}, capped=False)
-    for party, table in tables["changed"].items():
-        table.write_parquet(folder / party / "tables" / "changed.parquet")
+    training = {"trees": 30, "depth": 3}
+    return write_workspace(dataset, site, seed=SEED, training=training, capped=False)
+
+
+def extract(results: Path, site: Path, name: str, run: str) -> None:
+    """Write what a run left at all parties, by people's IDs."""
+    use = "score" if dict(RUNS)[name] == "score" else "train"
+    ids = {
+        party: pl.read_parquet(site / party / f"tables/{use}.parquet", columns=["id"])
+        for party in (LABELS, *HOLDERS)
+    }
+    homes = {party: site / party / "home" / NAME / run for party in ids}
+    for party in HOLDERS:
+        for table in ("randomised", "ranks"):
+            if (path := homes[party] / f"{table}.arrow").exists():
+                place = results / "protected" / f"{name}-{table}-{party}"
+                by_id(ids[party], pl.read_ipc(path), place)
+        positions = pl.read_ipc(homes[LABELS] / "alignment.arrow")["position"]
+        opened = pl.read_ipc(homes[LABELS] / f"opened-{party}.arrow")
+        by_id(ids[LABELS][positions], opened, results / "opened" / f"{name}-{party}")
+    if use == "score":
+        (scores,) = (site / LABELS / "scores" / NAME).rglob("*.parquet")
+        table = pl.read_parquet(scores).select("id", pl.selectors.float())
+        by_id(table.select("id"), table.drop("id"), results / "scores" / name)
+        return
+    version = site / LABELS / "models" / NAME / run
+    model = (version / "model.txt").read_text().split("\nparameters:")[0]
+    write(results / "model" / f"{name}.txt", model.encode())
+    metrics = json.loads((version / "evaluation.json").read_text())["metrics"]
+    write(results / "metrics" / f"{name}.json", json.dumps(metrics).encode())
+
+
+def by_id(ids: pl.DataFrame, table: pl.DataFrame, path: Path) -> None:
+    """Write a table in the order of IDs."""
+    path.parent.mkdir(exist_ok=True)
+    pl.concat([ids, table], how="horizontal").sort("id").write_parquet(f"{path}.parquet")
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write a result."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
 
 
 if __name__ == "__main__":
