@@ -33,7 +33,6 @@ from opboost_ops.cli import (
     score,
     serve,
     simulate,
-    sites,
     stop,
     store,
 )
@@ -99,7 +98,6 @@ for _name, _group in {
     "keys": keys,
     "audit": audit,
     "store": store,
-    "sites": sites,
     "airflow": airflow,
 }.items():
     app.add_typer(_group.app, name=_name)

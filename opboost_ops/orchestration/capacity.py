@@ -2,21 +2,20 @@
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
 which pools there are. The scheduler has: when a run starts, this listener compares the declared
-pools and queues with what there is and leaves the problems in XCom; the first task, which always
+pools with what there is and leaves the problems in XCom; the first task, which always
 runs in ``default_pool``, finds them there and fails, so that its party's notifiers tell of it. They
 lie at the task after the first one, since a task's own XCom is emptied when it starts.
 
-A problem is a pool that does not exist or has no slot, too few slots for the tasks of horizontal
-learning, which wait for each other and must all run at the same time, and a queue to which no Edge
-worker listens. Edge workers report to Airflow's database. Celery's can only be asked over the
-broker, and one that is busy may not answer: there a missing worker shows on the run's page while
-its first task waits, and in the run's note after `[scheduler] task_queued_timeout`.
+A problem is a pool that does not exist or has no slot, or too few slots for the tasks of horizontal
+learning, which wait for each other and must all run at the same time. A queue without a worker is
+none: Celery's workers can only be asked over the broker, and a busy one may not answer. A missing
+worker shows on the run's page while its first task waits, and in the run's note after
+`[scheduler] task_queued_timeout`.
 """
 
 import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -31,9 +30,6 @@ KEY = "blocked_by"
 
 #: The tasks that come first, in one Airflow or in a half.
 _FIRST = ("open_run", "join_run")
-
-#: For so long a worker may be away, as while it is started again.
-_AWAY = timedelta(minutes=10)
 
 
 def faults(ti: Any) -> list[ConfigError]:
@@ -103,34 +99,6 @@ def slot_problems(
     return found
 
 
-def queue_problems(session: Any, executors: str, queues: Collection[str]) -> list[str]:
-    """Queues of which no worker was heard for some time.
-
-    Args:
-        session: The scheduler's.
-        executors: `[core] executor`; the first one runs our tasks.
-        queues: Of a run's tasks.
-    """
-    if not executors.split(",")[0].strip().endswith("EdgeExecutor"):
-        return []
-    from sqlalchemy import select
-
-    from opboost_ops.pages.airflow_tables import EdgeWorkerModel as Row
-
-    heard: set[str] = set()
-    since = datetime.now(UTC) - _AWAY
-    for worker in session.scalars(select(Row).where(Row.last_update >= since)):
-        if worker.concurrency != 0:
-            # A worker without queues takes from all.
-            heard |= set(worker.queues or queues)
-    if not (silent := sorted(set(queues) - heard)):
-        return []
-    return [
-        f"No worker listens to the queue {', '.join(silent)}. Start the party's worker, or see why "
-        "it does not reach this Airflow, and run again."
-    ]
-
-
 def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
     """What keeps tasks from ever starting.
 
@@ -143,11 +111,10 @@ def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
 
     from opboost_ops.pages.airflow_tables import Pool
 
-    executors = settings.get("core", "executor")
     parallelism = settings.getint("core", "parallelism")
     rows = session.execute(select(Pool.pool, Pool.slots))
     slots = {str(name): int(count) for name, count in rows}
-    found = queue_problems(session, executors, {task.queue for tasks in dags for task in tasks})
+    found: list[str] = []
     for tasks in dags:
         together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
         found += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
@@ -156,7 +123,7 @@ def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Compare a starting run's pools and queues with what there is.
+    """Compare a starting run's pools with what there is.
 
     Args:
         dag_run: The scheduler's run, in its session.

@@ -17,7 +17,6 @@ from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.operators import PartyOperator
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES, description
-from opboost_ops.orchestration.pods import pod_override
 from opboost_ops.run.phases import Phase, phases
 
 #: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
@@ -109,8 +108,7 @@ def common_of(spec: Party, party: str) -> dict[str, Any]:
         spec: The party, as declared.
         party: Its name.
     """
-    here = {"owner": party, "queue": spec.queue}
-    return {**here, **pod_override(spec.queue)}
+    return {"owner": party, "queue": spec.queue}
 
 
 def party_of(federation: Federation, party: str) -> dict[str, str]:

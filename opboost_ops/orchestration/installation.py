@@ -21,7 +21,7 @@ from opboost_ops.run.party_sites import party_site_file
 #: have imported costs them nothing.
 LOCAL_SETTINGS = """import sys
 
-if "scheduler" in sys.argv or sys.argv[1:3] in (["celery", "worker"], ["edge", "worker"]):
+if "scheduler" in sys.argv or sys.argv[1:3] == ["celery", "worker"]:
     from opboost_ops.orchestration.preload import preload
 
     preload()

@@ -19,7 +19,6 @@ OPTIONS: Mapping[str, str] = {
     "federations": "Folder of the federation files, for the DAG processor and all workers.",
     "parties": "The parties of this Airflow, comma separated; all when empty.",
     "notifiers": "Who is told of what: package.module:name of a mapping from events to notifiers.",
-    "pods": "Folder of <queue>.yaml, the pods of parties' tasks, for the KubernetesExecutor.",
     "metrics": "Whether this process sends metrics: on or off.",
 }
 

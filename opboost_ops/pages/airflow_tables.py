@@ -11,7 +11,6 @@ _PLACES = {
     "DagModel": "airflow.models.dag",
     "DagRun": "airflow.models.dagrun",
     "DagTag": "airflow.models.dag",
-    "EdgeWorkerModel": "airflow.providers.edge3.models.edge_worker",
     "Job": "airflow.jobs.job",
     "Log": "airflow.models.log",
     "Pool": "airflow.models.pool",

@@ -27,9 +27,3 @@ def engine(place: Path) -> Iterator[Engine]:
 @pytest.fixture(scope="session")
 def images(engine: Engine) -> made.Images:
     return made.prepare(engine)
-
-
-@pytest.fixture(scope="session")
-def images_of_sites(engine: Engine) -> made.Images:
-    """As docs/sites.md says to build it."""
-    return made.prepare(engine, "opboost-test-sites", "airflow,edge,postgres,s3")

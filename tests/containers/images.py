@@ -20,7 +20,6 @@ BASE = "OPBOOST_BASE_IMAGE"
 SERVERS = {
     "POSTGRES_IMAGE": "docker.io/library/postgres:15",
     "REDIS_IMAGE": "docker.io/library/redis:7",
-    "HAPROXY_IMAGE": "docker.io/library/haproxy:2.6",
 }
 
 _OFFICIAL_BASE = "docker.io/library/python:3.11-slim"
@@ -42,17 +41,15 @@ class Images:
     variables: Mapping[str, str]
 
 
-def prepare(engine: Engine, own: str = "opboost-test", extras: str = "") -> Images:
+def prepare(engine: Engine, own: str = "opboost-test") -> Images:
     """Build the project's image, and have those of the servers.
 
     Args:
         engine: Builds them.
         own: Name of the project's image.
-        extras: What is installed; the file's own default when empty.
     """
     base = _base(engine)
-    options = [f"--build-arg=EXTRAS={extras}"] if extras else []
-    _build(engine, own, base, ROOT / "docker" / "Dockerfile", ROOT, *options)
+    _build(engine, own, base, ROOT / "docker" / "Dockerfile", ROOT)
     variables = {"OPBOOST_IMAGE": own}
     for variable, official in SERVERS.items():
         variables[variable] = official

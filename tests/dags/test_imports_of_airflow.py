@@ -15,7 +15,7 @@ ADR = ROOT / "docs" / "adr" / "0030-what-airflow-does-not-promise.md"
 # The last two are documented names and no modules: a file of settings, a group of entry points.
 PROMISED = re.compile(
     r"airflow\.(sdk|sdk\.exceptions|sdk\.log|configuration|listeners|plugins_manager"
-    r"|executors\.base_executor|providers\.(standard|openlineage|cncf\.kubernetes)\..*"
+    r"|executors\.base_executor|providers\.(standard|openlineage)\..*"
     r"|providers\.openlineage|cfg|plugins)"
 )
 IMPORTED = re.compile(

@@ -16,10 +16,10 @@ from types import TracebackType
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.compose import write_compose
 from tests.deployments import PARTIES, write_deployment
+from tests.faults import compose
 from tests.faults.gate import Gate
 from tests.processes import Processes
 from tests.servers.conftest import free_port
-from tests.sites import compose
 from tests.waiting import until
 
 BIN = Path(sys.executable).parent

@@ -2,7 +2,7 @@
 
 import sys
 
-if sys.argv[1:3] in (["celery", "worker"], ["edge", "worker"]):
+if sys.argv[1:3] == ["celery", "worker"]:
     from opboost_ops.orchestration.preload import preload
 
     preload()

@@ -127,7 +127,7 @@ def test_a_file_that_is_too_large_or_none(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(ConfigError, match="cannot be read"):
         read_yaml(file)
     file.unlink()
-    # A file that is mounted as a link, as Kubernetes does it, is none of these.
+    # A file that is mounted as a link, as container engines do it, is none of these.
     (tmp_path / "real").write_text("a: 1")
     file.symlink_to(tmp_path / "real")
     assert read_yaml(file) == {"a": 1}

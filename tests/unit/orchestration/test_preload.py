@@ -23,7 +23,6 @@ def test_each_module_is_there(name: str) -> None:
     [
         (installation.LOCAL_SETTINGS, ["airflow", "scheduler"], ["airflow", "dag-processor"]),
         (IMAGE.read_text(), ["airflow", "celery", "worker"], ["airflow", "celery", "stop"]),
-        (IMAGE.read_text(), ["airflow", "edge", "worker"], ["airflow", "scheduler"]),
     ],
 )
 def test_only_who_forks_tasks_preloads(

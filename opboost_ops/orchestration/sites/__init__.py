@@ -1,1 +1,0 @@
-"""Outbound-only sites: what the coordinator's proxy and the sites need beside Airflow."""
