@@ -158,13 +158,12 @@ class Simulation:
         splits = {"kind": kind, "about": about, "rows": 1, "columns": ("x",)}
         rows = {"entries": sealed_rows(PEOPLE + 1), "document": laid_out(), "rows": PEOPLE}
         asks = (self.purpose, self.mode) != ("score", "local")
-        held = "2:" + "0" * 64 if (self.purpose, self.mode) == ("train", "routed") else None
         width = 16 * (self.holders - 1)
         facts: dict[Kind, dict[str, Any]] = {
             "plan": {
                 "document": Plan(
                     self.federation, self.purpose, "f" * 16, "a" * 64, PROTOCOL,
-                    epoch="2030-01" if asks else None, holdout=held, day=day,
+                    epoch="2030-01" if asks else None, day=day,
                 ).document(),
                 "rows": len(self.federation.parties),
             },
@@ -288,6 +287,7 @@ class Simulation:
         data = {
             "version": 1,
             "name": self.name,
+            "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, self.name)),
             "id": {"column": "id", "type": "string"},
             "domain": {"lower": 1, "upper": 10},
             "scoring": {"mode": self.mode},

@@ -30,6 +30,7 @@ def declaration(keys, **training):
     return {
         "version": 1,
         "name": "banks",
+        "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "banks")),
         "learning": "horizontal",
         "id": {"column": "id", "type": "string"},
         "domain": {"lower": 1, "upper": 256},

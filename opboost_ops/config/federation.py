@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
+from uuid import UUID
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -169,6 +170,8 @@ class Federation(Record):
     Attributes:
         version: Version of this format.
         name: Name of the federation.
+        uuid: Permanent name of the federation; `opboost federate` draws it. A hash of a person's
+            ID under it decides who is held out.
         learning: ``vertical``: columns of the same people. ``horizontal``: the same columns
             of different people, each party with its own label.
         id: The ID of a person.
@@ -184,6 +187,7 @@ class Federation(Record):
 
     version: Literal[1]
     name: Name
+    uuid: UUID
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
     alignment: Alignment = Overlap()

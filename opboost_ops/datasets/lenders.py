@@ -10,6 +10,7 @@ import polars as pl
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.datasets.workspace import (
     column_uuid,
+    federation_uuid,
     seeded_secret,
     write_federation,
     write_keys,
@@ -67,6 +68,7 @@ def write_lenders(
     data = {
         "version": 1,
         "name": NAME,
+        "uuid": federation_uuid(NAME),
         "learning": "horizontal",
         "id": {"column": ID, "type": "string"},
         "domain": {"lower": 1, "upper": 65_536},

@@ -263,6 +263,11 @@ def column_uuid(federation: str, party: str, feature: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{federation}/{party}/{feature}"))
 
 
+def federation_uuid(federation: str) -> str:
+    """The permanent name of a generated federation."""
+    return str(uuid.uuid5(_NAMESPACE, federation))
+
+
 def _federation(
     dataset: Dataset,
     public: Mapping[str, Mapping[str, str]],
@@ -291,6 +296,7 @@ def _federation(
     return {
         "version": 1,
         "name": dataset.name,
+        "uuid": federation_uuid(dataset.name),
         "learning": "vertical",
         "id": {"column": ID, "type": "string"},
         "domain": {

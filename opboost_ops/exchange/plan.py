@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import lru_cache
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.config.declared_map import differing
@@ -31,7 +29,6 @@ class _Document(Record):
     form: dict[str, Any]
     reference: RunId | None = None
     epoch: str | None = None
-    holdout: Annotated[str, Field(pattern=r"^[12]:[0-9a-f]{64}$")] | None = None
     day: str | None = None
 
 
@@ -50,8 +47,6 @@ class Plan:
         reference: The version to which a training run compares its model, by `stages/reference.py`;
             the champion when absent. So a plan names two versions at most.
         epoch: The month in which the label holder opened the run, where people are queried.
-        holdout: Key of the hash by which rows are held out, hex after its schedule, where routed
-            scoring is evaluated: a feature holder seals comparisons of held-out rows alone.
         day: The day on which the run was opened, where keys have dates: all that the run makes is
             judged by the keys of that day, however late it is read.
     """
@@ -64,7 +59,6 @@ class Plan:
     form: Mapping[str, Any] = field(default_factory=dict)
     reference: str | None = None
     epoch: str | None = None
-    holdout: str | None = None
     day: date | None = None
 
     def document(self) -> dict[str, Any]:
@@ -72,7 +66,6 @@ class Plan:
         named = {
             "reference": self.reference,
             "epoch": self.epoch,
-            "holdout": self.holdout,
             "day": self.day and self.day.isoformat(),
         }
         declared = differing(self.federation)
@@ -135,8 +128,6 @@ def parse_plan(document: Any, what: str, *, stored: bool = False) -> Plan:
         raise Rejected("malformed", error.problem) from None
     if not (is_epoch(said.epoch) if asks(federation, said.purpose) else said.epoch is None):
         raise Rejected("malformed", f"{what}: it names no month, or needs none.")
-    if (said.holdout is not None) is not names_holdout(federation, said.purpose):
-        raise Rejected("malformed", f"{what}: it names no key of held-out rows, or needs none.")
     return Plan(
         federation,
         said.purpose,
@@ -146,7 +137,6 @@ def parse_plan(document: Any, what: str, *, stored: bool = False) -> Plan:
         said.form,
         said.reference,
         said.epoch,
-        said.holdout,
         day,
     )
 
@@ -160,14 +150,3 @@ def asks(federation: Federation, purpose: Purpose) -> bool:
     """
     vertical = federation.learning == "vertical"
     return vertical and (purpose == "train" or federation.scoring.mode != "local")
-
-
-def names_holdout(federation: Federation, purpose: Purpose) -> bool:
-    """Whether a run's plan says by which key rows are held out.
-
-    Args:
-        federation: As declared.
-        purpose: What the run is for.
-    """
-    vertical = federation.learning == "vertical"
-    return vertical and purpose == "train" and "routed" in federation.scoring.modes

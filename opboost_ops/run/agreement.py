@@ -5,7 +5,7 @@ under a former one is scored only where the party's own audit log has its traini
 keep it by name.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
@@ -61,8 +61,8 @@ def agree(
 
     Raises:
         ConfigError: The party is not in the federation, an agreement was changed, or the database
-            is gone; or the federation names keys that it may not; or the party has no record of
-            a version to keep.
+            is gone; or the federation has another uuid than before, or names keys that it may
+            not; or the party has no record of a version to keep.
     """
     require_member(site, federation)
     content = document(federation)
@@ -77,6 +77,7 @@ def agree(
                 detail = f"number {newest.number}{_in_words(kept)}"
                 _enter(state, "agreed", newest, federation.label_holder, detail)
             return newest
+        _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
         require_charged(state.ledger, federation, site.party)
         made = Agreement(
@@ -106,6 +107,17 @@ def agree(
             detail = f"{detail}. {means}"
         _enter(state, "agreed", made, federation.label_holder, detail)
     return made
+
+
+def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:
+    """Refuse to hold out other people than before: models have trained on them."""
+    agreed = {one.content["federation"]["uuid"] for one in before}
+    if agreed - {str(federation.uuid)}:
+        raise ConfigError(
+            f"The uuid of {federation.name} differs from the one agreed before, so that models "
+            "would be evaluated on people whom earlier ones were trained on.",
+            f"Write `uuid: {min(agreed)}`, or give another federation another name.",
+        )
 
 
 def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:

@@ -19,7 +19,7 @@ from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostE
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
-from opboost_ops.exchange.plan import Plan, asks, names_holdout
+from opboost_ops.exchange.plan import Plan, asks
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry, backend_in
@@ -33,7 +33,7 @@ from opboost_ops.run.preflight import require_ready, together
 from opboost_ops.run.publication import Publisher, publish, signer_of
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.reference import reference_of
-from opboost_ops.stages.stage import SKIP, alignment_key
+from opboost_ops.stages.stage import SKIP
 
 
 @reuse_open_state()
@@ -151,14 +151,8 @@ def resolved(
     found += not_installed(declared, purpose, frozenset().union(*known))
     named = digest_of(document(federation))
     epoch = _epoch(federation, purpose, earlier)
-    held = None
-    if names_holdout(federation, purpose):
-        key = alignment_key(site, federation.name)
-        held = f"{key.schedule}:{key.hex()}"
     day = _day(federation, earlier, clock.today())
-    return party, Plan(
-        federation, purpose, model, named, PROTOCOL, asked, compared, epoch, held, day
-    )
+    return party, Plan(federation, purpose, model, named, PROTOCOL, asked, compared, epoch, day)
 
 
 def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:

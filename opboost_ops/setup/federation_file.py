@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import load_federation, load_offer
@@ -69,6 +70,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     data = {
         "version": 1,
         "name": holder.federation,
+        "uuid": str(uuid4()),
         "learning": "vertical",
         "id": _id(before.get("id", {}), holder.id.entry(types)),
         "domain": dict(DOMAIN),

@@ -1,6 +1,7 @@
 """Arrow: route request -> the comparisons of every row with every threshold, exactly."""
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +12,10 @@ from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
-from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
 from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages.capped_routes import routed_values
-from opboost_ops.stages.id_digests import keyed_ids, tails
-from opboost_ops.stages.open_rows import below
+from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.seal import sealed_table
@@ -32,7 +31,8 @@ def answer_routes(context: Context) -> Outcome:
     """Answer every comparison for every held-out or new row, sealed, never a row's path alone.
 
     A path would show one feature holder's branches to another's; all comparisons of a row tell
-    nothing of which of them a tree came to.
+    nothing of which of them a tree came to. A row that is not held out is a sealed dummy: how many
+    rows there are follows from the table alone.
 
     Raises:
         ArtifactError: The request is malformed.
@@ -45,25 +45,25 @@ def answer_routes(context: Context) -> Outcome:
     asked = _parse(request.document, columns)
     require_splits_allowed(context.policy, context.federation, context.party, asked)
     table, scratch = context.home.table("preprocessed"), context.home.scratch
-    chosen = _held_out(context)
+    chosen = held_out_rows(context) if context.purpose == "train" else None
     values = routed_values(context, table, frozenset(columns[n].source for n in asked), chosen)
     answers: dict[str, pa.Array] = {}
     edges: dict[str, set[float]] = {}
     for name, thresholds in asked.items():
         column = columns[name]
-        answers[name] = _answered(scratch, values[column.source], column, thresholds)
+        answers[name] = _answered(scratch, values[column.source], column, thresholds, chosen)
         edges.setdefault(column.charge, set()).update(_edges(context, column, thresholds))
     session = session_of(context)
     rows = Rows("routes", [columns[name] for name in asked], asked)
     entries, layout = sealed_table(
-        context, session, rows, pa.table(answers), chosen, request.digest.encode()
+        context, session, rows, pa.table(answers), request.digest.encode()
     )
     draft = Draft(
         kind="routes",
         about=context.party,
         entries=entries,
         document=layout.document(),
-        rows=session.rows if chosen is None else int(chosen.sum()),
+        rows=session.rows,
         columns=tuple(answers),
         answers=request.digest,
         thresholds={charge: tuple(sorted(found)) for charge, found in edges.items()},
@@ -72,28 +72,23 @@ def answer_routes(context: Context) -> Outcome:
     return Outcome(drafts=(draft,), summary={"answered": len(answers)})
 
 
-def _held_out(context: Context) -> np.ndarray | None:
-    """In a training run, which rows are held out by the plan's key; None in a scoring run."""
-    assert context.acceptance is not None
-    named = context.acceptance.plan.holdout
-    if named is None:
-        return None
-    schedule, _, key = named.partition(":")
-    share = context.federation.training.holdout
-    assert isinstance(share, float)
-    keys = keyed_ids(context, noise.Secret.under(int(schedule), bytes.fromhex(key)))
-    return below(tails(keys), share)
-
-
 def _answered(
-    scratch: Scratch, values: np.ndarray, column: Column, thresholds: list[float]
+    scratch: Scratch,
+    values: np.ndarray,
+    column: Column,
+    thresholds: list[float],
+    chosen: np.ndarray | None,
 ) -> pa.Array:
-    here = (values[rows] for rows in slices(len(values)))
-    if column.bit is not None:
-        here = (block == column.bit for block in here)
-    found = (routes.cells(block.astype(np.int64), np.asarray(thresholds)) for block in here)
-    kind = np.min_scalar_type(len(thresholds))
-    return smallest_integers(scratch.filled(len(values), kind, found), scratch)
+    """Cells between the thresholds; 0 in rows that are not chosen."""
+    edges, kind = np.asarray(thresholds), np.min_scalar_type(len(thresholds))
+
+    def blocks() -> Iterator[np.ndarray]:
+        for rows in slices(len(values)):
+            block = values[rows] if column.bit is None else values[rows] == column.bit
+            cells = routes.cells(block.astype(np.int64), edges)
+            yield cells if chosen is None else np.where(chosen[rows], cells, 0)
+
+    return smallest_integers(scratch.filled(len(values), kind, blocks()), scratch)
 
 
 def _edges(context: Context, column: Column, thresholds: list[float]) -> list[float]:

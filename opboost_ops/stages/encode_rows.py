@@ -7,12 +7,11 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.shared_columns import shared_columns
-from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import LABEL, encode_label
+from opboost_ops.stages.holdout import held_out_in
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -37,7 +36,7 @@ def encode_rows(context: Context) -> Outcome:
     classes: list[str | int] = []
     rows, holdout = [], []
     for block in blocks(context):
-        held_out = _held_out(context, block)
+        held_out = held_out_in(context.federation, block)
         truth, classes = encode_label(block.get_column(label.column), label, None)
         mine = block.filter(pl.Series(~held_out))
         integers = {
@@ -118,22 +117,3 @@ def _numbers(context: Context, frame: pl.DataFrame, name: str) -> np.ndarray:
             f"Declare `missing: {{fill: ...}}`{kept} for it, or correct the table.",
         )
     return values
-
-
-def _held_out(context: Context, frame: pl.DataFrame) -> np.ndarray:
-    """Which rows are held out: by a column, or by a keyed hash of the ID, the same every time."""
-    holdout = context.federation.training.holdout
-    if isinstance(holdout, HoldoutColumn):
-        column = frame.get_column(holdout.column)
-        raw_table.require_holdout(column)
-        return np.asarray(column.to_numpy(), dtype=bool)
-    identity = context.federation.id
-    ids = frame.get_column(identity.column).cast(
-        pl.String if identity.type == "string" else pl.Int64
-    )
-    secret = noise.receiver_secret(
-        context.site.noise_secret(), f"holdout:{context.federation.name}"
-    )
-    keys = noise.person_keys(secret, ids.to_arrow(), identity.type)
-    words = np.ascontiguousarray(keys).view(np.uint64)[:, 0]
-    return np.asarray(words < np.uint64(int(holdout * 2**64)), dtype=bool)

@@ -69,7 +69,6 @@ def sealed_table(
     session: Session,
     rows: Rows,
     table: pa.Table,
-    chosen: np.ndarray | None = None,
     more: bytes = b"",
 ) -> tuple[Sent, Layout]:
     """A sealed table, and how it is laid out.
@@ -79,7 +78,6 @@ def sealed_table(
         session: Its own.
         rows: Their kind and form.
         table: Of all rows, in the order of the party's table.
-        chosen: Whose rows are in it, bool, shape (n,); everybody's when absent.
         more: What else tells its content from any other.
 
     Raises:
@@ -91,13 +89,13 @@ def sealed_table(
             "Clear its preprocess, and what comes after it.",
         )
     scratch, width = context.home.scratch, rows.format.width
-    count = (session.rows if chosen is None else int(chosen.sum())) + 1
+    count = session.rows + 1
     # What is sent, and before it what is sorted.
     waiting = 0 if scratch.holds(count) else TAG + width
     require_room(context.home.folder, context.party, (sealing.ROW_TAG + width + waiting) * count)
     secret = context.site.noise_secret()
     content = sealing.ContentHash(keyed_by(secret, "seal:content"))
-    for messages, packed, _ in _packed(session, rows, table, chosen):
+    for messages, packed, _ in _packed(session, rows, table):
         content.add(messages, packed)
     holders = context.federation.feature_holders
     pairs = pair_keys(context) if context.federation.has_shares else {}
@@ -108,7 +106,7 @@ def sealed_table(
         key = sealing.nonce(secret, rows.kind, session.place, body, attempt)
 
         def people() -> Iterator[tuple[sealing.Keyed, np.ndarray]]:
-            for messages, packed, whose in _packed(session, rows, table, chosen):
+            for messages, packed, whose in _packed(session, rows, table):
                 zeros = zero_shares.sharings(pairs, messages)[:, own] if pairs else None
                 yield (messages, points[whose], zeros), packed
 
@@ -125,7 +123,7 @@ def sealed_table(
 
 
 def _packed(
-    session: Session, rows: Rows, table: pa.Table, chosen: np.ndarray | None
+    session: Session, rows: Rows, table: pa.Table
 ) -> Iterator[tuple[list[bytes], np.ndarray, np.ndarray]]:
     """Messages of people, their rows, and which they are; the canary's is the last, and empty."""
     for messages, here in session.everybody():
@@ -135,12 +133,7 @@ def _packed(
         for some in slices(len(messages)):
             part = slice(here.start + some.start, here.start + some.stop)
             packed = rows.pack(table, part) if table.num_columns else _empty(part, rows)
-            mine, whose = messages[some], np.arange(part.start, part.stop)
-            if chosen is not None:
-                wanted = chosen[part]
-                mine = [m for m, is_in in zip(mine, wanted, strict=True) if is_in]
-                packed, whose = packed[wanted], whose[wanted]
-            yield mine, packed, whose
+            yield messages[some], packed, np.arange(part.start, part.stop)
 
 
 def _empty(rows: slice, of: Rows) -> np.ndarray:

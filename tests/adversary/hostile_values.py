@@ -123,7 +123,6 @@ DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
         "form": (to({"trees": HUGE}), to({SCRIPT: SCRIPT}), to([]), to(None)),
         "reference": (to(OTHER), to("../../x"), to(7)),
         "epoch": (to("2020-01"), to("2999-12"), to("now"), to(None)),
-        "holdout": (to(f"1:{'0' * 64}"), to(f"3:{'0' * 64}"), to("1:"), to(None)),
         "day": (to("2020-01-01"), to("2999-01-01"), to("today"), to(HUGE)),
     },
     "split_request": {

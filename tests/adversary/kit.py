@@ -21,7 +21,6 @@ from opboost_ops.exchange.manifest import (
     receiver_of,
     sender_of,
 )
-from opboost_ops.exchange.plan import names_holdout
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.run.inbox import MEMORY
@@ -62,9 +61,7 @@ def forge_plan(
     plan = planned(workspace)
     change(plan["federation"])
     declared = parse_federation(plan["federation"], "plan")
-    label, purpose = declared.label_holder, entries.get("purpose", workspace.purpose)
-    if names_holdout(declared, purpose):
-        plan["holdout"] = f"1:{'0' * 64}"
+    label = declared.label_holder
     if agreed:
         plan["agreement"] = digest_of(document(declared)) if agreed == "own" else agreed
     workspace.forge("plan", label, label, document={**plan, **entries})

@@ -192,7 +192,7 @@ def _noise_by_row(patch: pytest.MonkeyPatch) -> None:
 
 
 def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(open_rows, "_held_out", lambda context, common, rows: rows % 5 == 0)
+    patch.setattr(open_rows, "_held_out", lambda context, rows: rows % 5 == 0)
 
 
 def _whole_types(patch: pytest.MonkeyPatch) -> None:

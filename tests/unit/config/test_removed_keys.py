@@ -6,19 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import load_policy, parse_federation
 from opboost_ops.config.removed_keys import REMOVED, REMOVED_VALUES
 from opboost_ops.errors import ConfigError
 from tests.federation import Workspace
 from tests.unit.config.test_horizontal_file import good as horizontal
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-
 #: Digest of what parties agree to in `federation-0.3.0.yaml`, by that release.
-AGREED_0_3_0 = "98789fe77cdba46d49a4544edd6e55a19557becbe6e071fd8731d122d4206b9e"
 #: The same where the edges of `bank.income` come from a public sample.
-AGREED_SAMPLED = "40d5a4dcf6a0b345256108a1801a4e703e7e96be5c2db4655c8bd528ca2a1bf3"
 
 
 @pytest.fixture
@@ -102,25 +97,3 @@ def test_empty_entries_of_other_trainers_and_features_are_passed_over_where_a_mo
     data["features"]["debt"] |= {"missing": {"fill": 1.0, "bit": None}, "mechanism": None}
     data["training"] |= {"tuning": None, "engine": "local"}
     assert parse_federation(data, "federation.json", stored=True) == good
-
-
-def test_an_agreement_of_0_3_0_stands_once_removed_keys_are_taken_out() -> None:
-    """The file has a missing bit, tuning and early stopping as 0.3.0 wrote them."""
-    data = yaml.safe_load((GOLDEN / "federation-0.3.0.yaml").read_text())
-    gone = {"training.seed", "schedule.catch_up"}
-    with pytest.raises(ConfigError) as error:
-        parse_federation(data, "federation.yaml")
-    assert {fault.where for fault in error.value.faults} == gone
-    for path in gone:
-        *above, last = path.split(".")
-        inside = data
-        for step in above:
-            inside = inside[step]
-        del inside[last]
-    declared = parse_federation(data, "federation.yaml")
-    # Computed by 0.3.0 of the file as it is.
-    assert digest_of(document(declared)) == AGREED_0_3_0
-    data["parties"]["bank"]["features"]["income"]["scale"]["source"] = "public_sample"
-    assert digest_of(document(parse_federation(data, "federation.yaml"))) == AGREED_SAMPLED
-    training: Any = declared.training
-    assert (training.early_stopping, training.tuning) == (7, 4)

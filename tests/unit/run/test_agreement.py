@@ -51,6 +51,16 @@ def test_agreements_are_numbered_across_federations_and_kept(bank: Site) -> None
     ]
 
 
+def test_another_uuid_would_evaluate_models_on_people_they_were_trained_on(bank: Site) -> None:
+    agree(bank, federation())
+    with pytest.raises(ConfigError, match="uuid of toy differs"):
+        agree(bank, federation(uuid=str(uuid.uuid4())))
+    withdraw(bank, 1)
+    with pytest.raises(ConfigError, match="uuid of toy differs"):
+        agree(bank, federation(uuid=str(uuid.uuid4())))
+    assert agree(bank, federation()).number == 2
+
+
 def test_going_back_is_another_agreement_of_the_same_digest(bank: Site) -> None:
     first = agree(bank, federation())
     agree(bank, federation(domain__upper=12))
