@@ -30,9 +30,8 @@ PAGES = {
     "exchange, one party": "exchange?party=bank",
     "exchange, three parties": "exchange",
     "data quality": "quality",
-    "month": "statement",
-    "statement, one party": "statement?party=bank",
-    "statement, three parties": "statement",
+    "ledger of a month, one party": "ledger?since=2026-01-01&until=2026-01-31&party=bank",
+    "ledger of a month, three parties": "ledger?since=2026-01-01&until=2026-01-31",
     "run": "run?id={last}",
 }
 

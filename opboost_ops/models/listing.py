@@ -68,7 +68,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
         )
     heads = ("version", "in use", "decided (UTC)", "decision", "epsilon", "trained with")
     return Table(
-        f"versions_{models.federation}"[:40],
+        f"versions_{models.federation}",
         "Versions",
         (*heads, f"{main or 'metric'} (95 %)", "gain over alone (95 %)"),
         tuple(rows),
@@ -101,7 +101,7 @@ def decisions_table(
         for entry in entries
     )
     heads = ("at (UTC)", "version", "decision", "why")
-    name = f"history_{models.federation}"[:40]
+    name = f"history_{models.federation}"
     return Table(name, "Decisions", heads, rows, federation=models.federation)
 
 

@@ -64,11 +64,4 @@ class OpBoostPlugin(AirflowPlugin):
             "destination": "dag_run",
             "icon": f"{PREFIX}/icon.svg",
         },
-        {
-            "name": "OpBoost",
-            "href": f"{PREFIX}/task?dag={{DAG_ID}}&run={{RUN_ID}}&task={{TASK_ID}}",
-            "url_route": "opboost-task",
-            "destination": "task_instance",
-            "icon": f"{PREFIX}/icon.svg",
-        },
     ]

@@ -152,7 +152,6 @@ def runs(
     *,
     name: str = "",
     states: Iterable[str] = (),
-    within: tuple[datetime, datetime] | None = None,
     limit: int | None = None,
 ) -> list[AirflowRun]:
     """Runs of some DAGs, newest first.
@@ -161,7 +160,6 @@ def runs(
         dags: Ids of the DAGs.
         name: Only the one that Airflow calls so.
         states: Only runs in these.
-        within: Only runs that were due from the first moment on, and before the second.
         limit: At most so many.
     """
 
@@ -173,8 +171,6 @@ def runs(
             asked = asked.where(Row.run_id == name)
         if states:
             asked = asked.where(Row.state.in_(list(states)))
-        if within is not None:
-            asked = asked.where(Row.run_after >= within[0], Row.run_after < within[1])
         return [_seen(row) for row in session.execute(asked)]
 
     return answer_of(ask, [])

@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 from opboost_ops.display.blocks import (
     Block,
     Cell,
-    Fact,
-    Facts,
     Fold,
     Links,
     Note,
@@ -128,32 +126,6 @@ def ways_of_check(seen: AirflowRun | None, party: str, run: str, boundary: str) 
         mine = [t for t in tasks(seen) if place_of(t.name) in places]
         ways += [("The task and its log", mine[0].href(seen))] if mine else []
     return Links(tuple(ways))
-
-
-def of_task(seen: AirflowRun | None, name: str, far: Far = lambda _: "") -> list[Block]:
-    """The box of one task.
-
-    Args:
-        seen: Its run; None where Airflow has none.
-        name: The task's id.
-        far: How far each of its tasks is.
-    """
-    if seen is None:
-        return [Note("muted", "Airflow has no such run.")]
-    mine = [t for t in tasks(seen) if t.name == name]
-    failed = [task for task in mine if task.state == "failed"]
-    if failed:
-        return [_failed(seen, failed)]
-    facts = [
-        Fact(
-            task.title,
-            task.state.replace("_", " ") or "not begun",
-            _for(task, far),
-            "good" if task.state == "success" else "",
-        )
-        for task in mine[:12]
-    ]
-    return [Facts(tuple(facts))] if facts else [Note("muted", "Airflow has no such task.")]
 
 
 def _marked(seen: AirflowRun, who: str, after: Sequence[str]) -> Note:

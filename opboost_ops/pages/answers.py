@@ -18,11 +18,6 @@ PAGES = (
     ("models", "Models", "Which version is in use, how it was trained, and why it was promoted."),
     ("exchange", "Exchange", "Who sent what to whom, and whether each artifact is verified."),
     ("quality", "Data quality", "Which checks passed, run by run."),
-    (
-        "statement",
-        "Statement",
-        "Whether training is on and worth it, what left in a period, and at what cost.",
-    ),
 )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
-from urllib.parse import urlencode
 
 from fastapi import Depends, FastAPI, HTTPException, Path, Request
 from fastapi import Query as Field
@@ -37,7 +36,6 @@ from opboost_ops.pages import (
     quality,
     runs,
     state,
-    statement,
     status,
 )
 from opboost_ops.pages.access import LOGGED_IN, SeesDag
@@ -74,17 +72,13 @@ AskedPage = Annotated[int, Field(ge=1, le=10**6)]
 AskedDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
 AskedText = Annotated[str, Field(max_length=250)]
 
-_NO_LEDGER = "Nothing was released yet: the party has no ledger."
 _BUILDERS = {
-    "ledger": of_state(ledger.build, _NO_LEDGER),
+    "ledger": of_state(ledger.build, "Nothing was released yet: the party has no ledger."),
     "models": models.build,
     "exchange": of_state(exchange.build, "Nothing was exchanged yet: the party has no audit log."),
     "quality": quality.build,
-    "statement": of_state(statement.build, _NO_LEDGER),
 }
 _MODELS = ("Models", "models")
-#: Pages that tell of the days between two dates.
-_PERIODS = ("statement",)
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
@@ -113,7 +107,6 @@ def make_app() -> FastAPI:
     app.get("/status.schema.json")(_state_schema)
     app.get("/docs/{name}")(_document)
     app.get("/run")(_run)
-    app.get("/task")(_task)
     version = "/models/{party}/{federation}/{version}"
     app.get(version)(_version)
     app.get(version + "/{file}")(_version_file)
@@ -218,16 +211,14 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
     def page(request: Request, asked: Asked, run: AskedRun = "") -> Response:
         query = replace(asked, run=run or None)
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
-        days = name in _PERIODS
-        filters = list(period.fields(query)) if days else [Filter("run", "Run", "run")]
+        days = name == "ledger"
+        filters = [Filter("run", "Run", "run"), *(period.fields(query) if days else ())]
         if len(known := federations(query)) > 1:
             filters.insert(0, Filter("federation", "Federation", "choice", known))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
         ways = period.ways(query) if days and mine else ()
-        shown = filters if mine else []
-        top = guarded(lambda: statement.blocks(query)) if days and mine else []
-        return answer(request, Page(title, lead, found, shown, top=top, ways=ways))
+        return answer(request, Page(title, lead, found, filters if mine else [], ways=ways))
 
     return page
 
@@ -283,20 +274,6 @@ def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
                 in_use = champion.name if champion else None
                 return aftermath.sentences(found, in_use, min(due, default=None))
     return ()
-
-
-def _task(
-    request: Request,
-    sees_dag: SeesDag,
-    dag: AskedText = "",
-    run: AskedText = "",
-    task: AskedText = "",
-) -> Response:
-    seen = _find(Query(sees_dag), dag, run)
-    query = Query(sees_dag, run=seen.run if seen else None)
-    top = alarms.of_task(seen, task, partial(progress_text, query))
-    back = (f"Run {seen.run}", f"run?{urlencode({'dag': dag, 'run': run})}") if seen else None
-    return answer(request, Page(task or "No task", f"Of {run}.", back=back, top=top))
 
 
 def _version(request: Request, place: Visible, version: Run) -> Response:

@@ -16,9 +16,7 @@ ABOUT = {
     "models": "scoring",
     "exchange": "exchange",
     "quality": "add-a-party#check-data-and-tighten-the-checks",
-    "statement": "guarantee",
     "run": "runbook",
-    "task": "runbook",
 }
 
 _DOCUMENT = re.compile(r"(?:\.\./)?([a-z0-9-]+)\.md(#.*)?")

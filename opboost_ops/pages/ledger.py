@@ -8,6 +8,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.pages import statement
 from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
@@ -22,13 +23,15 @@ _LINES = 20
 
 
 def build(site: Site, policy: Policy, query: Query) -> list[Block]:
-    """A party's ledger.
+    """A party's ledger, or its statement of a period.
 
     Args:
         site: The party's.
         policy: Its policy.
         query: What is asked for.
     """
+    if query.since or query.until:
+        return statement.build(site, policy, query)
     view = ledger_of(site, policy)
     with open_state(site) as state:
         return _blocks(state, view, policy, query)

@@ -1,4 +1,4 @@
-"""The days of which a page tells: those asked for, or else the last thirty."""
+"""The days of a statement: those asked for; a missing first day is thirty days back."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -9,7 +9,7 @@ from opboost_ops.display.html import Filter
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
 
-#: How many days are told of when nothing is asked for.
+#: Days of a period without a first one.
 DAYS = 30
 
 
@@ -67,20 +67,14 @@ def asked_for(query: Query) -> Period:
 
 
 def fields(query: Query) -> tuple[Filter, Filter]:
-    """Fields for its days, which hold those that are told of now.
+    """Fields for its days.
 
     Args:
         query: What is asked for.
     """
-    try:
-        shown = asked_for(query)
-        first, last = str(shown.first), str(shown.last)
-    except ContractError:
-        # The page says what is wrong with them.
-        first, last = query.since, query.until
     return (
-        Filter("since", "First day", "date", shown=first),
-        Filter("until", "Last day", "date", shown=last),
+        Filter("since", "First day", "date", shown=query.since),
+        Filter("until", "Last day", "date", shown=query.until),
     )
 
 

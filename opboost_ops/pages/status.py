@@ -204,7 +204,7 @@ def _parties(one: Federation) -> Table:
             )
         )
     heads = ("party", "columns released", "retrainings left", "first to end", "takes part")
-    name = f"parties_{one.federation}"[:40]
+    name = f"parties_{one.federation}"
     return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
 
 

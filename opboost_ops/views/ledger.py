@@ -1,6 +1,6 @@
 """The view of a party's privacy ledger: what each column has cost, and what is left.
 
-Status, ledger, run and statement pages, `status.json` and `opboost ledger show` take their numbers,
+Status, ledger and run pages, `status.json` and `opboost ledger show` take their numbers,
 words and thresholds from here.
 """
 

@@ -25,7 +25,6 @@ PAGES = {
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
     "Data quality": ("quality", "Checks"),
-    "Statement": ("statement", "Disclosed exactly in the period, with no epsilon"),
 }
 
 

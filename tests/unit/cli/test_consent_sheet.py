@@ -16,7 +16,7 @@ import yaml
 from opboost_ops import api
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pages import ledger, statement
+from opboost_ops.pages import ledger
 from opboost_ops.pages.deployment import Query
 from opboost_ops.views import consent_words
 from tests.federation import FIRST_RUN, Workspace, small_credit
@@ -116,7 +116,7 @@ def test_the_sentence_on_guessing_against_an_attack_that_is_run(
     assert several == pytest.approx(both[0] * both[1], rel=0.02)
 
 
-def test_the_same_words_on_card_ledger_and_statement(
+def test_the_same_words_on_card_and_ledger(
     trained_once: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained_once.known_to(monkeypatch)
@@ -131,9 +131,9 @@ def test_the_same_words_on_card_ledger_and_statement(
         ).read_text()
     )
     assert f"bank: {words}" in card["disclosed"]
-    query = Query(lambda _: True)
-    for page in (ledger, statement):
-        assert words in str(page.build(*site_of("bank"), query))
+    for days in ({}, {"since": "2026-01-01"}):
+        query = Query(lambda _: True, **days)
+        assert words in str(ledger.build(*site_of("bank"), query))
 
 
 def test_where_the_number_protects_little_it_says_so(

@@ -10,7 +10,7 @@ from opboost_ops.pages.app import make_app
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader, allow
 
-PAGES = ("ledger", "models", "exchange", "quality", "statement")
+PAGES = ("ledger", "models", "exchange", "quality")
 EXAMPLES = {
     "party": "credit",
     "federation": "credit_scoring",
@@ -76,8 +76,8 @@ def test_every_answer_is_private_and_runs_nothing_of_others(
         "ledger?federation=../..",
         "ledger?party=..%2fcredit",
         "ledger?csv=credit.nothing",
-        "statement?since=2026-13",
-        "statement?until=yesterday",
+        "ledger?since=2026-13",
+        "ledger?until=yesterday",
         "exchange?page=0",
         "run",
         "no_such_page",
@@ -95,7 +95,7 @@ def test_a_reader_sees_only_federations_whose_dag_he_may_see(
 ) -> None:
     asked: list[str] = []
     allow(monkeypatch, lambda dag: bool(asked.append(dag)))
-    for page in (*PAGES, f"run?id={FIRST_RUN}"):
+    for page in (*PAGES, "ledger?since=2026-01-01", f"run?id={FIRST_RUN}"):
         text = reader.page(page)
         assert "credit_scoring" not in text
         assert "income" not in text

@@ -1,4 +1,4 @@
-"""A failure is one box at the top of the run's page and of the task's, and the run's note."""
+"""A failure is one box at the top of the run's page, and the run's note."""
 
 import json
 import re
@@ -28,12 +28,11 @@ def runs(application: object) -> Iterator[None]:
     forget_runs()
 
 
-def asked(task: str = "") -> str:
-    found = f"dag={TRAIN}&run={RUN.replace('+', '%2B')}"
-    return f"task?{found}&task={task}" if task else f"run?{found}"
+def asked() -> str:
+    return f"run?dag={TRAIN}&run={RUN.replace('+', '%2B')}"
 
 
-@pytest.mark.parametrize("page", [asked(), asked(TASK), f"run?id={run_id(TRAIN, RUN)}"])
+@pytest.mark.parametrize("page", [asked(), f"run?id={run_id(TRAIN, RUN)}"])
 def test_a_refused_budget_is_a_red_box_at_the_top(
     reader: Reader, untouched: Workspace, runs: None, page: str
 ) -> None:
@@ -81,22 +80,21 @@ def test_a_run_under_way_says_how_far_training_is(
     keep(began + timedelta(seconds=2))
     told = "39 min: 120 of 400 trees, about 1 min more"
     assert f"credit: train: running, {told}" in plain(reader.page(asked()))
-    assert f"for {told}" in plain(reader.page(asked(task)))
     assert "of 400" not in reader.page(f"{asked()}&party=bank")
     # An earlier try was killed and left it; the one that runs now has said nothing yet.
     keep(began - timedelta(seconds=1))
     assert "credit: train: running, 39 min" in plain(reader.page(asked()))
-    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+    assert "of 400" not in reader.page(asked())
     # Nor is it told of a task that has ended, whatever lies there.
     keep(began + timedelta(seconds=2))
     forget_runs()
     write_run(RUN, "running", {"credit_open.open_run": "success", task: "up_for_retry"})
-    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+    assert "of 400" not in reader.page(asked())
     # The deployment of others does not have this home.
     monkeypatch.delenv("OPBOOST_SITE_CREDIT")
     forget_runs()
     write_run(RUN, "running", {"credit_open.open_run": "success", task: "running"})
-    assert "of 400" not in reader.page(asked()) + reader.page(asked(task))
+    assert "of 400" not in reader.page(asked())
 
 
 def test_a_task_of_several_stages_says_which_one_runs(
@@ -120,7 +118,7 @@ def test_a_failure_names_its_stage_on_every_page(
 ) -> None:
     failure = {"problem": "No room.", "remedy": "Make some.", "refused": False, "stage": "rank"}
     write_run(RUN, "failed", TASKS, {TASK: failure})
-    for page in (asked(), asked(TASK), "status"):
+    for page in (asked(), "status"):
         assert "bank: rank" in plain(reader.page(page))
 
 
@@ -131,14 +129,13 @@ def test_a_run_in_which_nothing_was_done_says_so(
     assert "Nothing was done in this run" in plain(reader.page(asked()))
 
 
-def test_a_task_of_another_dag_is_not_shown(
+def test_a_run_of_another_dag_is_not_shown(
     reader: Reader, untouched: Workspace, runs: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_run(RUN, "failed", TASKS, {TASK: SAID})
-    assert "Airflow has no such task" in reader.page(asked("no.such"))
-    assert "income" not in reader.page(asked(TASK).replace(TRAIN, "other_train"))
+    assert "income" not in reader.page(asked().replace(TRAIN, "other_train"))
     allow(monkeypatch, lambda dag: False)
-    assert "income" not in reader.page(asked(TASK), status=403)
+    assert "income" not in reader.page(asked(), status=403)
 
 
 @pytest.mark.parametrize("taken", [True, False])

@@ -133,7 +133,6 @@ class Breakage:
         happen: Makes it happen.
         status: A text of Status.
         run: A text of the run's page.
-        statement: A text of the statement.
         document: An entry of `status.json`, and its value.
         alarms: Alarms and notifications that ring.
     """
@@ -141,7 +140,6 @@ class Breakage:
     happen: Broken
     status: str
     run: str
-    statement: str
     document: str
     alarms: tuple[str, ...]
 
@@ -151,7 +149,6 @@ BREAKAGES = {
         no_score_table,
         status="The last run of scoring failed",
         run="The table of bank is missing",
-        statement="Scoring runs 2 1 failed",
         document="purposes.score.last_run.state: failed",
         alarms=("OpBoostRunFailed", "failure"),
     ),
@@ -159,7 +156,6 @@ BREAKAGES = {
         stopped,
         status="bank has stopped taking part in credit_scoring: by ann through Airflow",
         run="bank has stopped taking part in credit_scoring.",
-        statement="Training paused",
         document="parties.bank.stopped_by: ann",
         alarms=("schedule_stopped", "OpBoostNoSuccess"),
     ),
@@ -167,7 +163,6 @@ BREAKAGES = {
         store_away,
         status="The store of bank is not the one that its runs of credit_scoring use",
         run="is not the one that its runs of credit_scoring use",
-        statement="Training runs 2 1 failed",
         document="parties.bank.store: ...",
         alarms=("OpBoostRunFailed", "failure"),
     ),
@@ -175,7 +170,6 @@ BREAKAGES = {
         full_disk,
         status="The last run of training failed",
         run="at bank found no space left on a disk of its own",
-        statement="Training runs 2 1 failed",
         document="last_run.state: failed",
         alarms=("OpBoostRunFailed", "failure"),
     ),
@@ -183,7 +177,6 @@ BREAKAGES = {
         scheduler_killed,
         status="A training run started",
         run="This run is under way",
-        statement="last success",
         document="last_run.state: running",
         alarms=("OpBoostNoSuccess", "OpBoostRunLate"),
     ),
@@ -191,7 +184,6 @@ BREAKAGES = {
         broken_file,
         status="The file of credit_scoring is faulty: no run begins.",
         run="Airflow",
-        statement="the federation file is faulty",
         document="faults: ...",
         alarms=("OpBoostNoSuccess",),
     ),
@@ -199,7 +191,6 @@ BREAKAGES = {
         two_runs,
         status="A training run started 5 min ago",
         run="This run is under way",
-        statement="Training runs 3 0 failed",
         document="last_run.name: night",
         alarms=(),
     ),
@@ -207,7 +198,6 @@ BREAKAGES = {
         marked,
         status="The last run of training was marked as failed by ann",
         run="ann marked this run as failed, in Airflow.",
-        statement="Training runs 2 1 failed",
         document="last_run.marked_by: ann",
         alarms=("OpBoostNoSuccess",),
     ),
@@ -215,7 +205,6 @@ BREAKAGES = {
         cleared,
         status="A training run started",
         run="This run is under way",
-        statement="Training runs 2 0 failed",
         document="last_run.state: running",
         alarms=(),
     ),
@@ -223,7 +212,6 @@ BREAKAGES = {
         deleted,
         status="Last success 2 d",
         run="Airflow has no such run",
-        statement="Training runs 1 0 failed",
         document="last_run.name: good",
         alarms=(),
     ),
@@ -231,7 +219,6 @@ BREAKAGES = {
         nonsense,
         status="Last success 2 d",
         run="Airflow has no such run",
-        statement="Training runs 1 0 failed",
         document="last_run.name: good",
         alarms=(),
     ),
@@ -239,7 +226,6 @@ BREAKAGES = {
         paused,
         status="paused in Airflow: credit_scoring_train",
         run="Airflow",
-        statement="Training paused",
         document="paused: ...",
         alarms=("OpBoostNoSuccess",),
     ),
@@ -247,7 +233,6 @@ BREAKAGES = {
         another_type,
         status="The last run of training failed",
         run="is declared numeric, and its column is of type",
-        statement="Training runs 2 1 failed",
         document="last_run.state: failed",
         alarms=("OpBoostRunFailed", "failure"),
     ),
@@ -278,7 +263,6 @@ def test_what_each_page_says(reader: Reader, shown: Workspace, breakage: str) ->
     for path, words in (
         ("status", expected.status),
         (page, expected.run),
-        ("statement", expected.statement),
     ):
         text = unescape(plain(reader.page(path)))
         assert words in text, (path, text)

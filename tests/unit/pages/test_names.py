@@ -13,7 +13,7 @@ PAGES = (
     "models",
     "exchange",
     "quality",
-    "statement",
+    "ledger?since=2026-01-01",
     f"run?id={FIRST_RUN}",
     f"models/credit/credit_scoring/{FIRST_RUN}",
 )

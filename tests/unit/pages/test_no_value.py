@@ -29,7 +29,15 @@ def test_nothing_of_a_table_is_shown(
 ) -> None:
     Workspace(canaries.root).known_to(monkeypatch)
     reader = Reader(application, cookies={"_token": token})
-    pages = ("ledger", "models", "exchange", "quality", "statement", "status", "status.json")
+    pages = (
+        "ledger",
+        "models",
+        "exchange",
+        "quality",
+        "ledger?since=2026-01-01",
+        "status",
+        "status.json",
+    )
     seen = []
     for path, reply in crawl(reader, (*pages, f"run?id={FIRST_RUN}")):
         assert reply.status_code == 200, path

@@ -1,10 +1,9 @@
-"""The page for who looks once a month, and the privacy officer's statement of a period."""
+"""The ledger's forecast of days, and its statement of a period."""
 
 import csv
 import io
-import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html import unescape
 from pathlib import Path
 
@@ -17,10 +16,9 @@ from opboost_ops.privacy.accountant import accounts, total
 from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import state_of
-from tests.unit.pages.airflow_runs import forget_runs, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import lengthen
-from tests.unit.pages.reading import plain, rows
+from tests.unit.pages.reading import plain
 from tests.unit.pages.test_ledger_page import allow_income, income
 
 DAYS = "since=2026-01-08&until=2026-01-12"
@@ -60,7 +58,7 @@ def charged(folder: Path, first: str, last: str) -> float:
 
 
 def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -> None:
-    reply = reader.get(f"/opboost/statement?party=bank&{DAYS}&csv=bank.statement")
+    reply = reader.get(f"/opboost/ledger?party=bank&{DAYS}&csv=bank.statement")
     lines = list(csv.reader(io.StringIO(reply.text)))
     preamble = {line[0]: line[1] for line in lines[:6]}
     with state_of(nights, "bank") as state:
@@ -76,67 +74,27 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
     at_end = [float(line[heads.index("loss(R-L) at its end")]) for line in found]
     assert sum(at_end) == pytest.approx(charged(bank, "2026-01-01", "2026-01-12"))
     assert {line[heads.index("draws in the period")] for line in found} == {"5"}
-    text = plain(reader.page(f"statement?party=bank&{DAYS}"))
+    text = plain(reader.page(f"ledger?party=bank&{DAYS}"))
     assert "2026-01-08 to 2026-01-12" in text
     assert head in text
-    nothing = plain(reader.page("statement?party=bank&since=2025-01-01&until=2025-02-01"))
+    nothing = plain(reader.page("ledger?party=bank&since=2025-01-01&until=2025-02-01"))
     assert "No randomised cell had left by the end of the period." in nothing
 
 
 def test_what_was_decided_is_on_the_statement(reader: Reader, shown: Workspace) -> None:
     run = Run("credit_scoring", SECOND_RUN, "credit")
     note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
-    text = plain(reader.page("statement?party=bank"))
+    text = plain(reader.page("ledger?since=2026-01-01&party=bank"))
     assert "refused" in text and "No budget is left." in text
     assert "1 agreed" in text
     assert "This period ends before it begins" in plain(
-        reader.page("statement?party=bank&since=2026-02-01&until=2026-01-01")
+        reader.page("ledger?party=bank&since=2026-02-01&until=2026-01-01")
     )
 
 
-def test_a_month_on_one_page(reader: Reader, nights: Workspace) -> None:
-    forget_runs()
-    told = {"credit_open.open_run": {"problem": "No table is there.\nMore."}}
-    tasks = {"credit_open.open_run": "failed"}
-    write_run("bad", "failed", tasks, told, ago=timedelta(days=1))
-    write_run("good", "success", ago=timedelta(hours=1))
-    write_run("old", "failed", tasks, ago=timedelta(days=90))
-    try:
-        text = plain(reader.page("statement"))
-        assert "Training runs 2 1 failed" in text
-        (night,) = re.findall(
-            r'href="/opboost/(statement[^"]*)">Last night<', reader.page("statement")
-        )
-        assert "Training runs 2 1 failed" in plain(reader.page(unescape(night)))
-        listed = rows(reader, "statement", ".incidents_credit_scoring")
-        assert [line["more"] for line in listed] == ["credit: open_run: No table is there."]
-    finally:
-        forget_runs()
-    champion = json.loads((nights.models / "champion.json").read_text())["version"]
-    evaluation = json.loads((nights.models / champion / "evaluation.json").read_text())
-    gain = evaluation["gains"]["label_holder_alone"]["auc"]
-    assert f"{gain['value']:+.3f} 95 %: {gain['low']:+.3f} to {gain['high']:+.3f}" in text
-    assert "Columns that bring most bank " in text
-    costs = {
-        line["party"]: line for line in rows(reader, f"statement?{DAYS}", ".cost_credit_scoring")
-    }
-    for party in ("bank", "shop"):
-        cost = charged(nights.folder / party, "2026-01-08", "2026-01-12")
-        assert float(costs[party]["loss(R-L) in these days"]) == pytest.approx(cost)
-
-
-def test_a_gain_that_may_be_zero_is_no_gain(reader: Reader, shown: Workspace) -> None:
-    path = next(shown.models.glob("*/evaluation.json"))
-    evaluation = json.loads(path.read_text())
-    evaluation["gains"]["label_holder_alone"]["auc"] |= {"low": -0.01, "value": 0.02, "high": 0.05}
-    path.chmod(0o644)
-    path.write_text(json.dumps(evaluation))
-    assert "it includes zero: no gain is shown" in plain(reader.page("statement"))
-
-
-def test_one_partys_fault_leaves_the_month_of_the_others(reader: Reader, shown: Workspace) -> None:
-    (shown.folder / "bank" / "ledger.sqlite").write_text("{]")
-    text = plain(reader.page("statement"))
-    assert "cannot be" in text
-    parties = [line["party"] for line in rows(reader, "statement", ".cost_credit_scoring")]
-    assert parties == ["credit", "shop"]
+def test_one_click_leads_to_last_night(reader: Reader, nights: Workspace) -> None:
+    page = reader.page("ledger?party=bank")
+    (night,) = re.findall(r'href="/opboost/(ledger[^"]*)">Last night<', page)
+    text = plain(reader.page(unescape(night)))
+    assert "What each feature has cost in the period" in text
+    assert "Last night" in text

@@ -1,4 +1,4 @@
-"""The statement and the monthly page on paper: all that is needed is there, whole, and no more."""
+"""The statement on paper: all that is needed is there, whole, and no more."""
 
 import re
 from collections.abc import Callable
@@ -33,6 +33,8 @@ FAULTS = """() => {
   return faults;
 }"""
 
+SINCE = "since=2026-01-01"
+
 #: Colours of the page.
 COLOURS = """() => {
   const style = getComputedStyle(document.body);
@@ -47,15 +49,14 @@ COLOURS = """() => {
         (
             "statement",
             "twelve",
-            "statement?since=2026-01-01&until=2026-01-31",
+            f"ledger?{SINCE}&until=2026-01-31",
             ("2026-01-01 to 2026-01-31", "Audit log's head", "savings_rate", "What was decided"),
         ),
-        ("refused", "refused", "statement", ("No budget is left.", "refused", "number 1,")),
         (
-            "month",
-            "failed",
-            "statement",
-            ("Gain over alone", "a run has failed", "loss(R-L) in these days", "47.5 %"),
+            "refused",
+            "refused",
+            f"ledger?{SINCE}",
+            ("No budget is left.", "refused", "number 1,"),
         ),
     ],
 )

@@ -64,7 +64,7 @@ def test_the_agreements_with_what_each_has_changed(reader: Reader, shown: Worksp
         "federation.yaml",
         lambda f: f["parties"]["bank"]["features"]["income"].update(bounds=[0, 400_000]),
     )
-    newest, first = rows(reader, "statement?party=bank", "bank.agreements")
+    newest, first = rows(reader, "ledger?since=2026-01-01&party=bank", "bank.agreements")
     assert (newest["number"], first["number"]) == ("2", "1")
     assert newest["what it changed"] == "parties.bank.features.income.bounds"
     assert first["what it changed"] == "all of it: the first"
