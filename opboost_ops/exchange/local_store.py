@@ -17,7 +17,14 @@ from opboost_ops.exchange.folder_reads import faults, read_artifact, read_file
 from opboost_ops.exchange.identity import IDENTITY, MOST, contents, damaged, parsed
 from opboost_ops.exchange.limits import HEADS, Admit
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
-from opboost_ops.exchange.places import conflict, manifest_last, parts_of, run_of, wait_for
+from opboost_ops.exchange.places import (
+    conflict,
+    manifest_last,
+    only_one_wins,
+    parts_of,
+    run_of,
+    wait_for,
+)
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.scratch.files import force
 
@@ -77,6 +84,21 @@ class LocalStore:
             _make(self._folder, self._folder)
             place = self._folder / IDENTITY
             _move_in(place, [_STORE], {_STORE: contents(identity)}, durable=True)
+
+    def keeps_first(self, federation: str) -> bool:
+        """See `Store.keeps_first`; named as a part, which is collected after a crash."""
+        folder = self._path(federation)
+        place = folder / f"{PART}{uuid.uuid4().hex}"
+
+        def write(content: bytes) -> bool:
+            return _move_in(place, [_STORE], {_STORE: content}, durable=False)
+
+        with faults(federation):
+            _make(folder, self._folder)
+            try:
+                return only_one_wins(write, (place / _STORE).read_bytes)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
 
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """See `Store.put_once`."""

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, ValidationError
@@ -28,6 +29,7 @@ from opboost_ops.exchange.places import (
     PLAIN_NAME,
     conflict,
     manifest_last,
+    only_one_wins,
     parts_of,
     run_of,
     wait_for,
@@ -119,6 +121,18 @@ class ObjectStore:
     def set_identity(self, identity: str) -> None:
         """See `Store.set_identity`."""
         self._bucket.put_new(IDENTITY, contents(identity))
+
+    def keeps_first(self, federation: str) -> bool:
+        """See `Store.keeps_first`; named as an attempt, which is collected after a crash."""
+        parts_of(federation)
+        key = f"{federation}/.{uuid.uuid4().hex}/probe"
+        try:
+            return only_one_wins(
+                partial(self._bucket.put_new, key), partial(self._bucket.get, key, MOST)
+            )
+        finally:
+            with suppress(OpBoostError, ConnectionError):
+                self._bucket.delete(key)
 
     def put_once(
         self,

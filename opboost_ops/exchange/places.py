@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.manifest import MANIFEST
@@ -87,3 +88,17 @@ def wait_for(
         time.sleep(min(pause, left + 0.001))
         pause = min(pause * 1.2, 1.0)
     return files
+
+
+def only_one_wins(write: Callable[[bytes], bool], read: Callable[[], bytes | None]) -> bool:
+    """Whether of two writers of one place at once, and a later one, at most one succeeds.
+
+    Args:
+        write: Writes the place if nothing is there; returns whether this writer was first.
+        read: What is there.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        first = [*pool.map(write, (b"one", b"two"))]
+    late = write(b"late")
+    # The first answer may be lost on its way and its repetition refused: nobody has won, then.
+    return not late and sum(first) < 2 and read() in (b"one", b"two")

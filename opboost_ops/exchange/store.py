@@ -49,6 +49,13 @@ class Store(Protocol):
             identity: 32 hex digits.
         """
 
+    def keeps_first(self, federation: str) -> bool:
+        """Probe whether only one of several writers of one place succeeds, and what it wrote stays.
+
+        Args:
+            federation: Below its place; nothing stays there.
+        """
+
     def put_once(self, reference: str, files: Mapping[str, bytes], *, durable: bool = True) -> bool:
         """Publish a folder that contains a manifest.
 

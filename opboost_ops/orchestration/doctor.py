@@ -15,10 +15,13 @@ from typing import Any, Literal
 
 from opboost_ops.boosting.lightgbm_backend import require_lightgbm
 from opboost_ops.config.loading import load_site
-from opboost_ops.errors import ConfigError
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.store import open_store
 from opboost_ops.orchestration.capacity import start_problems
 from opboost_ops.orchestration.installation import PRELOADS
 from opboost_ops.orchestration.settings import adopt_section
+from opboost_ops.run.known_store import require_keeps_first
 from opboost_ops.run.party_sites import site_variable
 
 #: The first Airflow that the DAGs run in.
@@ -160,10 +163,23 @@ def _parties(dags: dict[str, Any]) -> Iterator[Finding]:
             yield Finding("blocks" if local else "note", text, fix)
             continue
         try:
-            load_site(Path(place))
+            site = load_site(Path(place))
             yield Finding("ok", f"{variable}, for queue {queue}: the site is readable.")
         except ConfigError as error:
             yield Finding("blocks", f"{variable}: {error}", f"Correct it, or set {line}.")
+            continue
+        yield _store(site)
+
+
+def _store(site: Site) -> Finding:
+    """Probe a party's store with several writers of one place."""
+    try:
+        require_keeps_first(open_store(site.store), min(site.tables, default="probe"))
+    except OpBoostError as error:
+        return Finding("blocks", f"The store of {site.party}: {error.problem}", error.remedy)
+    except ConnectionError as error:
+        return Finding("blocks", f"The store of {site.party}: {error}", "Run this again later.")
+    return Finding("ok", f"The store of {site.party} keeps the first of several writers.")
 
 
 def _database(dags: dict[str, Any]) -> Iterator[Finding]:

@@ -105,11 +105,13 @@ def pin_store(site: Site, store: Store, federation: str, agreement: str, run: st
         run: The run's id.
 
     Raises:
-        ConfigError: The party uses another store, and this one has no identity.
+        ConfigError: The party uses another store, and this one has no identity; or the store lets a
+            later writer replace what was published.
     """
     with open_state(site) as state:
         if federation in state.stores.pins():
             return
+        require_keeps_first(store, federation)
         if fault := store_fault(state, store, site.party, federation):
             raise fault
         state.stores.pin(federation, _identity_of(store, identity_from(agreement, run)))
@@ -128,16 +130,39 @@ def accept_store(state: PartyState, store: Store, party: str, federation: str) -
 
     Returns:
         Whether it was not the one that the party has pinned.
+
+    Raises:
+        ConfigError: The store lets a later writer replace what was published.
     """
     if store_fault(state, store, party, federation) is None:
         return False
     pins = state.stores.pins()
     before = pins.get(federation) or next(iter(pins.values()))
+    require_keeps_first(store, federation)
     found = _identity_of(store, before.identity)
     state.stores.pin(federation, found)
     detail = f"store: {found[:_SHOWN]} is used from now on, {before.identity[:_SHOWN]} before"
     state.audit.add("noted", f"{federation}/store", party, detail=detail)
     return True
+
+
+def require_keeps_first(store: Store, federation: str) -> None:
+    """Refuse a store that accepts two writers of one place.
+
+    Args:
+        store: The exchange.
+        federation: Name of the federation.
+
+    Raises:
+        ConfigError: It does: an artifact could be replaced after another party has read it.
+    """
+    if not store.keeps_first(federation):
+        raise ConfigError(
+            "The store accepted a second writer of one place: published artifacts could be "
+            "replaced.",
+            "Use a service that honours If-None-Match on put, as Amazon S3 does, or a folder whose "
+            "file system does not rename a folder onto another.",
+        )
 
 
 def _identity_of(store: Store, otherwise: str) -> str:

@@ -16,6 +16,9 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.object_store import Bucket, Listed, ObjectStore
 from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.exchange.store import open_store
+from opboost_ops.run.known_store import accept_store, pin_store
+from tests.federation import Workspace
+from tests.party_state import state_of
 
 FILES = {"manifest.json": b"{}", "manifest.sig": b"s", "table.parquet": b"t"}
 OTHER = {**FILES, "table.parquet": b"u"}
@@ -136,6 +139,38 @@ def test_a_lost_answer_to_the_commit_is_no_loss(bucket: S3Bucket) -> None:
 
     assert ObjectStore(Repeats(bucket)).put_once(PLACE, FILES) is True
     assert ObjectStore(bucket).get(PLACE) == FILES
+
+
+class Ignores(Around):
+    """A service that ignores If-None-Match."""
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        self.inner.put(key, content)
+        return True
+
+
+class Replaces(Around):
+    """A service that says no to the second writer, and keeps what it wrote."""
+
+    def put_new(self, key: str, content: bytes) -> bool:
+        new = super().put_new(key, content)
+        self.inner.put(key, content)
+        return new
+
+
+@pytest.mark.parametrize("service", [Ignores, Replaces])
+def test_a_service_that_forgets_the_first_writer_is_refused(
+    bucket: S3Bucket, service: type[Around], workspace: Workspace
+) -> None:
+    store = ObjectStore(service(bucket))
+    with pytest.raises(ConfigError, match="second writer of one place"):
+        pin_store(workspace.site("bank"), store, "another", "a" * 64, workspace.run)
+    assert keys(bucket) == []
+    with state_of(workspace, "bank") as state:
+        assert "another" not in state.stores.pins()
+        # Nor does a person's decision accept it, in place of a pinned one.
+        with pytest.raises(ConfigError, match="second writer of one place"):
+            accept_store(state, store, "bank", "credit_scoring")
 
 
 @pytest.mark.parametrize("at", range(4))

@@ -39,6 +39,12 @@ def test_put_once_is_idempotent_and_says_so(store: Store, url: str) -> None:
     assert store.garbage(0) == []
 
 
+def test_a_probe_of_several_writers_passes_and_leaves_nothing(store: Store) -> None:
+    assert store.keeps_first("toy") is True
+    assert store.garbage(0) == store.list("") == store.runs("toy") == []
+    assert store.put_once(PLACE, FILES) is True
+
+
 def test_runs_and_times_are_those_of_what_is_published(store: Store) -> None:
     run, place = "0" * 16, f"toy/{'0' * 16}/plan/shop"
     assert store.runs("toy") == []
