@@ -27,6 +27,8 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     Yields:
         One fault after the other.
     """
+    if federation.name == "all":
+        yield Fault("name", "is the ledger's word for all federations", "choose another")
     horizontal, training = federation.learning == "horizontal", federation.training
     if horizontal != (training.trainer == "federboost"):
         yield Fault(

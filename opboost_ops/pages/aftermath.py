@@ -48,7 +48,7 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
             if federation not in site.tables or not has_state(site):
                 continue
             with open_state(site) as state:
-                view = ledger_of_run(state, policy, run)
+                view = ledger_of_run(state, policy, federation, run)
             step, whole = sums_of(view.accounts)
             found[party] = Charged(entries=len(view.entries), loss_1=step, loss_whole=whole)
     return found

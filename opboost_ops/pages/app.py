@@ -79,6 +79,8 @@ _BUILDERS = {
     "quality": quality.build,
 }
 _MODELS = ("Models", "models")
+#: How the ids of a federation's own DAGs end.
+_DAGS = ("train", "score", "tables", "join", "admin")
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "theme.js": "text/javascript; charset=utf-8",
@@ -234,11 +236,18 @@ def _run(
     run_name = run_id(dag, run) if dag and run else id
     if not run_name:
         raise HTTPException(404)
-    query = replace(asked, federation=None, run=run_name)
-    if not dag:
-        known = (airflow.named(run_name, query.dags(name)) for name in federations(query))
-        seen = next((one for one in known if one is not None), None)
-    found = [*runs.worth_a_section(sorted(sections(runs.build, query), key=runs.first))]
+    query = replace(asked, run=run_name)
+    if dag:
+        # An id that Airflow gives says nothing of federations but the DAG's own.
+        query = replace(query, federation=_federation_of(dag, asked))
+    else:
+        for name in federations(query):
+            if query.wants(name, run_name) and seen is None:
+                seen = airflow.named(run_name, query.dags(name))
+                query = query if seen is None else replace(query, federation=name)
+    # Of a DAG that holds no federation of these parties, Airflow alone knows something.
+    parts = sections(runs.build, query) if query.federation or not dag else []
+    found = [*runs.worth_a_section(sorted(parts, key=runs.first))]
     lead = (
         f"Airflow calls it {run}."
         if run
@@ -261,18 +270,27 @@ def _find(query: Query, dag: str, run: str) -> airflow.AirflowRun | None:
     return next(iter(airflow.runs([dag], name=run)), None) if dag and run else None
 
 
+def _federation_of(dag: str, query: Query) -> str | None:
+    """The federation of a DAG, its own or one that holds it, where the reader may see it."""
+    for name in federations(query):
+        own = {f"{name}_{what}" for what in _DAGS}
+        if query.wants(name, query.run) and (dag in own or dag in query.dags(name)):
+            return name
+    return None
+
+
 def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
     """What people ask after a failed run."""
-    if seen is None or seen.state != "failed":
+    name = query.federation
+    if seen is None or seen.state != "failed" or name is None:
         return ()
-    for name in federations(query):
-        for purpose in airflow.PURPOSES:
-            if seen.dag in (dags := query.dags(name, purpose)):
-                due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
-                found = aftermath.charged(name, seen.run, query.party)
-                champion = aftermath.champion_of(name)
-                in_use = champion.name if champion else None
-                return aftermath.sentences(found, in_use, min(due, default=None))
+    for purpose in airflow.PURPOSES:
+        if seen.dag in (dags := query.dags(name, purpose)):
+            due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
+            found = aftermath.charged(name, seen.run, query.party)
+            champion = aftermath.champion_of(name)
+            in_use = champion.name if champion else None
+            return aftermath.sentences(found, in_use, min(due, default=None))
     return ()
 
 

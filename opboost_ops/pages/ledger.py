@@ -54,7 +54,8 @@ def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -
     narrowed = query.federation is not None or query.run is not None
     here = accounts(line for _, line in shown) if narrowed else None
     caps = policy.all_features
-    blocks: list[Block] = ledger_tables.warnings(view.waiting, dated)
+    waiting = [line for line in view.waiting if line.federation in seen]
+    blocks: list[Block] = ledger_tables.warnings(waiting, dated)
     blocks += [*refused, *_lost(state, {f.feature for f in found.values()})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, found)
@@ -67,7 +68,8 @@ def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -
         blocks += _folded("Charges in pictures", pictures, query)
     blocks += queries(state, policy.alignment, view.entries, wanted)
     blocks += _agreed(state, wanted.__contains__)
-    blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
+    if any(line.account == "model" for _, line in dated):
+        blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)
     blocks.append(ledger_tables.exact_table(shown))
     return [*blocks, *_folded("All entries", (entries(shown, query, view),), query)]
 

@@ -2,7 +2,6 @@
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import OpBoostError
-from opboost_ops.pages import quality
 from opboost_ops.pages.airflow import Task, lasting, place_of
 from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, parties
@@ -14,21 +13,21 @@ def progress_text(query: Query, task: Task) -> str:
     """In words; empty where nothing is known, or it is not this deployment's or reader's.
 
     Args:
-        query: Names the run.
+        query: Names the run and its federation.
         task: One of its tasks.
     """
     mine = task.party in parties() and query.party in (None, task.party)
-    if task.state != "running" or task.since is None or not mine or query.run is None:
+    federation, run = query.federation, query.run
+    if task.state != "running" or task.since is None or not mine:
+        return ""
+    if federation is None or run is None or not query.sees(federation):
         return ""
     try:
-        federation = quality.federation_of(task.party, query.run)
-        if federation is None or not query.sees(federation):
-            return ""
         site, _ = site_of(task.party)
     except (OpBoostError, OSError):
         # The party's own part of the page says it.
         return ""
-    folder, (_, name) = site.home / federation / query.run, place_of(task.name)
+    folder, (_, name) = site.home / federation / run, place_of(task.name)
     stages = {stage: progress.read(folder, stage) for stage in stages_in(name)}
     # Both by the clock of the worker: what an earlier try left behind when it was killed is older.
     since = aware(task.since)

@@ -137,18 +137,6 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     return [block for block in build(party, query) if isinstance(block, Table)]
 
 
-def federation_of(party: str, run: str) -> str | None:
-    """The federation of a run that a party has something of at home.
-
-    Args:
-        party: The party.
-        run: The run's id.
-    """
-    site, _ = site_of(party)
-    names = _folders(site.home, _FEDERATION)
-    return next((name for name in names if (site.home / name / run).is_dir()), None)
-
-
 def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
     """One report: every expectation, with counts.
 

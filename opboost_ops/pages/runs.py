@@ -1,6 +1,6 @@
 """The page of one run: all that each party's own pages say of it, in one place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cache, partial
 
@@ -28,24 +28,28 @@ from opboost_ops.views.ledger_tables import warnings
 
 
 def build(party: str, query: Query) -> list[Block]:
-    """A party's part of a run.
+    """A party's part of a run, in each federation of the query that has a run of this id.
 
     Args:
         party: Whose.
-        query: Names the run.
+        query: Names the run, and perhaps its federation.
     """
+    names = [*_federations(party, query)]
+    blocks: list[Block] = []
+    for name in names:
+        blocks += [Heading(name)] if len(names) > 1 else []
+        blocks += _part(party, name, query)
+    return blocks or [_nothing(party)]
+
+
+def _part(party: str, federation: str, query: Query) -> list[Block]:
     run = query.run or ""
-    federation = _federation(party, run)
-    if federation is None:
-        return [_nothing(party)]
-    if not query.sees(federation):
-        return [Note("muted", "You may not see the runs of this federation.")]
     # The log is searched once, for both parts that speak of it.
     entries = cache(partial(exchange.run_entries, party, federation, run))
     blocks = guarded(lambda: _asked(party, federation, run, entries()))
     blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
-    charged = guarded(partial(_charged, party, query))
+    charged = guarded(partial(_charged, party, federation, query))
     seen = [block for block in charged if isinstance(block, Note | Facts)]
     blocks += [Heading("Privacy"), *seen] if seen else []
     checks = guarded(partial(quality.run_blocks, party, federation, run))
@@ -100,22 +104,28 @@ def first(section: Section) -> tuple[bool, str]:
     ), section.party
 
 
-def _federation(party: str, run: str) -> str | None:
-    """The run's federation, from the party's own folder or else from its ledger."""
-    found = quality.federation_of(party, run)
+def _federations(party: str, query: Query) -> Iterator[str]:
+    """Federations that the reader may see, in which a party has something of the run."""
+    run = query.run or ""
     site, _ = site_of(party)
-    if found is not None or not has_state(site):
-        return found
-    with open_state(site) as state:
-        return next((line.federation for _, line in state.ledger.of_run(run)), None)
+    for name in sorted(site.tables):
+        if not query.wants(name, run):
+            continue
+        if (site.home / name / run).is_dir():
+            yield name
+        elif has_state(site):
+            with open_state(site) as state:
+                charged = state.ledger.of_run(name, run)
+            if charged:
+                yield name
 
 
-def _charged(party: str, query: Query) -> list[Block]:
+def _charged(party: str, federation: str, query: Query) -> list[Block]:
     site, policy = site_of(party)
     if not has_state(site):
         return []
     with open_state(site) as state:
-        view = ledger_of_run(state, policy, query.run or "")
+        view = ledger_of_run(state, policy, federation, query.run or "")
     lines = view.entries
     step, whole = sums_of(view.accounts)
     facts = Facts(

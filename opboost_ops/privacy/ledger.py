@@ -189,10 +189,11 @@ class Ledger(Records):
             rows = plain_rows(connection, query)
         return [(at, release_of(text)) for at, text in rows]
 
-    def of_run(self, run: str) -> list[Dated]:
+    def of_run(self, federation: str, run: str) -> list[Dated]:
         """The entries of a run, as `dated` gives them.
 
         Args:
+            federation: The run's federation: in another one its id may name another run.
             run: Its id.
 
         Raises:
@@ -203,7 +204,8 @@ class Ledger(Records):
         )
         rows = self._database.rows(query.order_by(_RELEASES.c.id))
         found = [(at, release_of(text)) for at, text in rows]
-        return [(at, release) for at, release in found if release.run == run]
+        this = (federation, run)
+        return [(at, line) for at, line in found if (line.federation, line.run) == this]
 
     def uncommitted(self) -> list[Release]:
         """Artifacts that are charged and of which it is not known that they were published."""

@@ -207,12 +207,11 @@ def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None
     Of two of one run, anyone who knows points of the month could see who is in both.
     """
     for line in lines:
-        place = (line.federation, line.receiver)
         if line.kind == "shares" and any(
             earlier.kind == "shares"
-            and (earlier.federation, earlier.receiver) == place
+            and earlier.receiver == line.receiver
             and earlier.artifact != line.artifact
-            for _, earlier in ledger.of_run(line.run)
+            for _, earlier in ledger.of_run(line.federation, line.run)
         ):
             raise ContractError(
                 f"{party} has laid out another table in this run.",

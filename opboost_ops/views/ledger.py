@@ -264,14 +264,15 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
         return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.accounts())
 
 
-def ledger_of_run(state: PartyState, policy: Policy, run: str) -> LedgerView:
+def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) -> LedgerView:
     """What a run has released at a party; its few entries are read, not the whole ledger.
 
     Args:
         state: The party's.
         policy: Its policy.
+        federation: The run's federation.
         run: The run's id.
     """
-    ledger = state.ledger
-    waiting = [line for line in ledger.uncommitted() if line.run == run]
-    return LedgerView(ledger.of_run(run), waiting, policy)
+    ledger, this = state.ledger, (federation, run)
+    waiting = [line for line in ledger.uncommitted() if (line.federation, line.run) == this]
+    return LedgerView(ledger.of_run(federation, run), waiting, policy)

@@ -88,7 +88,7 @@ def test_whole_runs_with_their_state_there(now: Workspace) -> None:
     with state_of(now, PARTY) as state:
         for run in (FIRST_RUN, SECOND_RUN):
             mine = [r for r in state.ledger.releases() if r.run == run]
-            assert [line for _, line in state.ledger.of_run(run)] == mine
+            assert [line for _, line in state.ledger.of_run("credit_scoring", run)] == mine
             kinds = {r.kind for r in mine}
             assert {"psi_answer", "shares", "ranks", "split_values"} <= kinds
         assert state.ledger.uncommitted() == []

@@ -58,13 +58,16 @@ def test_a_runs_lines_are_asked_for_alone(url: str) -> None:
     mine = release("income").model_copy(update={"run": first})
     other = release("debt").model_copy(update={"run": second, "discloses": f"as in {first}"})
     also = release(None).model_copy(update={"run": first})
+    elsewhere = release("rent").model_copy(update={"run": first, "federation": "others"})
     database = Database(url)
     ledger = Ledger(database)
-    ledger.reserve([mine, other, also])
-    assert [line for _, line in ledger.of_run(first)] == [mine, also]
-    assert [line for _, line in ledger.of_run(second)] == [other]
+    ledger.reserve([mine, other, also, elsewhere])
+    name = mine.federation
+    assert [line for _, line in ledger.of_run(name, first)] == [mine, also]
+    assert [line for _, line in ledger.of_run(name, second)] == [other]
+    assert [line for _, line in ledger.of_run("others", first)] == [elsewhere]
     # No id is a pattern.
-    assert len(ledger.of_run("%")) == len(ledger.of_run("_" * 16)) == 0
+    assert len(ledger.of_run(name, "%")) == len(ledger.of_run(name, "_" * 16)) == 0
     database.close()
 
 
