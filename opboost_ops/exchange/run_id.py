@@ -15,10 +15,18 @@ def run_id(dag_id: str, airflow_run_id: str) -> str:
         dag_id: The DAG's id.
         airflow_run_id: Airflow's id of the run.
     """
-    return (
-        joined_run(airflow_run_id)
-        or hashlib.sha256(f"{dag_id}{airflow_run_id}".encode()).hexdigest()[:16]
-    )
+    return joined_run(airflow_run_id) or own_run_id(dag_id, airflow_run_id)
+
+
+def own_run_id(dag_id: str, airflow_run_id: str) -> str:
+    """The id of a run that this Airflow began, whatever run its Airflow id names.
+
+    Args:
+        dag_id: The DAG's id.
+        airflow_run_id: Airflow's id of the run.
+    """
+    # No id has an end of line: no two pairs give the same text.
+    return hashlib.sha256(f"{dag_id}\n{airflow_run_id}".encode()).hexdigest()[:16]
 
 
 def joined_run(airflow_run_id: str) -> str | None:

@@ -2,9 +2,10 @@
 
 Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
 which pools there are. The scheduler has: when a run starts, this listener compares the declared
-pools with what there is and leaves the problems in XCom; the first task, which always
-runs in ``default_pool``, finds them there and fails, so that its party's notifiers tell of it. They
-lie at the task after the first one, since a task's own XCom is emptied when it starts.
+pools with what there is and leaves in XCom that something is missing; the first task,
+which always runs in ``default_pool``, finds that and fails, so that its party's notifiers tell of
+it. It lies at the task after the first one, since a task's own XCom is emptied when it starts. Any
+worker can write it, so its text is read by nobody: `opboost airflow check` names what is missing.
 
 A problem is a pool that does not exist or has no slot, or too few slots for the tasks of horizontal
 learning, which wait for each other and must all run at the same time. A queue without a worker is
@@ -13,7 +14,6 @@ worker shows on the run's page while its first task waits, and in the run's note
 `[scheduler] task_queued_timeout`.
 """
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -35,19 +35,24 @@ _FIRST = ("open_run", "join_run")
 def faults(ti: Any) -> list[ConfigError]:
     """What keeps tasks of a run from ever starting.
 
-    It is told once: where the task is cleared while its run goes on, the scheduler looks not again.
+    It is reported once: where the task is cleared while its run goes on, the scheduler does not
+    look again.
 
     Args:
         ti: The run's first task, as it runs.
     """
-    found = ti.xcom_pull(task_ids=_after(ti.task), key=KEY)
-    if found:
-        from airflow.sdk import BaseXCom
+    if not ti.xcom_pull(task_ids=_after(ti.task), key=KEY):
+        return []
+    from airflow.sdk import BaseXCom
 
-        BaseXCom.delete(KEY, _after(ti.task), ti.dag_id, ti.run_id)
-    # What Airflow itself has written comes to a task as JSON.
-    problems = json.loads(found) if isinstance(found, str) else found
-    return [ConfigError(str(problem)) for problem in problems or ()]
+    BaseXCom.delete(KEY, _after(ti.task), ti.dag_id, ti.run_id)
+    return [
+        ConfigError(
+            "Airflow cannot start all tasks of this run: a pool or slots are missing.",
+            "`opboost airflow check`, on the scheduler's machine, says which. Add it, and run "
+            "again.",
+        )
+    ]
 
 
 def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -149,4 +154,4 @@ def on_dag_run_running(dag_run: Any) -> None:
         )
         for task in tasks if problems else ():
             if task.task_id.rpartition(".")[2] in _FIRST and task.downstream_task_ids:
-                XComModel.set(KEY, problems, **this, task_id=_after(task), session=session)
+                XComModel.set(KEY, True, **this, task_id=_after(task), session=session)

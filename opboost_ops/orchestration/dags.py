@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from airflow.sdk import (  # type: ignore[attr-defined]
@@ -15,7 +16,6 @@ from airflow.sdk import (  # type: ignore[attr-defined]
     AssetAny,
     AssetOrTimeSchedule,
     ParamsDict,
-    task,
 )
 
 from opboost_ops.config.federation import Federation, Purpose
@@ -30,6 +30,7 @@ from opboost_ops.orchestration.form import scoring_form, training_form
 from opboost_ops.orchestration.groups import add_groups, task_defaults, timeout
 from opboost_ops.orchestration.lineage import leave_out, mark
 from opboost_ops.orchestration.notifications import CALLBACKS, late_alert
+from opboost_ops.orchestration.operators import FaultyFileOperator
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.own_parties import here_of
 from opboost_ops.orchestration.party_dags import (
@@ -155,7 +156,8 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
         auto_register=False,
         dag_id=dag_id,
         description="Its federation file is faulty.",
-        doc_md=f"The federation file is faulty:\n\n```\n{problem}\n```\n{_AT_HOME}",
+        # Indented, so that no line of the file's text ends the block of code.
+        doc_md=f"The federation file is faulty:\n\n{indent(problem, '    ')}\n\n{_AT_HOME}",
         schedule=None if cron is None else at(cron),
         catchup=False,
         max_active_runs=1,
@@ -163,7 +165,11 @@ def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
         # It fails as the federation's own runs do: in red, and to the worker's notifiers.
         default_args={"owner": owner, **CALLBACKS},
     ) as dag:
-        task(task_id="federation_file", multiple_outputs=False)(tasks.invalid)(problem)
+        FaultyFileOperator(
+            task_id="federation_file",
+            python_callable=tasks.invalid,
+            op_kwargs={"problem": problem},
+        )
     mark(dag, *dag.tasks)
     return dag
 

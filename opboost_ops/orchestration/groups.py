@@ -15,7 +15,7 @@ from airflow.sdk import Asset, TaskGroup
 from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
-from opboost_ops.orchestration.operators import PartyOperator
+from opboost_ops.orchestration.operators import FormOperator, PartyOperator
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES, description
 from opboost_ops.run.phases import Phase, phases
 
@@ -76,14 +76,15 @@ def opens(
         path: The file, as the label holder's worker finds it.
         form: What stands for the DAG's trigger form; its own when absent.
     """
+    operator = PartyOperator if form is None else partial(FormOperator, form=form)
     common = common_of(federation.parties[federation.label_holder], federation.label_holder)
     # In default_pool, which always exists: it is the task that reports missing pools.
     return partial(
-        PartyOperator,
+        operator,
         task_id="open_run",
         doc_md=DESCRIPTIONS["open_run"],
         python_callable=tasks.open_run,
-        op_kwargs={"federation_file": str(path), "purpose": purpose, "form": form},
+        op_kwargs={"federation_file": str(path), "purpose": purpose},
         **common,
     )
 

@@ -130,16 +130,13 @@ def on_failure(context: Mapping[str, Any]) -> None:
     _tell(event, context, message, getattr(error, "stage", ""))
 
 
-def on_success(context: Mapping[str, Any]) -> None:
-    """Tell what a task's summary says, if that is an event. Airflow calls it.
+def registered(context: Mapping[str, Any], summary: Mapping[str, Any]) -> None:
+    """Report the gate's verdict on a new version.
 
     Args:
         context: Airflow's.
+        summary: Of the stage that registered it, in this process.
     """
-    ti = context["ti"]
-    if _stage(ti.task_id) != "register" or not os.environ.get(VARIABLE):
-        return
-    summary = ti.xcom_pull(task_ids=ti.task_id, key="register")
     version, why = summary["version"], summary["why"]
     if summary["champion"]:
         _tell("champion_changed", context, f"Model version {version} is the champion: {why}.")
@@ -209,7 +206,7 @@ def acted(context: Mapping[str, Any], done: Mapping[str, Any]) -> None:
 
 
 #: For a DAG's default arguments. Task by task, so that each runs on its party's own worker.
-CALLBACKS = {"on_failure_callback": [on_failure], "on_success_callback": [on_success]}
+CALLBACKS = {"on_failure_callback": [on_failure]}
 
 
 _NOTICES: Mapping[str, tuple[Event, str]] = {

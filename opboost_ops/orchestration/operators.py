@@ -1,7 +1,7 @@
 """The operators of a federation's DAGs: what a party's task does, its pages, and how it waits."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -83,14 +83,15 @@ class PartyOperator(BaseOperator):
     triggers go by queues, the party's own triggerer looks for it; elsewhere, and where no triggerer
     has taken it, the task is started for each look.
 
+    None of its fields is a template: its arguments hold text of federation files and faults.
+
     Args:
         python_callable: What it does; returns what the task leaves in XCom.
         op_kwargs: Its arguments.
         **others: An operator's.
     """
 
-    template_fields = ("op_kwargs",)
-    operator_extra_links = (RunPage(), LedgerPage())
+    operator_extra_links: Collection[BaseOperatorLink] = (RunPage(), LedgerPage())
 
     def __init__(
         self,
@@ -156,3 +157,28 @@ class PartyOperator(BaseOperator):
 
 class StoreSensor(PartyOperator):
     """A task that waits for what comes from another Airflow."""
+
+
+class FormOperator(PartyOperator):
+    """The task that opens a run from a form written in the DAG's code, whose values are templates.
+
+    Args:
+        form: The fields, by name.
+        **others: A `PartyOperator`'s.
+    """
+
+    template_fields = ("form",)
+
+    def __init__(self, *, form: Mapping[str, Any], **others: Any) -> None:
+        super().__init__(**others)
+        self.form = dict(form)
+
+    def _do(self, context: Context, alone: str = "") -> Any:
+        self.op_kwargs = {**self.op_kwargs, "form": self.form}
+        return super()._do(context, alone)
+
+
+class FaultyFileOperator(PartyOperator):
+    """The one task of a faulty federation file: it belongs to no party and has no page."""
+
+    operator_extra_links = ()

@@ -76,9 +76,6 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         here: The parties of this Airflow; the label holder is not among them.
         defaults: Default arguments of its task.
     """
-    # Half a second, only where an Airflow has no label holder.
-    from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-
     holder, name = federation.label_holder, federation.name
     # The others here verify the plan when they join.
     party = here[0]
@@ -99,8 +96,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
         # Nothing was begun when a look fails, so it is tried again, but not at once.
         default_args={**defaults, **_AGAIN},
     ) as dag:
-        common = common_of(federation.parties[party], party)
-        found = StoreSensor(
+        StoreSensor(
             task_id="look_for_runs",
             doc_md=OWN_AIRFLOW["look_for_runs"],
             python_callable=sensors.look_for_runs,
@@ -108,17 +104,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
                 **party_of(federation, party),
                 "hours": federation.schedule.timeout_hours,
             },
-            **common,
-        )
-        found >> TriggerDagRunOperator(
-            task_id="start_run",
-            doc_md=OWN_AIRFLOW["start_run"],
-            trigger_dag_id="{{ ti.xcom_pull(task_ids='look_for_runs')['dag'] }}",
-            trigger_run_id="{{ ti.xcom_pull(task_ids='look_for_runs')['run'] }}",
-            logical_date=None,
-            skip_when_already_exists=True,
-            openlineage_inject_parent_info=False,
-            **common,
+            **common_of(federation.parties[party], party),
         )
     return dag
 

@@ -85,9 +85,8 @@ JOINS = ("join run", "Verifies the plan that the label holder signed in another 
 
 #: Tasks that exist only where each party has its own Airflow.
 OWN_AIRFLOW = {
-    "look_for_runs": "Polls the store for a signed plan that names this Airflow's parties. "
-    "Holds no slot between polls.",
-    "start_run": "Starts this Airflow's part of the run.",
+    "look_for_runs": "Polls the store for a signed plan that names this Airflow's parties, and "
+    "starts their part of its run. Holds no slot between polls.",
     "join_run": "Verifies the plan with the key that the party's policy pins, and records it.",
     "wait_for": "Polls the store for input from another Airflow: {}. Holds no slot between polls.",
 }

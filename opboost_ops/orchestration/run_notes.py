@@ -6,21 +6,17 @@ Airflow ends a run whose time is over, or fails a task that has waited in its qu
 task_queued_timeout`, several times over; either way nothing else says that a worker is absent.
 """
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow.listeners import hookimpl
 
 from opboost_ops.orchestration.our_runs import by_hand, our_session
-from opboost_ops.pages.airflow import FAILURE, place_of
+from opboost_ops.pages.airflow import FAILURE, failure_in, place_of
 
 #: Most letters of a note that Airflow keeps.
 _LONGEST = 1000
-
-
-#: How the note of a run begins that a party's stop has ended.
-STOPPED = "**Stopped.** "
 
 #: How the note of a failed run begins; one of a person's own stays.
 _FAILED, _ABSENT = "**", "No worker took "
@@ -45,14 +41,21 @@ def failure_lines(failures: Sequence[tuple[str, Any]]) -> list[str]:
     Args:
         failures: Id of a task, and what it has left in XCom.
     """
-    found = []
-    for task, left in failures:
-        party, name = place_of(task)
-        said = json.loads(left) if isinstance(left, str) else left
-        stage = said.get("stage") or name
-        where = f"{party}: {stage}" if party else stage
-        found.append(f"{_FAILED}{where}** has failed. {said['problem']} {said['remedy']}".strip())
-    return found
+    lines = []
+    for task, value in failures:
+        failure = failure_in(value)
+        if failure is not None:
+            party, name = place_of(task)
+            stage = failure.stage or name
+            where = f"{party}: {stage}" if party else stage
+            text = _plain(f"{failure.problem} {failure.remedy}".strip())
+            lines.append(f"{_FAILED}{_plain(where)}** has failed. {text}")
+    return lines
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown finds no link, picture or HTML."""
+    return re.sub(r"([\\\[\]<>])", r"\\\1", text)
 
 
 @hookimpl
@@ -79,18 +82,23 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
         msg: What Airflow says of its end.
     """
     session = our_session(dag_run)
-    # Tasks that a stop or a person took out of their queue were not waiting for a worker.
-    if session is None or by_hand(msg) or str(dag_run.note or "").startswith(STOPPED):
+    # Tasks that a person took out of their queue were not waiting for a worker.
+    if session is None or by_hand(msg):
         return
     from sqlalchemy import select
 
     from opboost_ops.pages.airflow_tables import TaskInstance, XComModel
 
     this = (dag_run.dag_id, dag_run.run_id)
+    failed = select(TaskInstance.task_id).where(
+        TaskInstance.dag_id == this[0],
+        TaskInstance.run_id == this[1],
+        TaskInstance.state == "failed",
+    )
     left = (
         select(XComModel.task_id, XComModel.value)
         .where(XComModel.dag_id == this[0], XComModel.run_id == this[1])
-        .where(XComModel.key == FAILURE)
+        .where(XComModel.key == FAILURE, XComModel.task_id.in_(failed))
         .order_by(XComModel.timestamp)
     )
     never_taken = (

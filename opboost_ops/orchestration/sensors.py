@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from airflow.sdk import get_current_context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.exchange.run_id import JOINED, joined_run
@@ -39,8 +39,11 @@ def pause(age: float) -> float:
     return min(max(age * _PART, _SHORTEST), _LONGEST)
 
 
-def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> dict[str, str]:
-    """Look whether the label holder has opened a run that is to be joined.
+def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
+    """Start this Airflow's part of a run that the label holder has opened, if there is one.
+
+    Which DAG is started, and under which run id, follows from the signed plan alone and lies in no
+    XCom between.
 
     Args:
         party: Who looks: one of this Airflow.
@@ -48,11 +51,9 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         label_holder: Who opens the runs.
         hours: After so many a run is over.
 
-    Returns:
-        Which DAG is to be started, and under which run id.
-
     Raises:
         StillWaiting: There is none yet.
+        DagRunTriggerException: Airflow starts the DAG.
     """
     context = get_current_context()
     dag_run = context["dag_run"]
@@ -77,7 +78,18 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         raise LooksAgain(failure)
     if not found:
         raise StillWaiting("runs", where, pause(_age(dag_run)))
-    return found[0]
+    raise DagRunTriggerException(
+        trigger_dag_id=found[0]["dag"],
+        dag_run_id=found[0]["run"],
+        conf=None,
+        reset_dag_run=False,
+        skip_when_already_exists=True,
+        wait_for_completion=False,
+        allowed_states=[],
+        failed_states=[],
+        poke_interval=0,
+        deferrable=False,
+    )
 
 
 @plainly

@@ -10,7 +10,13 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.errors import ApprovalError, BudgetError, OpBoostError, PolicyError
+from opboost_ops.errors import (
+    ApprovalError,
+    BudgetError,
+    ConfigError,
+    OpBoostError,
+    PolicyError,
+)
 from opboost_ops.exchange import run_id
 from opboost_ops.orchestration import capacity, failures, metrics, notifications
 from opboost_ops.orchestration.capacity import form_of
@@ -45,7 +51,13 @@ def open_run(
             return {"skip": late}
         from opboost_ops.run import form_values, opening
 
-        run = run_id.run_id(dag_run.dag_id, dag_run.run_id)
+        if run_id.joined_run(dag_run.run_id):
+            raise ConfigError(
+                f"The run id {dag_run.run_id} names a run of another Airflow, and this task opens "
+                "runs.",
+                "Trigger the DAG without a run id of your own.",
+            )
+        run = run_id.own_run_id(dag_run.dag_id, dag_run.run_id)
         if form is None:
             given = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
@@ -110,6 +122,8 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
     asked = {"party": party, "federation": federation, "run": this}
     summary = execute(f"{stage} at {party}", work, meter, stage, asked)
     context["ti"].xcom_push(stage, summary)
+    if stage == "register":
+        notifications.registered(context, summary)
     return summary
 
 
@@ -154,10 +168,12 @@ def act(party: str, federation: str) -> dict[str, Any]:
         form = form_of({**context["params"], **(dag_run.conf or {})})
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
-        this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
+        # Never another run's: anyone who triggers a run may choose its id.
+        this = run_id.own_run_id(dag_run.dag_id, dag_run.run_id)
         who = getattr(dag_run, "triggering_user_name", None)
         done = admin_actions.from_airflow(party, federation, this, who, form)
-        notifications.acted(context, done)
+        if "skip" not in done:
+            notifications.acted(context, done)
         return done
 
     return execute(f"what is asked of {party}", work)

@@ -10,11 +10,17 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import Field
+
+from opboost_ops.config.schema import Record
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages.airflow_database import answer_of, aware, utc
 
 #: Under this key a task leaves in XCom why it failed.
 FAILURE = "failure"
+
+#: Most letters of a failure's texts, and of a stage's name.
+FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
 
 #: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
 TAG = "opboost"
@@ -71,6 +77,34 @@ class AirflowRun:
         return f"/dags/{quote(self.dag)}/runs/{quote(self.name, safe='')}"
 
 
+class Failure(Record):
+    """Why a task failed, as its own worker has left it in XCom.
+
+    Attributes:
+        problem: What happened, and where.
+        remedy: What to do about it.
+        refused: Whether the party's budget refuses.
+        stage: Which of its stages failed, in a task that runs stages.
+    """
+
+    problem: str = Field(max_length=FAILURE_LIMIT)
+    remedy: str = Field("", max_length=FAILURE_LIMIT)
+    refused: bool = False
+    stage: str = Field("", max_length=_NAME_LIMIT)
+
+
+def failure_in(value: Any) -> Failure | None:
+    """The failure in an XCom, which any worker can write; None where it is of another form.
+
+    Args:
+        value: The XCom's, or its JSON.
+    """
+    try:
+        return Failure.model_validate(json.loads(value) if isinstance(value, str) else value)
+    except ValueError:
+        return None
+
+
 @dataclass(frozen=True)
 class Task:
     """One task of a run.
@@ -81,7 +115,7 @@ class Task:
         queue: From which queue a worker takes it.
         since: When it began, or was queued.
         ended: When it ended.
-        failure: What it has left of its failure: ``problem``, ``remedy``, ``refused``, ``stage``.
+        failure: What it has left of its failure.
     """
 
     name: str
@@ -89,12 +123,12 @@ class Task:
     queue: str = ""
     since: datetime | None = None
     ended: datetime | None = None
-    failure: Mapping[str, Any] | None = None
+    failure: Failure | None = None
 
     @property
     def stage(self) -> str:
         """Which of its stages failed; its own name where none has."""
-        return str((self.failure or {}).get("stage") or place_of(self.name)[1])
+        return (self.failure and self.failure.stage) or place_of(self.name)[1]
 
     @property
     def party(self) -> str:
@@ -104,7 +138,7 @@ class Task:
     @property
     def problem(self) -> str:
         """Why it failed."""
-        return str((self.failure or {}).get("problem") or "ended without a message")
+        return self.failure.problem if self.failure else "ended without a message"
 
     @property
     def title(self) -> str:
@@ -219,7 +253,7 @@ def tasks(seen: AirflowRun) -> list[Task]:
 
         this = (seen.dag, seen.name)
         left = {
-            task: json.loads(value) if isinstance(value, str) else value
+            task: failure_in(value)
             for task, value in session.execute(
                 select(XComModel.task_id, XComModel.value).where(
                     XComModel.dag_id == this[0],

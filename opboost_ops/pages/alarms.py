@@ -97,7 +97,7 @@ def ways_of_run(seen: AirflowRun | None, box: Sequence[Block] = ()) -> list[Bloc
             Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
             Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
             Cell(ago(task.since, task.ended)),
-            Cell(str((task.failure or {}).get("problem", ""))),
+            Cell(task.failure.problem if task.failure else ""),
         )
         for task in tasks(seen)
     )
@@ -140,17 +140,15 @@ def _marked(seen: AirflowRun, who: str, after: Sequence[str]) -> Note:
 
 def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
     first = failed[0]
-    said = first.failure or {}
-    refused = bool(said.get("refused"))
+    failure = first.failure
+    refused = failure is not None and failure.refused
     what = "was refused by the budget" if refused else "has failed"
-    problem = str(said.get("problem") or "Its process ended without a message.")
+    problem = failure.problem if failure else "Its process ended without a message."
     others = [f"{task.title}: {task.problem}" for task in failed[1:_TOLD]]
     if len(failed) > _TOLD:
         others.append(f"and {len(failed) - _TOLD} more")
-    remedy = str(said.get("remedy") or "")
-    if not said:
-        remedy = "See its log, and whether its worker still runs."
-    if after or not said:
+    remedy = failure.remedy if failure else "See its log, and whether its worker still runs."
+    if after or failure is None:
         remedy = f"{remedy} {GO_ON}".strip()
     return Note(
         "bad",

@@ -273,9 +273,9 @@ def _run(name: str, query: Query, seen: airflow.AirflowRun, own: str) -> Run:
         failures=tuple(f"{task.title}: {task.problem}" for task in found if task.state == "failed"),
         remedies=tuple(
             dict.fromkeys(
-                str(task.failure["remedy"])
+                task.failure.remedy
                 for task in found
-                if task.state == "failed" and task.failure and task.failure.get("remedy")
+                if task.state == "failed" and task.failure and task.failure.remedy
             )
         ),
         waiting={

@@ -24,6 +24,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.models.tracking import record_champion
 from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
+from opboost_ops.stages.stage import SKIP
 
 _ACTIONS: dict[AdminAction, Action] = {
     "promote": "promoted",
@@ -82,6 +83,9 @@ def from_airflow(
 ) -> dict[str, str]:
     """Do what a form of Airflow's asks of a party, once for each run.
 
+    That the run did it before is read from the party's audit log alone. The task of such a run is
+    skipped: it neither acts a second time nor succeeds without acting.
+
     Args:
         party: Whose.
         federation: Name of the federation.
@@ -90,7 +94,8 @@ def from_airflow(
         given: The form's fields; see `Form`.
 
     Returns:
-        A summary that anybody may see; the reason is not in it.
+        A summary that anybody may see; the reason is not in it. ``skip`` where the run has acted
+        before.
 
     Raises:
         ConfigError: The form asks for what there is not.
@@ -105,9 +110,9 @@ def from_airflow(
     )
     with open_state(site) as state:
         before = _before(state, federation, asked)
-    # A task that is cleared does nothing a second time.
-    if before is None:
-        do(site, federation, asked, policy.acts)
+    if before is not None:
+        return {SKIP: f"this run {before.action.replace('_', ' ')} already, at {before.at}"}
+    do(site, federation, asked, policy.acts)
     version = {"version": asked.version} if asked.version else {}
     return {"act": form.act, "party": party, "run": run, **version}
 

@@ -25,7 +25,7 @@ from opboost_ops.privacy.consent import require_consent
 from opboost_ops.run import known_keys
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.rollback import rolled_back
-from opboost_ops.run.taking_part import stopped
+from opboost_ops.run.taking_part import Stop, stopped
 from opboost_ops.stages.psi_session import EPOCH
 from opboost_ops.stages.stage import Home
 
@@ -80,17 +80,53 @@ def admit(
     if not reasons and plan.epoch is not None and not home.has(EPOCH):
         reasons = list(_against_month(plan.epoch))
     if stop is not None:
-        what, reasons = "stopped", [f"this party takes part in no run of it since {stop.at}"]
+        what, reasons = "stopped", _against_stop(stop)
     if not reasons:
         what, reasons = "gaps", _against_state(party, plan.federation, seen)
         with open_state(party.site) as state:
             state.stores.note_check(len(reasons))
     if reasons:
-        name, holder = plan.federation.name, plan.federation.label_holder
-        new = _note(party, name, holder, run, digest, what, reasons, home)
-        notice = _NOTICES.get(what, "") if new else ""
-        raise refusal(party.name, name, run, notice)
+        raise _refused(party, plan.federation, run, digest, what, reasons, home)
     home.write_json(_ADMITTED, compared)
+
+
+def require_not_stopped(
+    party: Publisher, federation: Federation, run: str, digest: str, home: Home
+) -> None:
+    """Refuse to publish for a run that the party has stopped taking part in meanwhile.
+
+    Args:
+        party: Who is about to publish.
+        federation: The plan's.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+
+    Raises:
+        PolicyError: In the words of `admit`.
+    """
+    with open_state(party.site) as state:
+        stop = stopped(state, federation.name)
+    if stop is not None:
+        raise _refused(party, federation, run, digest, "stopped", _against_stop(stop), home)
+
+
+def _against_stop(stop: Stop) -> list[str]:
+    return [f"this party takes part in no run of it since {stop.at}"]
+
+
+def _refused(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    digest: str,
+    what: str,
+    reasons: list[str],
+    home: Home,
+) -> PolicyError:
+    name = federation.name
+    new = _note(party, name, federation.label_holder, run, digest, what, reasons, home)
+    return refusal(party.name, name, run, _NOTICES.get(what, "") if new else "")
 
 
 def refuse_unknown(

@@ -59,6 +59,7 @@ from opboost_ops.run import (
     timings,
     upcoming_limits,
 )
+from opboost_ops.run.admission import require_not_stopped
 from opboost_ops.run.disclosures import announce, charge_model
 from opboost_ops.run.drawing import drawing
 from opboost_ops.run.inbox import (
@@ -225,6 +226,8 @@ def _run_stage(
         context.lasting.write_json(name, value)
     for name, content in outcome.files.items():
         context.home.write(name, content)
+    # A stop reaches a stage under way, before anything of it leaves.
+    require_not_stopped(party, federation, run.run, plan, home)
     published = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
     digests = [one.digest for one in published]
     if outcome.discloses:

@@ -1,10 +1,8 @@
 """A folder with one good federation file, and contexts as Airflow gives them to tasks."""
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +74,7 @@ def declare(federations: Path, **entries: Any) -> dict[str, DAG]:
 def in_task(
     patch: pytest.MonkeyPatch,
     params: dict[str, Any] | None = None,
-    problems: Sequence[str] = (),
+    blocked: Any = None,
     **run: Any,
 ) -> dict[str, Any]:
     """Let this process be at a run's first task; what it leaves in XCom.
@@ -84,14 +82,14 @@ def in_task(
     Args:
         patch: How long it is.
         params: The trigger form's.
-        problems: What the scheduler has left of pools and queues.
+        blocked: What lies where the scheduler leaves that a pool is missing.
         run: What is otherwise of its run.
     """
     left: dict[str, Any] = {}
 
-    def xcom_pull(task_ids: str, key: str) -> str | None:
+    def xcom_pull(task_ids: str, key: str) -> Any:
         assert (task_ids, key) == ("credit_open.check_table", "blocked_by")
-        return json.dumps(problems) if problems else None
+        return blocked
 
     fields = {"dag_id": DAG_ID, "run_id": RUN, "run_type": "manual", "conf": {}, "clear_number": 0}
     dag_run = SimpleNamespace(**{**fields, **run})

@@ -59,14 +59,18 @@ def test_a_form_that_lacks_a_field_or_has_own_words_is_refused_by_airflow(
 
 
 def run(
-    monkeypatch: pytest.MonkeyPatch, party: str, form: dict[str, Any], **more: Any
+    monkeypatch: pytest.MonkeyPatch,
+    party: str,
+    form: dict[str, Any],
+    run_id: str = "manual__1",
+    **more: Any,
 ) -> dict[str, Any]:
     """What a party's task returns, in a context as Airflow gives it."""
     left: dict[str, Any] = {}
     ti = SimpleNamespace(
         dag_id=f"{NAME}_admin",
         task_id=f"{party}_act",
-        run_id="manual__1",
+        run_id=run_id,
         xcom_push=lambda key, value: left.update({key: value}),
     )
     fields = {"dag_id": ti.dag_id, "run_id": ti.run_id, "triggering_user_name": "ann"}
@@ -95,9 +99,38 @@ def test_a_party_does_what_is_asked_of_it_alone(
     with state_of(workspace, "shop") as state:
         assert state.audit.of("stopped") == []
     promote = {"party": "credit", "act": "promote", "version": FIRST_RUN, "reason": "a trial"}
-    assert run(monkeypatch, "credit", promote)["version"] == FIRST_RUN
+    assert run(monkeypatch, "credit", promote, "manual__2")["version"] == FIRST_RUN
     assert told[-1]["event"] == "champion_changed"
     assert "a trial" not in str(told)
+
+
+def test_a_run_that_acted_before_is_skipped(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, told: list[dict[str, Any]]
+) -> None:
+    """Cleared, or deleted and triggered again under its id with another form."""
+    stop = {"party": "bank", "act": "stop", "reason": "privacy"}
+    run(monkeypatch, "bank", stop)
+    for again in (stop, {**stop, "act": "resume"}):
+        with pytest.raises(AirflowSkipException, match="this run stopped already"):
+            run(monkeypatch, "bank", again)
+    assert len(told) == 1
+    with state_of(workspace, "bank") as state:
+        assert len(state.audit.of("stopped", "resumed")) == 1
+
+
+def test_a_run_id_that_names_another_run_does_not_pass_the_policy(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`joined__` and the id of an earlier, permitted act stood for a forbidden one."""
+    earlier = run(monkeypatch, "bank", {"party": "bank", "act": "stop", "reason": "privacy"})
+    workspace.declare("bank/policy.yaml", acts=[])
+    resume = {"party": "bank", "act": "resume", "reason": "privacy"}
+    with pytest.raises(AirflowFailException, match="does not allow resume"):
+        run(monkeypatch, "bank", resume, run_id=f"joined__{earlier['run']}")
+    with state_of(workspace, "bank") as state:
+        assert [entry.action for entry in state.audit.of("resumed", "act_refused")] == [
+            "act_refused"
+        ]
 
 
 def test_own_words_in_an_unknown_field_are_refused_and_not_repeated(

@@ -55,7 +55,7 @@ def test_too_few_slots_end_a_run_before_anybody_waits(monkeypatch: pytest.Monkey
     assert "pool own has 0 slots, and 1 are needed" in empty
     told: list[tuple[str, ...]] = []
     monkeypatch.setattr(BaseXCom, "delete", lambda *what: told.append(what))
-    in_task(monkeypatch, problems=[short])
-    with pytest.raises(AirflowFailException, match="too few slots: pool default_pool has 1 slots"):
+    in_task(monkeypatch, blocked=True)
+    with pytest.raises(AirflowFailException, match="`opboost airflow check`"):
         tasks.open_run("unused", "train")
     assert told == [("blocked_by", "credit_open.check_table", DAG_ID, RUN)]

@@ -15,7 +15,7 @@ def problem_of(dag: DAG) -> str:
     assert "invalid" in dag.tags
     (task,) = dag.tasks
     with pytest.raises(AirflowFailException) as caught:
-        task.python_callable(*task.op_args, **task.op_kwargs)  # type: ignore[attr-defined]
+        task.python_callable(**task.op_kwargs)  # type: ignore[attr-defined]
     return str(caught.value)
 
 

@@ -18,6 +18,8 @@ PARTIES = ("credit", "shop", "bank")
 
 #: Airflow's simple login lets anyone who may read anything read plugins; larger ones ask by name.
 READER = "reader"
+#: One who may see and edit the DAGs of the federation `pooled` alone.
+NARROW = "narrow"
 _READERS = f"""
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
@@ -27,10 +29,17 @@ class Readers(SimpleAuthManager):
         if access_view == AccessView.PLUGINS and user.get_name() == "{READER}":
             return False
         return super().is_authorized_view(access_view=access_view, user=user)
+
+    def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
+        if user.get_name() == "{NARROW}" and not (details and "pooled" in (details.id or "")):
+            return False
+        return super().is_authorized_dag(
+            method=method, user=user, access_entity=access_entity, details=details
+        )
 """
 _SETTINGS = {
     "AIRFLOW__CORE__AUTH_MANAGER": "readers.Readers",
-    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer",
+    "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{NARROW}:user",
     "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
 }
 

@@ -11,7 +11,7 @@ from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.waiting import ended, errors, states
 
-pytestmark = pytest.mark.deployment
+pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
 #: What no task may compute, were it taken for a template.

@@ -93,9 +93,7 @@ def test_what_there_is_not_is_refused_and_own_words_never_get_in(
     assert registry.champion() == before
 
 
-def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
-    client: Client, workspace: Path
-) -> None:
+def test_a_stop_ends_the_run_and_a_resume_ends_the_stop(client: Client, workspace: Path) -> None:
     training = client.trigger(TRAIN, {})
     until(lambda: "success" in states(client, TRAIN, training).values(), "a task's end", 90)
     form = {"party": "bank", "act": "stop", "reason": "privacy"}
@@ -104,26 +102,16 @@ def test_a_stop_ends_the_run_and_pauses_and_a_resume_restores(
         ("credit_act", "shop_act"), "skipped"
     )
     assert entries(workspace, "bank")[-1].action == "stopped"
-    names = [f"{NAME}_{what}" for what in ("train", "score", "tables")]
-
-    def paused() -> set[bool]:
-        return {client.get(f"dags/{name}")["is_paused"] for name in names}
-
-    until(lambda: paused() == {True}, "paused DAGs", 30)
-    assert not client.get(f"dags/{ACTS}")["is_paused"]
-    assert not client.get("dags/pooled_train")["is_paused"], "another federation goes on"
     page = client.http.get("/opboost/status.json").json()["federations"]
     parties = {p["party"]: p["stopped"] for f in page for p in f["parties"]}
     assert parties["bank"] and not parties["shop"]
-    run = client.run(TRAIN, training)
-    assert run["state"] == "failed", "what was under way is not left to stand there"
-    # Its own task may have refused before the scheduler ended the run.
-    assert "bank has stopped" in run["note"] or "bank refused run" in run["note"]
-    # The run is ended first; a task hears of it at its next sign of life.
-    over = {"success", "skipped", "failed", "upstream_failed"}
-    until(lambda: over >= {*states(client, TRAIN, training).values()}, "the end of all tasks", 60)
+    # The party's own tasks refuse; Airflow's schedule is nobody's but its people's.
+    assert ended(client, TRAIN, training) == "failed"
+    note = client.run(TRAIN, training)["note"]
+    assert "bank has stopped" in note or "bank refused run" in note
+    for what in ("train", "score", "tables"):
+        assert not client.get(f"dags/{NAME}_{what}")["is_paused"]
     acted(client, {**form, "act": "resume"})
-    until(lambda: paused() == {False}, "DAGs that are on again", 30)
     assert ended(client, TRAIN, client.trigger(TRAIN, {}), 180) == "success"
 
 

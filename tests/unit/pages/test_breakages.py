@@ -29,7 +29,6 @@ from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import NEXT, TRAIN, known_dags, write_run
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain
-from tests.unit.pages.test_stop import act
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAME, SCORE = "credit_scoring", "credit_scoring_score"
@@ -50,9 +49,8 @@ def no_score_table(shown: Workspace) -> None:
 
 
 def stopped(shown: Workspace) -> None:
-    write_run("night", "running", {TASK: "running"})
     from_airflow("bank", NAME, "a" * 16, "ann", {"act": "stop", "reason": "privacy"})
-    act("stop", "stop", "bank")
+    failed(f"bank refused run {'b' * 16} of {NAME} and releases nothing more of this run.")
 
 
 def store_away(shown: Workspace) -> None:
@@ -155,7 +153,7 @@ BREAKAGES = {
     "A party stops in the middle of a run": Breakage(
         stopped,
         status="bank has stopped taking part in credit_scoring: by ann through Airflow",
-        run="bank has stopped taking part in credit_scoring.",
+        run="bank refused run",
         document="parties.bank.stopped_by: ann",
         alarms=("schedule_stopped", "OpBoostNoSuccess"),
     ),

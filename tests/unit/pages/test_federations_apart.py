@@ -41,7 +41,6 @@ def test_a_run_named_after_another_federations_shows_nothing_of_it(
         f"run?dag={OTHER}&run={name}",
         f"run?id={FIRST_RUN}",
         f"run?id={FIRST_RUN}&federation={NAME}",
-        f"task?dag={OTHER}&run={name}&task=bank_release.seal",
         "status",
         "status.json",
     ):

@@ -9,7 +9,7 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import reuse_open_state
-from opboost_ops.run import admin_actions, table_watch
+from opboost_ops.run import admin_actions, runner, table_watch
 from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
 from tests.commands import opboost
@@ -75,7 +75,7 @@ def test_promoted_through_airflow_and_rolled_back(two: Workspace) -> None:
     assert registry.champion() == FIRST_RUN
     assert registry.history()[-1].event == "rolled back"
     # A task that is cleared does nothing a second time.
-    ask(two)
+    assert set(ask(two)) == {"skip"}
     assert registry.champion() == FIRST_RUN
     assert [entry.action for entry in entries(two, "credit")] == ["promoted", "rolled_back"]
 
@@ -201,6 +201,23 @@ def test_a_process_under_way_hears_of_a_stop_by_another_one(workspace: Workspace
             workspace.step("bank", "desensitize")
         Context().run(command, workspace, "bank", "resume", NAME, "--because", "all is well")
         workspace.step("bank", "desensitize")
+
+
+def test_a_stop_reaches_a_stage_under_way_before_it_publishes(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.until("seal", "bank")
+    seal, published = runner.STAGES["seal"], workspace.published()
+
+    def stopped_meanwhile(context: Any) -> Any:
+        outcome = seal(context)
+        Context().run(command, workspace, "bank", "stop", NAME, "--because", "Alice asked")
+        return outcome
+
+    monkeypatch.setattr(runner, "STAGES", {**runner.STAGES, "seal": stopped_meanwhile})
+    with pytest.raises(PolicyError, match="bank refused run"):
+        workspace.step("bank", "seal")
+    assert workspace.published() == published
 
 
 def test_a_stop_is_of_one_federation_and_of_one_party(workspace: Workspace, tmp_path: Path) -> None:
