@@ -225,7 +225,7 @@ def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:
         if line.account == "local_dp" and not (ledger.known([line.draws or ""])):
             raise ContractError(
                 f"{party} has not charged what it is about to publish of {line.feature}.",
-                "Clear its desensitize, and what comes after it.",
+                "Clear its task `desensitize`, and what comes after it.",
             )
 
 

@@ -298,7 +298,7 @@ def _open_gaps(state: PartyState) -> Iterator[Gap]:
             f"that {line.kind} of run {line.run} was published"
             f"{f', {line.feature}' if line.feature else ''}",
             "the ledger, where it is reserved",
-            "Clear the run's task `publish`: it completes its own reservation at no further cost.",
+            "Clear the run's failed task: it completes its own reservation at no further cost.",
             line.federation,
             line.run,
             line.feature or "",

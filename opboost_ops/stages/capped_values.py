@@ -107,7 +107,7 @@ def charged_draws(context: Context) -> dict[str, str]:
     if found != context.home.json(HELD)["draws"]:
         raise ContractError(
             f"What {context.party} randomised in this run is not what it drew.",
-            "Clear its desensitize, and what comes after it.",
+            "Clear its task `desensitize`, and what comes after it.",
         )
     return found
 
