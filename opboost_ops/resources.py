@@ -21,15 +21,6 @@ def dags_folder() -> Path:
     return _folder("dags")
 
 
-def docker_folder() -> Path:
-    """The folder ``docker``, with the template of compose files: found as `schemas_folder` is.
-
-    Raises:
-        FileNotFoundError: Neither is there.
-    """
-    return _folder("docker")
-
-
 def docs_folder() -> Path:
     """The folder ``docs``, with the documents that pages link to: found as `schemas_folder` is.
 

@@ -1,9 +1,7 @@
 """LightGBM on Dask: training rows spread over workers, one tree grown by all of them."""
 
-import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,7 +34,7 @@ def require() -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    require_extra("distributed", "Dask", "training.engine is dask", "dask")
+    require_extra("distributed", "Dask", "site.yaml names a Dask scheduler", "dask")
 
 
 def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, cluster: str) -> str:
@@ -49,7 +47,7 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
     Args:
         parts: Rows and labels, block by block; a block is sent off before the next one is read.
         parameters: How; the booster is LightGBM.
-        cluster: Address of its scheduler; empty for worker processes on this machine, one a core.
+        cluster: Address of its scheduler.
 
     Returns:
         The text model, without what it says of machines. The last digits of its numbers hang on
@@ -61,13 +59,14 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
         ConnectionError: The cluster cannot be reached, or lost a worker.
     """
     require()
-    from distributed import KilledWorker
+    from distributed import Client, KilledWorker
     from distributed.comm import CommClosedError
     from lightgbm.basic import LightGBMError
 
     failure = ""
     try:
-        with _client(cluster) as client:
+        # What a tls:// address needs is in Dask's own configuration.
+        with Client(cluster, timeout=_PATIENCE) as client:
             return _train(client, parts, parameters)
     except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
         failure = type(error).__name__
@@ -170,26 +169,3 @@ def _free_port() -> int:
         probe.bind(("", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-@contextmanager
-def _client(cluster: str) -> Iterator["Client"]:
-    from distributed import Client, LocalCluster
-
-    if cluster:
-        # What a tls:// address needs is in Dask's own configuration.
-        with Client(cluster, timeout=_PATIENCE) as client:
-            yield client
-        return
-    processes = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
-    with (
-        LocalCluster(
-            n_workers=max(2, processes),
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=None,
-        ) as local,
-        Client(local, timeout=_PATIENCE) as client,
-    ):
-        yield client

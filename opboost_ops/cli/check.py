@@ -44,7 +44,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             print_people(party, purpose, declared.id.normalise, found)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
-    if missing := list(not_installed(declared, "train")):
+    site = contexts[declared.label_holder][0].site
+    if missing := list(not_installed(declared, "train", site)):
         raise together(missing, f"training {declared.name} here")
     policies = {
         party: load_policy(file.parent / POLICY)

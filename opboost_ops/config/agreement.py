@@ -42,7 +42,6 @@ FREE_VERTICAL = (
     "training.learning_rate",
     "training.depth",
     "training.tolerance",
-    "training.engine",
     "training.denoise",
     # What the label holder makes of released values and of its own agreed columns. It asks others
     # for split values as before, of one model, within what their policies answer. Which columns of

@@ -219,14 +219,27 @@ class Federation(Record):
         """What is done about others' noise before training; ``auto`` is resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
-        LightGBM in one process, and scoring meets clear rows; otherwise ``none``.
+        LightGBM, and scoring meets clear rows; otherwise ``none``.
         """
         training = self.training
         if training.denoise != "auto":
             return training.denoise or "none"
         own = any(p.features for p in self.parties.values() if p.role == "label_holder")
-        able = training.engine == "local" and self.scoring.mode != "desensitised"
-        return "joint" if able and not own else "none"
+        return "joint" if self.scoring.mode != "desensitised" and not own else "none"
+
+    @property
+    def trains_by_blocks(self) -> bool:
+        """Whether the label holder can train without all rows in one process's memory.
+
+        LightGBM can, unless early stopping, tuning or joint denoising choose among the rows.
+        """
+        training = self.training
+        return (
+            isinstance(training, LightGBMTraining)
+            and training.early_stopping is None
+            and training.tuning is None
+            and self.denoising != "joint"
+        )
 
     @property
     def has_shares(self) -> bool:

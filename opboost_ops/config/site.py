@@ -54,9 +54,9 @@ class Site(Record):
             password.
         cells: Folder of the cell files; they never leave.
         retention_days: Days after which a run is removed from store and home; default: never.
-        dask: Address of the scheduler of the label holder's own Dask cluster, or ``env:NAME`` for
-            an environment variable that holds it; absent, ``training.engine: dask`` starts workers
-            on this machine.
+        dask: Address of the scheduler of the label holder's own Dask cluster (an extra), on which
+            it trains LightGBM, or ``env:NAME`` for an environment variable that holds it. Default:
+            training in one process.
         cells_key: File of 32 bytes that encrypts cell files at rest; default: not encrypted.
         agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.

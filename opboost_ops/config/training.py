@@ -104,14 +104,12 @@ class LightGBMTraining(BoosterTraining):
     """LightGBM, the default trainer.
 
     Attributes:
-        engine: Where the label holder trains: in one process, or on a Dask cluster (an extra).
         denoise: ``none`` trains on the released values. ``joint`` trains on several samples of
             each row's original values, for models of clear rows. ``auto`` is ``joint`` if the label
             holder has no own columns. Default: ``none``.
     """
 
     trainer: Literal["lightgbm"] = "lightgbm"
-    engine: Literal["local", "dask"] = "local"
     denoise: Denoise | None = None
 
 
@@ -121,22 +119,12 @@ class XGBoostTraining(BoosterTraining):
     trainer: Literal["xgboost"]
 
     @property
-    def engine(self) -> Literal["local"]:
-        """It trains in one process."""
-        return "local"
-
-    @property
     def denoise(self) -> None:
         """It trains on values as they were released."""
 
 
 class _AllRowsAlike(AnyTraining):
     """A private model, or one of sums: nothing may be read off single rows."""
-
-    @property
-    def engine(self) -> Literal["local"]:
-        """It trains in one process."""
-        return "local"
 
     @property
     def denoise(self) -> None:

@@ -221,12 +221,6 @@ def _search_faults(
         if getattr(training, key) in (None, "none", "auto"):
             continue
         where = f"training.{key}"
-        if training.engine == "dask":
-            yield Fault(
-                where,
-                "needs all rows at once, which engine dask does not have",
-                "leave one of them out",
-            )
         if key != "denoise" and federation.denoising == "joint":
             yield Fault(
                 where,

@@ -15,6 +15,7 @@ from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, site_of
 from opboost_ops.config.public_keys import PublicKeys
+from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
@@ -148,7 +149,7 @@ def resolved(
             lambda digest: scored_under(agreements, declared.name, digest, model) is not None,
         )
     known = [registry.names(version) for version in (model, compared) if version is not None]
-    found += not_installed(declared, purpose, frozenset().union(*known))
+    found += not_installed(declared, purpose, site, frozenset().union(*known))
     named = digest_of(document(federation))
     epoch = _epoch(federation, purpose, earlier)
     day = _day(federation, earlier, clock.today())
@@ -274,15 +275,16 @@ def _keys(federation: Federation, party: str) -> Any:
 
 
 def not_installed(
-    declared: Federation, purpose: Purpose, files: frozenset[str] = frozenset()
+    declared: Federation, purpose: Purpose, site: Site, files: frozenset[str] = frozenset()
 ) -> Iterator[OpBoostError]:
-    """Which boosters and engines of a run do not load here, before anything is published.
+    """Which boosters and clusters of a run do not load here, before anything is published.
 
     A training run needs that of the champion, too, to compare both models on the same rows.
 
     Args:
         declared: The federation.
         purpose: What the run is for.
+        site: The label holder's.
         files: Names of the files of the versions that it compares or scores with.
     """
     # DPBoost's models are LightGBM's, which comes first and reads them.
@@ -290,7 +292,7 @@ def not_installed(
     needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
     if purpose == "train":
         needed.append(format_of(declared.training.trainer).require)
-        if declared.training.engine == "dask":
+        if site.dask and declared.trains_by_blocks:
             needed.append(dask_engine.require)
         if declared.training.tuning is not None:
             needed.append(tuning.require)

@@ -89,7 +89,7 @@ def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Ma
     cache, made_of = model_cache(context.lasting), digest.hexdigest()
     if (known := cache.read(made_of)) is not None:
         return known[1].decode(), known[0]
-    if context.federation.training.engine == "dask":
+    if context.site.dask and context.federation.trains_by_blocks:
         address = context.site.dask_address()
         text, found = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
     else:
@@ -103,7 +103,9 @@ def _here(
 ) -> tuple[str, dict[str, Any]]:
     """The partial model, and what tuning has found."""
     table, facts = context.home.table("frame"), context.home.json("frame")
-    if _in_blocks(context, table.num_rows * len(facts["names"]), parameters):
+    cells = table.num_rows * len(facts["names"])
+    # Too large to lie in memory as numbers.
+    if cells > lightgbm_blocks.LARGE and context.federation.trains_by_blocks:
         return _block_by_block(context, parameters), {}
     frame = frame_of(table, facts)
     # A copy, so that the table can go: training takes most memory of all stages.
@@ -118,18 +120,6 @@ def _here(
         found = search(context.home, frame, label, parameters, tuning, context.tell)
         parameters = with_trial(parameters, found)
     return trainer.train(frame, label, parameters, memory, context.tell), found
-
-
-def _in_blocks(context: Context, cells: int, parameters: Parameters) -> bool:
-    """Whether the frame is too large to lie in memory as numbers, and need not."""
-    return (
-        cells > lightgbm_blocks.LARGE
-        and parameters.trainer == "lightgbm"
-        # What needs rows of its own choice needs them all.
-        and parameters.stop is None
-        and context.federation.training.tuning is None
-        and context.federation.denoising != "joint"
-    )
 
 
 def _block_by_block(context: Context, parameters: Parameters) -> str:

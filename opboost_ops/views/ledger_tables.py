@@ -277,9 +277,7 @@ def warnings(waiting: Sequence[Release], entries: Iterable[Dated]) -> list[Block
     if waiting:
         runs = ", ".join(sorted({release.run for release in waiting}))
         text = f"{len(waiting)} entries are charged and perhaps not published (run {runs})."
-        remedy = (
-            "Clear the run's failed task: it completes its own reservation at no further cost."
-        )
+        remedy = "Clear the run's failed task: it completes its own reservation at no further cost."
         blocks.append(Note("warn", text, remedy))
     return blocks
 

@@ -15,12 +15,12 @@ TRAIN, SCORE = "credit_scoring_train", "credit_scoring_score"
 RUN, TASK = 900, 180
 
 
-def client_of(port: int, password: str) -> Client:
-    """Who is logged in, once the DAGs are there and run."""
+def client_of(port: int, password: str, *more: str) -> Client:
+    """A client that is logged in, once the DAGs for training, scoring, and more are unpaused."""
     client = Client(f"http://127.0.0.1:{port}")
     client.http.timeout = 120  # The machine may be a busy one.
     until(lambda: client.login("admin", password), "a login", TASK)
-    for dag in (TRAIN, SCORE):
+    for dag in (TRAIN, SCORE, *more):
         until(lambda dag=dag: client.has_dag(dag), f"the DAG {dag}", TASK)
         client.http.patch(f"/api/v2/dags/{dag}", json={"is_paused": False}).raise_for_status()
     return client

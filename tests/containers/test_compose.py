@@ -1,4 +1,4 @@
-"""What `opboost compose` writes, in containers: brought up, trained, a worker killed, scored."""
+"""docker/one-airflow in containers: brought up, trained, a worker killed, scored."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ LASTING = (
 
 @pytest.fixture(scope="module")
 def project(engine: Engine, images: Images, place: Path) -> Iterator[Project]:
-    file = parties.prepare(place / "parties", rows=2000, training={"trees": 10})
+    file = parties.one_airflow(place / "parties", rows=2000, training={"trees": 10})
     files = [file, Path(__file__).with_name("soon.yaml")]
     variables = {**images.variables, "PORT": free_port()}
     project = Project(engine, "opboost-test-parties", files, variables)

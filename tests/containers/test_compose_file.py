@@ -12,76 +12,59 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.compose import write_compose
-from tests.commands import opboost
-from tests.deployments import write_deployment
+from tests.containers.parties import DOCKER, make_keys
+from tests.deployments import PARTIES
 
-DOCKER = Path(__file__).parents[2] / "docker"
-PARTIES = ("bank", "credit", "shop")
+FILES = {name: DOCKER / name / "compose.yaml" for name in ("one-airflow", "party")}
 
 #: What all parties see: artifacts, which are signed and encrypted, and the public files.
 SHARED = {"exchange:/exchange", "./federations:/federations:ro"}
 
 
-@pytest.fixture(scope="module")
-def federation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = write_deployment(tmp_path_factory.mktemp("deployment"), "/exchange", rows=200)
-    return folder / "credit_scoring.yaml"
-
-
-@pytest.fixture(scope="module")
-def file(federation: Path) -> Path:
-    """What the command writes for a federation of three parties."""
-    folder = federation.parents[1] / "compose"
-    opboost("compose", federation, "--out", folder)
-    return folder / "compose.yaml"
-
-
-@pytest.fixture(scope="module")
-def compose(file: Path) -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(file.read_text())
+def declared(name: str) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(FILES[name].read_text())
     return read
 
 
-def test_every_container_is_hardened(file: Path) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_every_container_is_hardened(name: str) -> None:
     linter = [sys.executable, "-m", "check_jsonschema"]
-    command = [*linter, "--builtin-schema", "vendor.compose-spec", str(file)]
+    command = [*linter, "--builtin-schema", "vendor.compose-spec", str(FILES[name])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
-    for name, service in yaml.safe_load(file.read_text())["services"].items():
-        assert service["read_only"] is True, name
-        assert service["cap_drop"] == ["ALL"], name
-        assert service["security_opt"] == ["no-new-privileges:true"], name
-        assert service["user"].partition(":")[0] not in ("", "0", "root"), name
-        assert "/tmp" in service["tmpfs"], name
-        assert not {"privileged", "cap_add", "pid", "ipc", "devices"} & set(service), name
+    for service in declared(name)["services"].values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert service["user"].partition(":")[0] not in ("", "0", "root")
+        assert "/tmp" in service["tmpfs"]
+        assert not {"privileged", "cap_add", "pid", "ipc", "devices"} & set(service)
 
 
-def test_what_listens_listens_on_this_machine(compose: dict[str, Any]) -> None:
-    for name, service in compose["services"].items():
-        assert "network_mode" not in service, name
-        for port in service.get("ports", ()):
-            assert port.startswith("127.0.0.1:"), name
+@pytest.mark.parametrize("name", FILES)
+def test_what_listens_listens_on_this_machine(name: str) -> None:
+    for service in declared(name)["services"].values():
+        assert "network_mode" not in service
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
 
 
-def test_every_container_has_limits_and_lasting_ones_say_whether_they_are_well(
-    compose: dict[str, Any],
-) -> None:
-    for name, service in compose["services"].items():
-        assert {"mem_limit", "pids_limit"} <= set(service), name
+@pytest.mark.parametrize("name", FILES)
+def test_every_container_has_limits_and_lasting_ones_say_whether_they_are_well(name: str) -> None:
+    for service in declared(name)["services"].values():
+        assert {"mem_limit", "pids_limit"} <= set(service)
         if service["restart"] == "no":
             continue
         # One word: some engines split what has blanks.
         kind, program = service["healthcheck"]["test"]
-        assert kind == "CMD", name
-        assert " " not in program, name
+        assert kind == "CMD"
+        assert " " not in program
         known = DOCKER / program.strip("/")
-        assert program.startswith("healthy-") or os.access(known, os.X_OK), name
+        assert program.startswith("healthy-") or os.access(known, os.X_OK)
 
 
-def test_no_party_shares_anything_with_another_but_the_exchange(compose: dict[str, Any]) -> None:
-    workers = {party: compose["services"][f"worker-{party}"] for party in PARTIES}
+def test_no_party_shares_anything_with_another_but_the_exchange() -> None:
+    services = declared("one-airflow")["services"]
+    workers = {party: services[f"worker-{party}"] for party in PARTIES}
     for one, other in combinations(workers.values(), 2):
         assert one["user"] != other["user"]
         assert not set(one["networks"]) & set(other["networks"])
@@ -98,76 +81,59 @@ def test_no_party_shares_anything_with_another_but_the_exchange(compose: dict[st
         for kind in ("unacked", "unacked_index", "unacked_mutex"):
             name = f"AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__{kind.upper()}_KEY"
             assert worker["environment"][name] == f"{party}.{kind}"
-        on = {name for name, s in compose["services"].items() if f"party-{party}" in s["networks"]}
+        on = {name for name, s in services.items() if f"party-{party}" in s["networks"]}
         assert on == {"redis", "api-server", f"worker-{party}"}
 
 
-def test_the_keys_are_those_that_it_names(file: Path, compose: dict[str, Any]) -> None:
-    made = {path.name: path for path in (file.parent / "keys").iterdir()}
-    named = {Path(secret["file"]).name for secret in compose["secrets"].values()}
-    assert set(made) == named | {"passwords.json"}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in made.values()} == {0o600}
-    words = [re.search(":([^:@]+)@", made[f"{p}-broker.url"].read_text()) for p in PARTIES]
-    assert len({word[1] for word in words if word}) == len(PARTIES)
-    # Redis knows digests alone.
-    assert not [word for word in words if word and word[1] in made["redis.conf"].read_text()]
+def test_only_what_runs_a_partys_tasks_reaches_the_store() -> None:
+    compose = declared("party")
+    outside = {name for name, network in compose["networks"].items() if not network}
+    reaching = {n: outside & set(s["networks"]) for n, s in compose["services"].items()}
+    assert {n: to for n, to in reaching.items() if to} == {
+        "api-server": {"people"},
+        "scheduler": {"store"},
+    }
 
 
-def test_another_federation_joins_and_nobody_gets_other_secrets(
-    federation: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("name", "parties"),
+    [
+        ("one-airflow", tuple(f"{name}:{10011 + n}" for n, name in enumerate(PARTIES))),
+        ("party", ()),
+    ],
+)
+def test_the_keys_are_those_that_it_names(
+    name: str, parties: tuple[str, ...], tmp_path: Path
 ) -> None:
-    first = write_compose(federation, tmp_path / "compose")
-    keys = tmp_path / "compose" / "keys"
-    before = {path.name: path.read_bytes() for path in keys.iterdir()}
-    declared = yaml.safe_load(federation.read_text())
-    # A name before all others, which takes no other party's user.
-    parties = {"acme" if name == "bank" else name: p for name, p in declared["parties"].items()}
-    parties["acme"]["queue"] = "acme"
-    other = tmp_path / "other.yaml"
-    other.write_text(yaml.safe_dump({**declared, "name": "other", "parties": parties}))
-    second = write_compose(other, tmp_path / "compose")
-    assert second.federations == ("credit_scoring", "other")
-    users = {member.name: member.user for member in second.members}
-    assert {m.name: m.user for m in first.members} == {n: users[n] for n in PARTIES}
-    assert users["acme"] not in {users[party] for party in PARTIES}
-    after = {path.name: path.read_bytes() for path in keys.iterdir()}
+    make_keys(tmp_path, parties)
+    keys = {path.name: path for path in tmp_path.iterdir()}
+    named = {Path(secret["file"]).name for secret in declared(name)["secrets"].values()}
+    assert set(keys) == named | {"passwords.json"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in keys.values()} == {0o600}
+    urls = [path.read_text() for file, path in keys.items() if file.endswith("-broker.url")]
+    words = {match[1] for url in urls if (match := re.search(":([^:@]+)@", url))}
+    assert len(words) == len(urls)
+    # Redis knows digests alone.
+    assert not [word for word in words if word in keys["redis.conf"].read_text()]
+
+
+def test_another_party_joins_and_nobody_gets_other_secrets(tmp_path: Path) -> None:
+    make_keys(tmp_path, ["bank:10011", "shop:10013"])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    make_keys(tmp_path, ["bank:10011", "shop:10013", "acme:10014"])
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert {n for n in before if before[n] != after[n]} == {"redis.conf"}
     assert set(after) - set(before) == {"acme-broker.url"}
-    services = yaml.safe_load(second.file.read_text())["services"]
-    assert {f"worker-{party}" for party in users} <= set(services)
+    users = re.findall(rb"^user (\w+) on ", after["redis.conf"], re.MULTILINE)
+    assert users == [b"coordinator", b"bank", b"shop", b"acme"]
 
 
-def test_parties_that_share_a_queue_and_queues_that_are_no_names_are_refused(
-    federation: Path, tmp_path: Path
-) -> None:
-    declared = yaml.safe_load(federation.read_text())
-    file = tmp_path / "federation.yaml"
-    for queue, words in (("shop", "bank shares the queue shop"), ('b" ~* &* +@all', "queue")):
-        declared["parties"]["bank"]["queue"] = queue
-        file.write_text(yaml.safe_dump(declared))
-        with pytest.raises(ConfigError, match=words):
-            write_compose(file, tmp_path / "compose")
-        assert not (tmp_path / "compose").exists()
+@pytest.mark.parametrize("name", ["coordinator", "", 'b" ~* &* +@all', "shop.unacked", "../shop"])
+def test_no_name_gives_a_party_the_rights_of_another(name: str, tmp_path: Path) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        make_keys(tmp_path / "keys", ["bank:10011", f"{name}:10012"])
+    assert not (tmp_path / "keys").exists()
 
 
 def sources(service: dict[str, Any]) -> set[str]:
     return {s if isinstance(s, str) else s["source"] for s in service.get("secrets", ())}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "word"),
-    [
-        ("queue: bank", "queue: shop.unacked", "queue shop.unacked is named like a key"),
-        ("queue: bank", "queue: shop.unacked_index", "is named like a key"),
-        ("queue: bank", "queue: celery-task-meta-1", "is named like a key"),
-        ("bank", "coordinator", "coordinator's user"),
-    ],
-)
-def test_no_name_gives_a_party_the_rights_of_another(
-    before: str, after: str, word: str, federation: Path, tmp_path: Path
-) -> None:
-    changed = tmp_path / "federation.yaml"
-    changed.write_text(federation.read_text().replace(before, after))
-    with pytest.raises(ConfigError, match=word):
-        write_compose(changed, tmp_path / "compose")
-    assert not (tmp_path / "compose").exists()

@@ -1,7 +1,7 @@
-"""The processes of `opboost compose` on this machine, with gates in front of the servers.
+"""One Airflow with a Celery worker for each party, with gates in front of the servers.
 
-Each runs with the settings that the compose file gives its container. What ends by itself is
-started again, as a container engine does.
+Redis and the workers run with the settings that docker/one-airflow gives their containers. What
+ends by itself is started again, as a container engine does.
 """
 
 import os
@@ -14,13 +14,13 @@ from pathlib import Path
 from types import TracebackType
 
 from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.compose import write_compose
+from opboost_ops.orchestration.standalone import Standalone
+from tests.containers.parties import make_keys
 from tests.deployments import PARTIES, write_deployment
 from tests.faults import compose
 from tests.faults.gate import Gate
 from tests.processes import Processes
 from tests.servers.conftest import free_port
-from tests.waiting import until
 
 BIN = Path(sys.executable).parent
 
@@ -33,13 +33,7 @@ _SOON = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
     # What a worker had taken from its queue and not begun is sent once more.
     "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": "150",
-    "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "10",
-    # It listens at a port that is the same for all.
-    "AIRFLOW__SCHEDULER__ENABLE_HEALTH_CHECK": "False",
 }
-
-COORDINATOR = ("api-server", "scheduler", "dag-processor")
 
 
 class Rig:
@@ -59,28 +53,37 @@ class Rig:
         self.root = root
         self.federations = write_deployment(root, store, 400, copies, {"trees": 5})
         self.environment: dict[str, dict[str, str]] = {p: dict(environment) for p in PARTIES}
-        for path in self.federations.iterdir():
-            made = write_compose(path, root / "compose")
-        (root / "compose" / "keys").rename(root / "keys")
+        self.keys = root / "keys"
+        make_keys(self.keys, [f"{party}:{os.getuid()}" for party in PARTIES])
         (root / "logs").mkdir()
         self.processes = Processes(root / "logs")
-        self._broker = free_port()
-        self.gates = {"redis": Gate(self._broker), "postgres": Gate(_port(postgres))}
-        self._declared = compose.services(made.file)
-        self._url = f"http://127.0.0.1:{free_port()}"
+        port = free_port()
+        self.gates = {"redis": Gate(port), "postgres": Gate(int(postgres.rpartition(":")[2]))}
+        self._services = compose.services()
         self._ending = threading.Event()
         self._engine = threading.Thread(target=self._restart)
-        keys = root / "keys"
-        database = re.sub(r":\d+$", f":{self.gates['postgres'].port}", postgres)
-        (keys / "database.url").write_text(f"{database}/postgres")
-        for path in keys.glob("*-broker.url"):
+        self._redis = root / "redis.conf"
+        settings = (self.keys / "redis.conf").read_text().replace("0.0.0.0", "127.0.0.1")
+        self._redis.write_text(settings.replace("6379", str(port)).replace("/data", str(root)))
+        for path in self.keys.glob("*-broker.url"):
             address = f"127.0.0.1:{self.gates['redis'].port}"
             path.write_text(path.read_text().replace("redis:6379", address))
-        settings = (keys / "redis.conf").read_text().replace("0.0.0.0", "127.0.0.1")
-        settings = settings.replace("port 6379", f"port {self._broker}").replace("/data", str(root))
-        (keys / "redis.conf").write_text(settings)
-        (root / "coordinator").mkdir()
-        (keys / "passwords.json").rename(root / "coordinator" / "passwords.json")
+        broker = (self.keys / "coordinator-broker.url").read_text()
+        database = re.sub(r":\d+$", f":{self.gates['postgres'].port}", postgres)
+        self.airflow = Standalone(
+            root / "airflow",
+            self.federations,
+            {},
+            components=("api-server", "dag-processor"),
+            environment={
+                "AIRFLOW__CELERY__BROKER_URL": broker,
+                "AIRFLOW__CELERY__RESULT_BACKEND": broker,
+                "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
+                "AIRFLOW__CORE__PARALLELISM": "32",
+                "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"{database}/postgres",
+                **_SOON,
+            },
+        )
 
     def __enter__(self) -> "Rig":
         try:
@@ -104,24 +107,18 @@ class Rig:
 
     def client(self) -> Client:
         """A client of Airflow's REST API, logged in."""
-        client = Client(self._url)
+        client = self.airflow.client()
         client.http.timeout = 300  # The machine may be a busy one.
-        text = (self.root / "coordinator" / "passwords.json").read_text()
-        password = re.findall(r'"([^"]+)"', text)[1]
-        until(lambda: client.login("admin", password) and client.healthy(), "Airflow")
         return client
 
     def start(self, name: str) -> None:
-        """Start a service of the compose file."""
-        declared = self._declared[name]
-        command = declared["command"]
+        """Start Redis, the scheduler, or a party's worker as ``worker-<party>``."""
+        airflow = str(BIN / "airflow")
+        command = [airflow, name, "--skip-serve-logs"]
         if name == "redis":
-            settings = str(self.root / "keys" / "redis.conf")
-            command = ["redis-server", settings]
-        else:
-            command = [str(BIN / "airflow"), *command]
-        if name == "api-server":
-            command[2:] = ["--host", "127.0.0.1", "--port", self._url.rpartition(":")[2]]
+            command = ["redis-server", str(self._redis)]
+        elif name != "scheduler":
+            command = [airflow, *self._services[name]["command"]]
         self.processes.start(name, command, self._settings(name), self.root)
 
     def restart(self, party: str, environment: Mapping[str, str]) -> None:
@@ -137,13 +134,12 @@ class Rig:
 
     def _start(self) -> None:
         self.start("redis")
-        migrate = [str(BIN / "airflow"), "db", "migrate"]
-        subprocess.run(migrate, env=self._settings("migrate"), check=True, capture_output=True)
-        for name in (*COORDINATOR, *(f"worker-{party}" for party in PARTIES)):
-            if name.startswith("worker-"):
-                for folder in ("airflow", "tmp"):
-                    (self.home(name.removeprefix("worker-")) / folder).mkdir()
-            self.start(name)
+        self.airflow.__enter__()
+        self.start("scheduler")
+        for party in PARTIES:
+            for folder in ("airflow", "tmp"):
+                (self.home(party) / folder).mkdir()
+            self.start(f"worker-{party}")
         self._engine.start()
 
     def _stop(self) -> None:
@@ -151,6 +147,7 @@ class Rig:
         if self._engine.ident:
             self._engine.join()
         self.processes.stop()
+        self.airflow.stop()
         for gate in self.gates.values():
             gate.shut()
 
@@ -164,30 +161,20 @@ class Rig:
     def _settings(self, name: str) -> dict[str, str]:
         if name == "redis":
             return compose.bare()
+        if name == "scheduler":
+            return self.airflow.environment
         party = name.removeprefix("worker-")
-        keys, home = self.root / "keys", self.root / "coordinator"
-        of, own = "coordinator", {"PYTHONPATH": str(ROOT)}
-        if party != name:
-            home, of, own = self.home(party), party, self.environment[party]
-            own = {"TMPDIR": str(home / "tmp"), **own}
-            settings = str(compose.FOLDER / "image" / "settings")
-            own["PYTHONPATH"] = f"{settings}:{own.get('PYTHONPATH', '')}:{ROOT}"
+        home, own = self.home(party), self.environment[party]
+        path = [compose.FOLDER / "image" / "settings", own.get("PYTHONPATH", ""), ROOT]
+        api = self.airflow.environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"]
         places = {
-            "/run/secrets/broker.url": keys / f"{of}-broker.url",
-            "/run/secrets": keys,
-            "/usr/local/opboost/dags": compose.FOLDER.parent / "dags",
-            "http://api-server:8080": self._url,
-            "http://127.0.0.1:8080": self._url,
+            "/run/secrets/broker.url": self.keys / f"{party}-broker.url",
+            "/usr/local/opboost/dags": ROOT / "dags",
+            "http://api-server:8080/execution/": api,
             "/federations": self.federations,
             "/site/": f"{home}/",
-            "/airflow/": f"{home}/",
         }
-        if party == name:
-            places["/airflow"] = home
-        environment = compose.environment(self._declared[name])
-        moved = compose.moved(environment, places)
-        return {**compose.bare(BIN), **moved, "HOME": str(home), **_SOON, **own}
-
-
-def _port(url: str) -> int:
-    return int(url.rpartition(":")[2])
+        settings = compose.moved(self._services[name]["environment"], places)
+        mine = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
+        python = {"PYTHONPATH": ":".join(map(str, path))}
+        return {**compose.bare(BIN), **settings, **mine, **_SOON, **own, **python}

@@ -94,7 +94,9 @@ def test_on_a_real_scheduler_whole_and_failing_in_each_stage(
     failure.unlink()
     ran = {s for dag, (_, done) in whole.items() for t in done for s in stages[dag].get(t, [])}
     assert ran == set(STAGES) - HORIZONTAL
-    assert len(messages) == len(failures) >= 4
+    # Every stage of the feature holder's scoring is one of its training, too, and fails there.
+    assert {dag for dag, _ in last} == set(whole)
+    assert {party for _, party in last} == set(PARTIES)
     assert all(len(json.dumps(summary)) < 2048 for summary in summaries)
     assert list((tmp_path / "airflow" / "logs").rglob("*.log"))
     events = [json.loads(line) for line in told.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""What a worker may do in the Redis of `opboost compose`, by a real one with its settings."""
+"""What a worker may do in the Redis of docker/one-airflow, by a real one with its settings."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from opboost_ops.orchestration.compose import write_compose
-from tests.deployments import write_deployment
+from tests.containers.parties import make_keys
 from tests.programs import program
 from tests.servers.conftest import free_port
 from tests.waiting import until
@@ -21,8 +20,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
     """A client with the password of bank's worker."""
     redis_server = program("redis-server")
     root, port = tmp_path_factory.mktemp("broker"), free_port()
-    (federation,) = write_deployment(root, "/exchange", rows=200).iterdir()
-    keys = write_compose(federation, root / "compose").file.parent / "keys"
+    keys = root / "keys"
+    make_keys(keys, ["bank:10011", "shop:10013"])
     settings = (keys / "redis.conf").read_text()
     for before, after in (("0.0.0.0", "127.0.0.1"), ("6379", port), ("/data", root)):
         settings = settings.replace(before, str(after))

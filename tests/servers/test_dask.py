@@ -108,7 +108,7 @@ def test_what_cannot_be_reached_may_be_tried_again() -> None:
 def test_a_whole_run_on_a_cluster_by_its_address(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = Workspace.write(tmp_path / "federation", training={"engine": "dask", "trees": 10})
+    workspace = Workspace.write(tmp_path / "federation", training={"trees": 10})
     workspace.declare("credit/site.yaml", dask="env:CLUSTER")
     workspace.known_to(monkeypatch)
     workspace.until("train", "credit")
@@ -136,10 +136,3 @@ def test_a_whole_run_on_a_cluster_by_its_address(
             values[:, at] = np.array(distinct)[frame.matrix[:, at].astype(int) - 1]
     model = home.read("model.txt").decode()
     assert np.array_equal(predict(partial, frame.matrix), predict(model, values))
-
-
-def test_workers_of_its_own_on_this_machine() -> None:
-    frame, label = rows()
-    parameters = Parameters("regression", 0, trees=3, learning_rate=0.1, depth=3, seed=0)
-    text = dask_engine.train(parts(frame, label, 4), parameters, "")
-    assert len(np.unique(predict(text, frame.matrix))) > 4

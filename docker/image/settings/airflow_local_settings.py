@@ -1,8 +1,11 @@
-"""Tasks are forked from the worker, so what it has imported costs them nothing."""
+"""Imports what tasks need into the worker that forks them, or the scheduler of a LocalExecutor."""
 
+import os
 import sys
 
-if sys.argv[1:3] == ["celery", "worker"]:
+_LOCAL = os.environ.get("AIRFLOW__CORE__EXECUTOR") == "LocalExecutor"
+
+if sys.argv[1:3] == ["celery", "worker"] or (_LOCAL and "scheduler" in sys.argv):
     from opboost_ops.orchestration.preload import preload
 
     preload()

@@ -14,7 +14,11 @@ from opboost_ops.errors import ConfigError
     ("require", "module", "told"),
     [
         (noise.require, "opendp", r"trainer is dpboost, and OpenDP.*opboost-ops\[dpboost\]"),
-        (dask_engine.require, "distributed", r"engine is dask, and Dask.*opboost-ops\[dask\]"),
+        (
+            dask_engine.require,
+            "distributed",
+            r"names a Dask scheduler, and Dask.*opboost-ops\[dask\]",
+        ),
     ],
 )
 def test_what_is_absent_is_named(

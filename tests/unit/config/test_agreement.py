@@ -80,7 +80,7 @@ KEY = new_signing_key(bytes(32))[1]
 #: Of every agreed key with its default. A key that stands at its default is in no document, so a
 #: default that changes, as `schemas/federation.schema.json` then shows, needs another `PROTOCOL`.
 #: What is not on the list of free ones in `config/agreement.py` is agreed.
-DEFAULTS = "4ff1b1cc99a7908a"
+DEFAULTS = "3ded308580a54273"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
@@ -113,7 +113,6 @@ def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
         {"schedule": {"cron": "0 3 * * *", "timeout_hours": 3}},
         {"parties__bank__queue": "bank", "parties__bank__pool": "big"},
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "tolerance": 0.5}},
-        {"training": {"engine": "dask"}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": 20, "tuning": 30}},
         {"training": {"class_weight": "balanced"}},
         {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},

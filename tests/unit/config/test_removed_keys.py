@@ -95,5 +95,5 @@ def test_empty_entries_of_other_trainers_and_features_are_passed_over_where_a_mo
     data["features"]["debt"]["missing"] = {"fill": 1.0}
     good = parse_federation(data, "federation.yaml")
     data["features"]["debt"] |= {"missing": {"fill": 1.0, "bit": None}, "mechanism": None}
-    data["training"] |= {"tuning": None, "engine": "local"}
+    data["training"]["tuning"] = None
     assert parse_federation(data, "federation.json", stored=True) == good

@@ -132,8 +132,6 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
         ({"class_weight": "balanced"}, "regression", "the label is a number"),
         ({"weight_column": "y"}, "binary", "training.weight_column: is the label"),
         ({"weight_column": "id"}, "binary", "training.weight_column: is the ID column"),
-        ({"tuning": 30, "engine": "dask"}, "binary", "engine dask does not have"),
-        ({"early_stopping": 20, "engine": "dask"}, "binary", "engine dask does not have"),
         ({"trainer": "xgboost", "parameters": {"max_bin": 9}}, "binary", "ranks need one each"),
     ],
 )
@@ -206,7 +204,6 @@ def test_a_delta_of_0_is_epsilon_alone() -> None:
     ("training", "line"),
     [
         ({"denoise": "joint"}, "training.denoise: makes a model for clear rows"),
-        ({"denoise": "joint", "engine": "dask"}, "dask"),
         ({"denoise": "joint", "trainer": "xgboost"}, "training.denoise: is not for xgboost"),
         (
             {"denoise": "auto", "trainer": "dpboost", "private": {"epsilon": 1.0}},

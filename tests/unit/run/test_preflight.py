@@ -180,7 +180,7 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 ) -> None:
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    workspace.declare("federation.yaml", training={"engine": "dask"})
+    workspace.declare("credit/site.yaml", dask="tcp://127.0.0.1:8786")
     problems = [ConfigError("no pool gpu"), ConfigError("no worker of bank_queue")]
     with pytest.raises(OpBoostError) as caught:
         open_run(workspace.file, workspace.run, {}, "train", problems)
