@@ -143,7 +143,7 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
     return Table(
         "log",
         "Audit log",
-        ("#", "at (UTC)", "action", "place", "party", "detail", "artifact"),
+        ("#", "at (UTC)", "action", "place", "party", "artifact", "detail"),
         tuple(
             (
                 count(number),
@@ -151,8 +151,8 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
                 Cell(entry.action, state="bad" if entry.action == "rejected" else ""),
                 Cell(entry.place),
                 Cell(entry.party),
-                Cell(entry.detail),
                 Cell(entry.artifact[:12], entry.artifact, title=entry.artifact),
+                Cell(entry.detail),
             )
             for number, entry in page
         ),
