@@ -21,7 +21,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds import FORMAT, KEYS, Conversation
+from opboost_ops.exchange.rounds import KEYS, Conversation
 from opboost_ops.exchange.store import Store
 
 
@@ -182,7 +182,7 @@ class Mailbox:
             self._hear_keys()
             return None
         key = RunKey(self._me.seed)
-        document = {"key": base64.b64encode(key.public).decode(), "format": FORMAT}
+        document = {"key": base64.b64encode(key.public).decode()}
         self._post.send("round_key", KEYS, durable=True, document=document)
         keys, session = self._hear_keys()
         if keys.pop(self._me.party) != key.public:
@@ -256,7 +256,6 @@ class Mailbox:
 
     def _sealed(self, masks: Masks, name: Round, decision: Record) -> dict[str, Any]:
         assert self._key is not None
-        # Without what says nothing: a former release does not know later entries.
         text = decision.model_dump_json(exclude_defaults=True)
         document: dict[str, Any] = {"sealed": self._key.seal(name.name, text.encode())}
         if self._conversation.head == self._session:

@@ -35,12 +35,11 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
 from opboost_ops.exchange.key_files import write_private
-from opboost_ops.exchange.migrations import copy_file
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.rows import copy_tables, replace_rows, table_names
+from opboost_ops.privacy.rows import copy_file, copy_tables, replace_rows, table_names
 from opboost_ops.privacy.tables import VERSION, now
 from opboost_ops.run.taking_part import stopped
 from opboost_ops.scratch.folders import private_folder

@@ -24,8 +24,7 @@ class Private:
         trees_per_ensemble: T_e; the trees of an ensemble hold different rows.
         regularisation: lambda.
         label_bounds: Public bounds of a number that is learnt; values outside are clipped.
-        random: Whether splits are drawn at random and all of epsilon goes to leaves. It is not in
-            the words of the others, which name trainings that an earlier version has begun.
+        random: Whether splits are drawn at random and all of epsilon goes to leaves.
         delta: Where the whole model has (epsilon, delta): splits are then drawn at random, and leaf
             sums get Skellam noise. None for epsilon alone.
     """
@@ -34,8 +33,8 @@ class Private:
     trees_per_ensemble: int = 50
     regularisation: float = 0.1
     label_bounds: tuple[float, float] | None = None
-    random: bool = field(default=False, repr=False)
-    delta: float | None = field(default=None, repr=False)
+    random: bool = False
+    delta: float | None = None
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from opboost_ops.mechanisms import Designed, MissingBit
 from opboost_ops.mechanisms.designed import Table
 
 #: Raised when a message, an order of messages or a default of a declared file changes its meaning.
-#: 0.1.0, which had no number, was 1.
-PROTOCOL = 3
+PROTOCOL = 1
 
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
 FREE = (
@@ -116,7 +115,7 @@ def computed(federation: Federation) -> dict[str, Any]:
             epsilons = (mechanism.epsilon,) if bit else features[column.feature].agreed_epsilons
             kinds = {e: mechanism.model_copy(update={"epsilon": e}) for e in epsilons}
             found[f"{party}.{column.name}"] = {
-                "map": column.full_digest.hex(),
+                "map": column.map_digest.hex(),
                 "channels": {
                     repr(e): kind.channel(column.domain).digest().hex() for e, kind in kinds.items()
                 },

@@ -7,28 +7,10 @@ from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault
 
 
-def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
-    """What a file of an earlier release lacks; stored models of such a release are still read."""
-    if federation.learning != "vertical":
-        return
-    if former := federation.alignment.former:
-        yield Fault(
-            "alignment",
-            f"is `{former}`, which was removed: the sealed release is the only alignment",
-            "leave it out, write `seal_everybody: true` and max_new_queries under alignment in "
-            "each feature holder's policy.yaml, and let all parties agree again; models, ledgers "
-            "and keys stay",
-        )
-    if renamed := federation.alignment.renamed:
-        yield Fault(
-            "alignment.members",
-            f"is `{renamed}`; this entry is now called overlap",
-            f"write `alignment: {{overlap: {federation.alignment.overlap}}}`; `left` needs a new "
-            "agreement, and models stay in use",
-        )
-    holders = federation.feature_holders
+def alignment_faults(federation: Federation) -> Iterator[Fault]:
+    """Missing encryption keys, and choices of rows that do not fit the rest of the file."""
     # Of one feature holder, each policy's require_encryption decides.
-    for name in holders if federation.has_shares else ():
+    for name in federation.feature_holders if federation.has_shares else ():
         if federation.parties[name].encryption_key is None:
             yield Fault(
                 f"parties.{name}.encryption_key",
@@ -36,10 +18,6 @@ def new_alignment_faults(federation: Federation) -> Iterator[Fault]:
                 "only where all of them have the person",
                 "make one with `opboost keys renew SITE encryption`",
             )
-
-
-def alignment_faults(federation: Federation) -> Iterator[Fault]:
-    """Where the choice of held-out rows, or of rows at all, does not fit the rest of the file."""
     rule, training = federation.training.holdout, federation.training
     if federation.keeps_all and (training.trainer == "dpboost" or federation.denoising != "none"):
         yield Fault(

@@ -1,7 +1,5 @@
 """Which columns a protected feature is released as, and what each is charged to."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,13 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from opboost_ops.config.column_names import column_name
-from opboost_ops.config.declared_map import (
-    Recorded,
-    first_declared,
-    full_digest,
-    missing_digest,
-    noise_digest,
-)
+from opboost_ops.config.declared_map import map_digest, missing_digest
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, IdColumn
 from opboost_ops.domain import Domain
@@ -40,8 +32,7 @@ class Column:
         source: The preprocessed column that it is made from.
         source_domain: Where that column's values lie.
         mechanism: What randomises it.
-        map_digest: Digest of the public map onto the source's domain, as it is in the noise's key.
-        full_digest: Digest of every declaration that makes a raw cell a value of that domain.
+        map_digest: Digest of every declaration that makes a raw cell a value of that domain.
         bit: Which category's bit it is; None for all other columns.
         guarantee: What holds for a cell, where that hangs on where edges come from.
     """
@@ -55,7 +46,6 @@ class Column:
     source_domain: Domain
     mechanism: Mechanism | MissingBit
     map_digest: bytes
-    full_digest: bytes
     bit: int | None = None
     guarantee: str = ""
 
@@ -69,18 +59,14 @@ class Column:
         return noise.cell_context(secret, self.map_digest, channel.digest())
 
 
-def columns_of(
-    federation: Federation, party: str, recorded: Recorded | None = None
-) -> tuple[Column, ...]:
+def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
     """All columns that a feature holder releases, in their order.
 
     Args:
         federation: As declared.
         party: A feature holder.
-        recorded: What the party's first agreement says of its columns; anyone who asks for noise
-            needs it.
     """
-    return _columns_of(_Itself(federation), party, _Itself(recorded))
+    return _columns_of(_Itself(federation), party)
 
 
 class _Itself:
@@ -98,15 +84,14 @@ class _Itself:
 
 # A stage asks a dozen times for the columns of one and the same plan.
 @lru_cache(maxsize=64)
-def _columns_of(declared: _Itself, party: str, record: _Itself) -> tuple[Column, ...]:
+def _columns_of(declared: _Itself, party: str) -> tuple[Column, ...]:
     federation: Federation = declared.value
     domain = federation.domain.to_domain()
     features = federation.parties[party].features
-    known = record.value or {}
     return tuple(
         column
         for name, feature in features.items()
-        for column in _columns(name, feature, domain, federation.id, known.get(str(feature.uuid)))
+        for column in _columns(name, feature, domain, federation.id)
     )
 
 
@@ -132,15 +117,12 @@ def missing_name(feature: str) -> str:
     return f"{feature}={MISSING}"
 
 
-def _columns(
-    name: str, feature: Feature, domain: Domain, identity: IdColumn, recorded: Any
-) -> Iterator[Column]:
+def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) -> Iterator[Column]:
     assert feature.mechanism is not None
-    full, now = full_digest(feature, domain, identity), first_declared(feature, identity)
+    mapped = map_digest(feature, domain, identity)
     if feature.type == "nominal":
         assert isinstance(feature.mechanism, UnaryEncoding)
         categories = feature.categories or ()
-        digest = hashlib.sha256(json.dumps(["nominal", *categories]).encode()).digest()
         for bit, category in enumerate(categories):
             yield Column(
                 name=column_name(name, category),
@@ -151,12 +133,10 @@ def _columns(
                 source=name,
                 source_domain=Domain(0, len(categories) - 1),
                 mechanism=feature.mechanism,
-                map_digest=noise_digest(digest, full, now, recorded, identity),
-                full_digest=full,
+                map_digest=mapped,
                 bit=bit,
             )
     else:
-        mapped = feature.domain_map(domain).digest()
         yield Column(
             name=name,
             feature=name,
@@ -166,12 +146,11 @@ def _columns(
             source=name,
             source_domain=domain,
             mechanism=feature.mechanism,
-            map_digest=noise_digest(mapped, full, now, recorded, identity),
-            full_digest=full,
+            map_digest=mapped,
             guarantee=feature.guarantee,
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
-        missing, whose = missing_name(name), missing_digest(identity)
+        missing = missing_name(name)
         yield Column(
             name=missing,
             feature=name,
@@ -181,6 +160,5 @@ def _columns(
             source=missing,
             source_domain=BIT,
             mechanism=feature.missing.bit,
-            map_digest=noise_digest(whose, whose, now, recorded, identity),
-            full_digest=whose,
+            map_digest=missing_digest(identity),
         )

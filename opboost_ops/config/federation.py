@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from opboost_ops.config.alignment import Alignment, Overlap
+from opboost_ops.config.alignment import Alignment
 from opboost_ops.config.feature import CommonFeature, DomainRange, Feature
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
@@ -190,7 +190,7 @@ class Federation(Record):
     uuid: UUID
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
-    alignment: Alignment = Overlap()
+    alignment: Alignment = Alignment()
     domain: DomainRange
     label: Label | None = None
     features: Mapping[FeatureName, CommonFeature] = Field(default_factory=dict)

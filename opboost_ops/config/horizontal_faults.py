@@ -41,7 +41,7 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
                             f"move it to {key}, outside of parties")  # fmt: skip
     alignment = federation.alignment
-    if alignment.former not in ("", "keyed") or alignment.overlap == "left":
+    if alignment.overlap == "left":
         yield Fault(
             "alignment",
             "is only for vertical learning",

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from opboost_ops.config.alignment_faults import new_alignment_faults
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.fault_groups import grouped
 from opboost_ops.config.faults import federation_faults
@@ -19,8 +18,6 @@ from opboost_ops.config.key_sources import AIRFLOW, in_a_file
 from opboost_ops.config.offer import Offer
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.policy_faults import policy_faults
-from opboost_ops.config.removed_keys import split_removed
-from opboost_ops.config.renamed_keys import with_new_names
 from opboost_ops.config.site import Site
 from opboost_ops.config.source import Source, below
 from opboost_ops.config.validation_faults import entry_faults, steps_to
@@ -49,29 +46,23 @@ def load_federation(path: Path, content: Any = None) -> Federation:
     return parse_federation(data, path.name, known=read_tables(data, path.parent))
 
 
-def parse_federation(
-    data: Any, file: str, *, stored: bool = False, known: Sequence[Fault] = ()
-) -> Federation:
+def parse_federation(data: Any, file: str, *, known: Sequence[Fault] = ()) -> Federation:
     """Validate a federation file's content.
 
     Args:
         data: As read from YAML or JSON.
         file: Its name, for the error.
-        stored: It lies with a model version or is only shown: nothing is released by it, so its
-            domain may be larger than is allowed now.
         known: Faults that are known already, told with the others.
 
     Raises:
         ConfigError: With all its faults.
     """
-    more = federation_faults if stored else _new_faults
-    return _parse(Federation, data, file, more, known, stored).with_shared_features()
+    return _parse(Federation, data, file, _federation_faults, known).with_shared_features()
 
 
-def _new_faults(federation: Federation) -> Iterator[Fault]:
+def _federation_faults(federation: Federation) -> Iterator[Fault]:
     if excess := federation.domain.to_domain().excess(federation.most_values):
         yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
-    yield from new_alignment_faults(federation)
     yield from federation_faults(federation)
 
 
@@ -88,7 +79,7 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = (folder or path.parent).resolve()
     keys = ("secret", "signing_key", "encryption_key", "alignment_key", "serve_token")
-    paths = ("home", "cells", "agreement", "models", "scores", *keys)
+    paths = ("home", "cells", "models", "scores", *keys)
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
@@ -211,7 +202,6 @@ def _parse(
     file: str,
     more: Callable[[_Model], Iterator[Fault]],
     known: Sequence[Fault] = (),
-    stored: bool = False,
 ) -> _Model:
     faults: list[Fault] = []
     parsed: _Model | None = None
@@ -221,12 +211,9 @@ def _parse(
         # In Python, true is 1.
         faults.append(Fault("version", "is true or false, where a number is needed", "write 1"))
     else:
-        data = with_new_names(model.__name__, data, file)
-        data, removed = split_removed(model.__name__, data)
-        parsed, faults = _validated(model, data, stored)
+        parsed, faults = _validated(model, data)
         if parsed is None and model is Federation and isinstance(data.get("training"), dict):
             faults += _beside_training(data, faults)
-        faults += [] if stored else removed
     if parsed is not None:
         faults += more(parsed)
     places = {fault.where for fault in known}
@@ -236,13 +223,11 @@ def _parse(
     return parsed
 
 
-def _validated(
-    model: type[_Model], data: dict[str, Any], stored: bool
-) -> tuple[_Model | None, list[Fault]]:
+def _validated(model: type[_Model], data: dict[str, Any]) -> tuple[_Model | None, list[Fault]]:
     """The model, where the entries that it knows make one, and what is wrong with the others.
 
     Entries that it does not know are taken out, so that what is wrong with the rest is named at
-    once. What lies with a model version may have entries of an older release.
+    once.
     """
     faults: list[Fault] = []
     while True:
@@ -256,7 +241,7 @@ def _validated(
         if not unknown:
             return None, [*faults, *entry_faults(model, data, found)]
         # Whatever else is wrong is found again without them.
-        faults += [] if stored else entry_faults(model, data, unknown)
+        faults += entry_faults(model, data, unknown)
         for one in unknown:
             data = _without(data, [*steps_to(data, one)])
 
@@ -268,7 +253,7 @@ def _beside_training(data: dict[str, Any], faults: Sequence[Fault]) -> list[Faul
     least |= {"dpboost": {"private": {"epsilon": 1.0}}}.get(str(trainer), {})
     if any(not fault.where.startswith("training") for fault in faults):
         return []
-    parsed, _ = _validated(Federation, {**data, "training": least}, stored=True)
+    parsed, _ = _validated(Federation, {**data, "training": least})
     found = federation_faults(parsed) if parsed is not None else ()
     return [fault for fault in found if not fault.where.startswith("training")]
 

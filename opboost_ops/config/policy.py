@@ -1,10 +1,10 @@
 """``policy.yaml``: what a party allows, whatever a form or a coordinator says."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.federation import ScoringMode
@@ -106,11 +106,6 @@ class LeastRows(Record):
     score: int = Field(default=1, ge=1)
 
 
-#: Former names of entries of ``alignment``, and entries that are gone.
-_RENAMED = {"max_new_asked": "max_new_queries", "max_asked_ever": "max_queries_total"}
-_GONE = ("allow", "decoys", "max_asked")
-
-
 class AlignmentRules(Record):
     """Rules for alignment: queries and sealed rows.
 
@@ -133,18 +128,6 @@ class AlignmentRules(Record):
     max_queries_total: NonNegativeInt | None = None
     least_rows: LeastRows = LeastRows()
     least_common: LeastRows = LeastRows()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_former(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            return data
-        if gone := [name for name in _GONE if name in data]:
-            raise ValueError(
-                f"{', '.join(gone)} belong to removed kinds of alignment: write "
-                "seal_everybody: true and max_new_queries instead"
-            )
-        return {_RENAMED.get(name, name): value for name, value in data.items()}
 
 
 class Checks(Record):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opboost_ops.config.column_names import column_name
-from opboost_ops.config.declared_map import full_digest
+from opboost_ops.config.declared_map import map_digest
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain, DomainMap
 
@@ -91,7 +91,7 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
     found: list[SharedColumn] = []
     domain = federation.domain.to_domain()
     for name, feature in federation.features.items():
-        digest = full_digest(feature, domain, federation.id)
+        digest = map_digest(feature, domain, federation.id)
         if feature.type != "nominal":
             mapping = feature.domain_map(domain)
             keeps = feature.missing == "keep"

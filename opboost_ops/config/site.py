@@ -58,7 +58,6 @@ class Site(Record):
             it trains LightGBM, or ``env:NAME`` for an environment variable that holds it. Default:
             training in one process.
         cells_key: File of 32 bytes that encrypts cell files at rest; default: not encrypted.
-        agreement: Where 0.2.0 kept agreements, which are migrated into the database.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
@@ -85,7 +84,6 @@ class Site(Record):
     cells_key: Path | None = None
     dask: str = ""
     retention_days: PositiveFloat | None = None
-    agreement: Path = Path("agreement.json")
     models: Path = Path("models")
     scores: Path = Path("scores")
     secret: Path = Path("keys/noise.secret")

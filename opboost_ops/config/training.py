@@ -6,12 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     Discriminator,
     Field,
-    FieldSerializationInfo,
     NonNegativeFloat,
     PositiveFloat,
     Tag,
-    ValidationInfo,
-    field_serializer,
     field_validator,
     model_validator,
 )
@@ -29,10 +26,6 @@ ClassWeight = Literal["balanced"] | Mapping[str | int, PositiveFloat]
 
 #: What may be done about others' noise before training.
 Denoise = Literal["none", "joint", "auto"]
-
-
-#: What files of 0.3.0 have inside an entry that is a number now, and its default.
-_FORMER = {"early_stopping": ("rounds", 20), "tuning": ("trials", 30)}
 
 
 class HoldoutColumn(Record):
@@ -79,21 +72,6 @@ class BoosterTraining(AnyTraining):
     class_weight: ClassWeight | None = None
     early_stopping: int | None = Field(default=None, ge=1, le=1000)
     tuning: int | None = Field(default=None, ge=1, le=1000)
-
-    @field_validator("early_stopping", "tuning", mode="before")
-    @classmethod
-    def _read_former(cls, value: Any, info: ValidationInfo) -> Any:
-        """Up to 0.3.0 each was a mapping of one entry, with a default."""
-        entry, default = _FORMER[str(info.field_name)]
-        former = isinstance(value, Mapping) and not set(value) - {entry}
-        return value.get(entry, default) if former else value
-
-    @field_serializer("early_stopping", "tuning")
-    def _write_former(
-        self, value: int | None, info: FieldSerializationInfo
-    ) -> dict[str, int] | None:
-        """As 0.3.0 reads it in a plan."""
-        return {_FORMER[info.field_name][0]: value} if value else None
 
     @property
     def private(self) -> None:

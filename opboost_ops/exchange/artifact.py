@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from opboost_ops import __version__
-from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX, Envelope
 from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
@@ -18,7 +17,6 @@ from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
-    WHOLE,
     File,
     Kind,
     Manifest,
@@ -122,8 +120,6 @@ class Draft:
             if not is_part(name):
                 ready[name] = raw
         manifest = Manifest(
-            version=WHOLE,
-            protocol=PROTOCOL,
             federation=federation,
             run=run,
             kind=self.kind,

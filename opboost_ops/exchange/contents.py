@@ -80,8 +80,7 @@ def opened(
                 raise Rejected(error.reason, f"{what}: {error.problem}") from None
         if len(raw) != file.size or hashlib.sha256(raw).hexdigest() != file.sha256:
             raise Rejected("bad_digest", f"{what}: {name} was changed.")
-        # Files of the former format were not salted; they are still read for people.
-        return unsalted(raw, f"{what}: {name}") if decrypt and manifest.version > 1 else raw
+        return unsalted(raw, f"{what}: {name}") if decrypt else raw
 
     plain = {name: files[name] for name in (MANIFEST, SIGNATURE)}
     parts = {name: partial(content, name) for name in manifest.files if is_part(name)}

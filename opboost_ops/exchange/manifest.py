@@ -53,10 +53,8 @@ KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.sig"
 
-#: Versions of the format: a table, or keyed digests, in one file each; and in parts.
-WHOLE, PARTED = 2, 3
-
-_VERSIONS = (1, WHOLE, PARTED)
+#: Version of the format.
+VERSION: Literal[1] = 1
 
 #: Up to so many bytes a manifest is read once more if it is refused, to say why.
 _SMALL = 1 << 20
@@ -73,9 +71,7 @@ class Manifest(Record):
     """What an artifact is; it carries no time, so that a retry makes the same bytes.
 
     Attributes:
-        version: Of this format; 1 was version 0.1.0's, without ``protocol`` among its bytes. 3 has
-            a table or keyed digests in several files, and all else as in 2: releases that do not
-            know such files refuse it by its version, and say that they have to be upgraded.
+        version: Of this format.
         protocol: What the signer speaks with other parties; see `PROTOCOL`.
         federation: Which federation.
         run: Which run of it.
@@ -95,13 +91,12 @@ class Manifest(Record):
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
             without any guarantee.
         software: Version of this software that made it.
-        head: The signer's checkpoint towards its receiver; see `privacy.checkpoints`. Not among
-            the bytes of older releases' manifests, which had none.
-        seen: By party, the latest checkpoint that the signer had received from it, likewise.
+        head: The signer's checkpoint towards its receiver; see `privacy.checkpoints`.
+        seen: By party, the latest checkpoint that the signer had received from it.
     """
 
-    version: Literal[1, 2, 3] = 2
-    protocol: int = Field(default=1, ge=1)
+    version: Literal[1] = VERSION
+    protocol: int = Field(default=PROTOCOL, ge=1)
     federation: Name
     run: RunId
     kind: Kind
@@ -129,8 +124,6 @@ class Manifest(Record):
             data["head"] = self.head.plain()
         if self.seen:
             data["seen"] = {party: one.plain() for party, one in self.seen.items()}
-        if self.version == 1:
-            del data["protocol"]
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
     @property
@@ -199,8 +192,7 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
     """Read a manifest's bytes.
 
     Raises:
-        Rejected: They are no manifest of a version that this software knows, or are not in
-            canonical form.
+        Rejected: They are no manifest of this format's version, or are not in canonical form.
     """
     # What is canonical has each key once and finite numbers alone: then it need not be looked for.
     if len(raw) <= _SMALL:
@@ -213,11 +205,11 @@ def parse_manifest(raw: bytes, what: str) -> Manifest:
         manifest = Manifest.model_validate(data)
     except (ValueError, ValidationError, RecursionError):
         version = data.get("version") if "data" in locals() and isinstance(data, dict) else None
-        if isinstance(version, int) and version > 0 and version not in _VERSIONS:
+        if isinstance(version, int) and version != VERSION:
             raise Rejected(
                 "unsupported_version",
-                f"{what}: its manifest has format version {version}; this software reads 1 to "
-                f"{_VERSIONS[-1]}, and has to be upgraded.",
+                f"{what}: its manifest has format version {version}; this software reads version "
+                f"{VERSION} alone.",
             ) from None
         raise Rejected("malformed", f"{what}: its manifest is damaged.") from None
     if manifest.to_bytes() != raw:
@@ -235,7 +227,7 @@ def require_protocol(manifest: Manifest, what: str) -> None:
     Raises:
         Rejected: Saying which party has to upgrade.
     """
-    spoken = manifest.version >= WHOLE and manifest.protocol == PROTOCOL
+    spoken = manifest.protocol == PROTOCOL
     apart = too_far_apart(__version__, manifest.software) if spoken else 0
     if spoken and not apart:
         return

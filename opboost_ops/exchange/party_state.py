@@ -9,7 +9,6 @@ from uuid import UUID
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.migrations import upgrade
 from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms.noise import read_secret
 from opboost_ops.privacy.accountant import Key
@@ -129,7 +128,7 @@ class PartyState:
 
 @contextmanager
 def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
-    """A party's state; that of a former release is migrated, with a backup beside it.
+    """A party's state; a new one begins where there is none.
 
     Args:
         site: The party's.
@@ -137,7 +136,7 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
 
     Raises:
         ConfigError: The database cannot be opened, is another party's, or another one than the
-            cell states belong to; or no backup of a former one can be written.
+            cell states belong to; or its tables have another version.
         LostDatabase: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
@@ -156,7 +155,6 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
         if not fresh and database.is_empty():
             require_never_begun(site)
         state = PartyState.of(site, database)
-        upgrade(database, state.cells, site)
         _require_one_database(site, database.identity(site.party), fresh)
         if opened is not None:
             opened[key], reused = state, True
@@ -195,7 +193,7 @@ def agreements_of(site: Site) -> Agreements:
     Raises:
         ConfigError: The database cannot be opened, or an agreement was changed.
     """
-    if not has_tables(site.ledger_url()) and not site.agreement.is_file():
+    if not has_tables(site.ledger_url()):
         return Agreements(party=site.party)
     with open_state(site) as state:
         return state.agreements.read()
@@ -238,7 +236,7 @@ def require_never_begun(site: Site) -> None:
     Raises:
         LostDatabase: So it is; nothing was made.
     """
-    if next(site.cells.glob("*.parquet"), None) is None and not site.agreement.is_file():
+    if next(site.cells.glob("*.parquet"), None) is None:
         return
     raise LostDatabase(
         f"The database of {site.party} is gone, or empty, and there was one: what it has released "

@@ -10,7 +10,6 @@ from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.config.declared_map import differing
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.config.removed_keys import without_spelled_out
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.json_text import read_json
@@ -69,8 +68,7 @@ class Plan:
             "day": self.day and self.day.isoformat(),
         }
         declared = differing(self.federation)
-        # Without what says nothing: a former release does not know later entries. Of training,
-        # some defaults hang on other entries.
+        # In training, some defaults depend on other entries.
         declared["training"] = self.federation.training.model_dump(mode="json")
         return {
             **{name: value for name, value in named.items() if value is not None},
@@ -101,13 +99,12 @@ def read_plan(raw: bytes, what: str) -> Plan:
     return parse_plan(document, what)
 
 
-def parse_plan(document: Any, what: str, *, stored: bool = False) -> Plan:
+def parse_plan(document: Any, what: str) -> Plan:
     """Read a plan's document.
 
     Args:
         document: The artifact's.
         what: Name of its place, for the error.
-        stored: Nothing is released by it: entries that an older release had are passed over.
 
     Raises:
         Rejected: It is none.
@@ -123,7 +120,7 @@ def parse_plan(document: Any, what: str, *, stored: bool = False) -> Plan:
     if not known or (day and day.isoformat()) != said.day:
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
-        federation = parse_federation(without_spelled_out(said.federation), what, stored=stored)
+        federation = parse_federation(said.federation, what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
     if not (is_epoch(said.epoch) if asks(federation, said.purpose) else said.epoch is None):

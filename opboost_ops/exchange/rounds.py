@@ -33,9 +33,6 @@ from opboost_ops.exchange.signers import receiver_key, signed_manifest
 #: The round of the keys.
 KEYS = "keys"
 
-#: How vectors are made; 0.3.0 reads it in a party's key.
-FORMAT = 2
-
 
 class Conversation:
     """The rounds of a run as one party hears them.

@@ -1,8 +1,7 @@
-"""Which releases work together: from 0.3.0 on, those that are at most one minor version apart.
+"""Which releases work together: those that are at most one minor version apart.
 
-Parties upgrade one after the other, so two neighbouring releases must be able to hold a run; what
-a release leaves behind for longer than that nobody tests. Releases before 0.3.0 spoke another
-protocol and are told apart by that.
+Parties upgrade one after the other, so two neighbouring releases must be able to hold a run. What a
+release leaves behind for longer than that nobody tests.
 """
 
 import re
@@ -10,12 +9,9 @@ import re
 #: The first two numbers of a release.
 _RELEASE = re.compile(r"^(\d{1,6})\.(\d{1,6})(?!\d)")
 
-#: The first release to which the rule applies.
-_FIRST = (0, 3)
-
 
 def too_far_apart(mine: str, theirs: str) -> int:
-    """Whether two releases cannot work together, and which of them has to upgrade.
+    """Compare two releases that speak one protocol.
 
     Args:
         mine: This software's version.
@@ -26,7 +22,7 @@ def too_far_apart(mine: str, theirs: str) -> int:
         the other one, 1 if the other one is too old for this.
     """
     here, there = _minor(mine), _minor(theirs)
-    if here is None or there is None or min(here, there) < _FIRST:
+    if here is None or there is None:
         return 0
     if here[0] == there[0] and abs(here[1] - there[1]) <= 1:
         return 0
@@ -34,5 +30,5 @@ def too_far_apart(mine: str, theirs: str) -> int:
 
 
 def _minor(version: str) -> tuple[int, int] | None:
-    found = _RELEASE.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+    numbers = _RELEASE.match(version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else None

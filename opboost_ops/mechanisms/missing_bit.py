@@ -1,10 +1,7 @@
 """A randomised bit that says whether a value is missing (Warner's randomised response)."""
 
-from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, ClassVar
-
-from pydantic import model_validator
+from typing import ClassVar
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.bits import BIT, bit_channel
@@ -24,14 +21,6 @@ class MissingBit(Parameters):
 
     name: ClassVar[str] = "missing_bit"
     epsilon: Epsilon
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_name(cls, data: Any) -> Any:
-        """Plans and agreements of 0.3.0 and before may have it."""
-        if not isinstance(data, Mapping):
-            return data
-        return {key: value for key, value in data.items() if (key, value) != ("name", cls.name)}
 
     def build(self, domain: Domain) -> Channel:
         """Build the channel on a domain."""

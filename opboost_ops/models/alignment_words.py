@@ -14,10 +14,6 @@ _LEFT = (
     "run of the month; values of people who are not there are missing. {holders} learnt how many "
     "new people {label} queried, and not who they are (exact, no epsilon)."
 )
-_FORMER = (
-    "The common people were found by `{former}`, a way of alignment of an earlier release: see its "
-    "documents for what {label} and {holders} learnt (exact, no epsilon)."
-)
 
 
 def alignment_words(federation: Federation, holders: str | None = None) -> str:
@@ -29,11 +25,9 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
     """
     names = holders or ", ".join(federation.feature_holders)
     one = len(federation.feature_holders) == 1
-    former = federation.alignment.former
-    now = _SEALED if federation.alignment.overlap == "common" else _LEFT
-    return (_FORMER if former else now).format(
+    words = _SEALED if federation.alignment.overlap == "common" else _LEFT
+    return words.format(
         label=federation.label_holder,
         holders=names,
-        former=former,
         all=names if one else "all of them",
     )

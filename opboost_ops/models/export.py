@@ -107,7 +107,7 @@ def federation_in(files: Mapping[str, bytes]) -> Federation:
     Args:
         files: The version's files.
     """
-    return parse_federation(json.loads(files["federation.json"]), "federation.json", stored=True)
+    return parse_federation(json.loads(files["federation.json"]), "federation.json")
 
 
 def model_columns(files: Mapping[str, bytes]) -> ModelColumns:

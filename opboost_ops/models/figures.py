@@ -86,7 +86,7 @@ def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
     """How held-out rows' scores are distributed, by what the rows are, in the mode of scoring.
 
     Args:
-        evaluation: Of the version; older ones have no distribution.
+        evaluation: Of the version.
     """
     found = evaluation.get("distributions", {}).get(evaluation.get("mode"))
     if not found:

@@ -248,10 +248,9 @@ def _records(folder: Path) -> Iterator[tuple[float, str, Path, Counts]]:
     begin = time.time() - DAYS * 86_400
     for path in folder.glob("*.json") if folder.is_dir() else ():
         written = path.stat().st_mtime
-        found = json.loads(path.read_bytes()) if written >= begin else {}
-        # Runs of former releases have counted nothing.
-        if "live" in found:
-            yield written, found["mode"], path, Counts.model_validate(found["live"])
+        if written >= begin:
+            record = json.loads(path.read_bytes())
+            yield written, record["mode"], path, Counts.model_validate(record["live"])
 
 
 def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:

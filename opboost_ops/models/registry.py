@@ -21,9 +21,6 @@ _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"
 _DIGESTS = "sha256.json"
 
-#: The model file of `denoise: stack` in release 0.2.0.
-_STACK = "stack.json"
-
 Event = Literal["promoted", "kept", "rolled back"]
 
 
@@ -274,12 +271,6 @@ def backend_in(files: Mapping[str, bytes]) -> Reader:
     for backend in READERS:
         if backend.file in files:
             return backend
-    if _STACK in files:
-        raise ContractError(
-            "This model version was trained with `denoise: stack`, which 0.3.0 removed: it can no "
-            "longer be scored, compared or exported. Its files are unchanged.",
-            "Train a version with `denoise: auto`, or score this one with release 0.2.0.",
-        )
     raise ContractError("A model version holds no model file.", "Promote another version.")
 
 

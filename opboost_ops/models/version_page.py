@@ -186,8 +186,7 @@ def _intervals(version: Version) -> list[Block]:
         for metric in by_rank(version.intervals)
     )
     heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in others))
-    # Older versions do not name the method: there was one.
-    method = version.evaluation.get("interval_method", "paired bootstrap of the held-out rows")
+    method = version.evaluation["interval_method"]
     note = (
         f"Where a figure would lie on other held-out rows ({method}; the same rows for both "
         "models). Another draw of noise or other training rows are not covered. A gain is above "

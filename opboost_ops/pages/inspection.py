@@ -127,7 +127,7 @@ def _declared(
     """The federation that a plan declares, of which its signer is the label holder."""
     what = manifest.reference
     document = opened(manifest, files, None, what).document
-    declared = parse_federation(document.get("federation"), what, stored=True)
+    declared = parse_federation(document.get("federation"), what)
     spec = declared.parties.get(place.about)
     if spec is None or key not in spec.signed_ever or declared.label_holder != place.about:
         raise Rejected("malformed", f"{what}: it plans another party's run.")

@@ -6,7 +6,6 @@ from typing import Any
 
 from opboost_ops.config.loading import load_federation, load_party
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
 from opboost_ops.planning.ranking import feature_holder
@@ -62,11 +61,7 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
     site, policy = load_party(site_file)
     home = Home(site.home / declared.name)
     store = open_store(site.store)
-    # The noise that would be drawn, so by what the party's first agreement recorded.
-    recorded = agreements_of(site).columns
-    context = Context(
-        declared, "", holder, site, policy, home, store, "", timeout=0.0, recorded=recorded
-    )
+    context = Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
     with borrowed(context) as lent:
         found = attack(lent)
     home.write_json("leakage", found.to_json())

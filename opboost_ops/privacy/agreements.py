@@ -2,13 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
 from pydantic import Field, ValidationError
 
-from opboost_ops.config.declared_map import ID_TYPE, canonical
+from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
 from opboost_ops.privacy.database import Database
@@ -24,9 +24,6 @@ _AGREEMENTS = table(
     content=str,
     withdrawn=40,
 )
-
-#: By column UUID, what its first agreement says of the way from a raw cell to an integer.
-_COLUMNS = table("first_declared", {"column": 36}, declared=str)
 
 #: Versions that may still be scored under an agreement that is no longer in force.
 _KEPT = table("kept_versions", {"federation": 160, "version": 40}, agreement=int)
@@ -58,15 +55,12 @@ class Agreements(Record):
     Attributes:
         party: Whose.
         agreements: By rising number.
-        columns: By column UUID, what its first agreement says of the way from a raw cell to an
-            integer; version 1 of the map's digest holds as long as that does not change.
         kept: By federation and version, the number of the former agreement under which the version
             may still be scored.
     """
 
     party: Name
     agreements: tuple[Agreement, ...] = ()
-    columns: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
     kept: Mapping[str, Mapping[str, int]] = Field(default_factory=dict)
 
     def of(self, federation: str) -> tuple[Agreement, ...]:
@@ -121,7 +115,6 @@ class AgreementRecords:
 
     def _read(self) -> Agreements:
         rows = self._database.rows(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number))
-        first = self._database.rows(sa.select(_COLUMNS))
         kept: dict[str, dict[str, int]] = {}
         for row in self._database.rows(sa.select(_KEPT).order_by(*_KEPT.primary_key.columns)):
             kept.setdefault(row.federation, {})[row.version] = row.agreement
@@ -130,48 +123,24 @@ class AgreementRecords:
                 Agreement.model_validate({**row._mapping, "content": json.loads(row.content)})
                 for row in rows
             )
-            columns = {row.column: json.loads(row.declared) for row in first}
         except (ValueError, ValidationError):
-            made, columns = (), {}
+            made = ()
         whole = all(hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in made)
         if not whole or len(made) != len(rows):
             raise ConfigError(
                 f"An agreement of {self._party} was changed outside this software: it is refused.",
                 "Restore the database from a backup; `opboost agree` alone writes agreements.",
             )
-        for one in made:
-            # Up to 0.3.0 the record was without the type of IDs: the agreement has it.
-            declared = one.content["federation"]
-            for column in columns.keys() & set(_uuids(declared)):
-                columns[column].setdefault(ID_TYPE, declared["id"]["type"])
-        return Agreements(party=self._party, agreements=made, columns=columns, kept=kept)
+        return Agreements(party=self._party, agreements=made, kept=kept)
 
-    def add(self, made: Agreement, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    def add(self, made: Agreement) -> None:
         """Add an agreement.
 
         Args:
             made: The agreement.
-            columns: By column UUID, what it declares; of known columns the first one stays.
         """
         row = {**made.model_dump(), "content": json.dumps(made.content, sort_keys=True)}
         self._database.execute(sa.insert(_AGREEMENTS).values(row))
-        self.declare(columns)
-
-    def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> None:
-        """Note what columns first declared.
-
-        Args:
-            columns: By column UUID; of known columns the first one stays.
-        """
-        with self._database.writing() as connection:
-            known = set(self._database.column(sa.select(_COLUMNS.c.column)))
-            new = [
-                {"column": column, "declared": json.dumps(declared, sort_keys=True)}
-                for column, declared in columns.items()
-                if column not in known
-            ]
-            if new:
-                connection.execute(sa.insert(_COLUMNS), new)
 
     def keep(self, federation: str, versions: Mapping[str, int], *, fresh: bool) -> None:
         """Note which versions may still be scored under a former agreement.
@@ -201,10 +170,3 @@ class AgreementRecords:
         """
         here = _AGREEMENTS.c.number.in_(sorted(numbers))
         self._database.execute(sa.update(_AGREEMENTS).where(here).values(withdrawn=at))
-
-
-def _uuids(federation: Mapping[str, Any]) -> Iterator[str]:
-    """The columns that an agreement's federation declares."""
-    for party in federation["parties"].values():
-        for feature in party.get("features", {}).values():
-            yield str(feature["uuid"])

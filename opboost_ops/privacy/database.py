@@ -67,16 +67,16 @@ class Database:
                 # SQLite gives its journals the mode of the file. It names the fault itself.
                 with suppress(OSError):
                     os.close(os.open(self.file, os.O_WRONLY | os.O_CREAT, 0o600))
-            if self.complete():
+            if url in _COMPLETE:
                 version = self._version()
             if version != VERSION:
                 _COMPLETE.discard(url)
                 with self._locked(engine) as connection:
                     version = version_of(connection)
-                    # A former one is completed when it is migrated, with a backup beside it.
                     if version in (0, VERSION):
                         METADATA.create_all(connection)
                         set_version(connection)
+                        version = VERSION
                         _COMPLETE.add(url)
             self._opened = self._place()
         except sa.exc.DBAPIError as error:
@@ -95,13 +95,12 @@ class Database:
                 "The ledger's database cannot be opened.",
                 "Check `ledger` in site.yaml, and that the database accepts this user.",
             )
-        if version > VERSION:
+        if version != VERSION:
             self.close()
             raise ConfigError(
-                f"The ledger's database has version {version}, which a newer release wrote; this "
-                f"release knows version {VERSION}.",
-                "Install that release, or restore the backup that it wrote beside the database "
-                "(docs/ledger.md). Nothing was changed.",
+                f"The tables of the ledger's database have version {version}; this software reads "
+                f"version {VERSION} alone.",
+                "Use the software that wrote them. Nothing was changed.",
             )
 
     @contextmanager
@@ -262,14 +261,6 @@ class Database:
                 at_rest()
             yield view
             view.rollback()
-
-    def complete(self) -> bool:
-        """Whether its tables are known to be those of this software's version."""
-        return self._url in _COMPLETE
-
-    def note_complete(self) -> None:
-        """Its tables are those of this software's version."""
-        _COMPLETE.add(self._url)
 
     def close(self) -> None:
         """Give the connections back."""

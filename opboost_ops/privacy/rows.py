@@ -2,7 +2,10 @@
 
 import contextlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -63,17 +66,36 @@ def replace_rows(connection: sa.Connection, name: str, lines: Iterable[bytes]) -
     return count
 
 
-def copy_tables(connection: sa.Connection, end: str, former: Collection[str] = ()) -> None:
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database, whole or not at all, readable by its owner alone.
+
+    Args:
+        source: The file of an SQLite database.
+        target: Where to.
+    """
+    temporary = target.with_name(f".{target.name}.new")
+    temporary.unlink(missing_ok=True)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)):
+        pass
+    reader, writer = sqlite3.connect(f"file:{source}?mode=ro", uri=True), sqlite3.connect(temporary)
+    try:
+        reader.backup(writer)
+    finally:
+        reader.close()
+        writer.close()
+    temporary.replace(target)
+
+
+def copy_tables(connection: sa.Connection, end: str) -> None:
     """Copy every table beside itself, for a database that is no file.
 
     Args:
         connection: A transaction.
         end: What the copies' names end with, of this software's own choice; a number follows where
             there are such copies already.
-        former: Tables of former releases, which are copied too.
     """
     there = set(sa.inspect(connection).get_table_names())
-    names = sorted(there & {*METADATA.tables, *former})
+    names = sorted(there & {*METADATA.tables})
     ends = (f"{end}{f'_{i}' if i else ''}" for i in range(10_000))
     end = next(one for one in ends if not there & {f"{name}_{one}" for name in names})
     for name in names:

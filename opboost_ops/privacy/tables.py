@@ -10,7 +10,7 @@ import sqlalchemy as sa
 METADATA = sa.MetaData()
 
 #: The version of the tables that this software writes.
-VERSION = 3
+VERSION = 1
 
 #: A number that the database itself counts up.
 COUNTED = sa.Integer
@@ -40,7 +40,7 @@ def table(
     return sa.Table(name, METADATA, *keys, *others, *rules)
 
 
-#: Which version they have; the first one had no such table.
+#: Which version they have.
 SCHEMA = table("schema", {"version": COUNTED}, since=40)
 
 
@@ -55,10 +55,9 @@ def version_of(connection: sa.Connection) -> int:
     Args:
         connection: To the database.
     """
-    tables = set(sa.inspect(connection).get_table_names())
-    if SCHEMA.name in tables:
-        return connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() or 0
-    return 1 if "releases" in tables else 0
+    if SCHEMA.name not in sa.inspect(connection).get_table_names():
+        return 0
+    return connection.execute(sa.select(sa.func.max(SCHEMA.c.version))).scalar() or 0
 
 
 def set_version(connection: sa.Connection, version: int = VERSION) -> None:

@@ -240,7 +240,7 @@ def _against_state(
             return reasons
         group = party.policy.noise_group(holder)
         secret = noise.receiver_secret(party.site.noise_secret(), group)
-        for column in columns_of(federation, party.name, state.agreements.read().columns):
+        for column in columns_of(federation, party.name):
             key = column.noise_context(secret).hex()[:16]
             number = state.ledger.worst(column.uuid, key).number
             if number and not state.cells.is_whole(column.uuid, key):

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
-from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
@@ -87,15 +86,7 @@ def agree(
             digest=digest,
             content=content,
         )
-        first = {
-            str(feature.uuid): {
-                **first_declared(feature, federation.id),
-                ID_TYPE: federation.id.type,
-            }
-            for feature in federation.parties[site.party].features.values()
-            if feature.mechanism is not None
-        }
-        state.agreements.add(made, first)
+        state.agreements.add(made)
         state.agreements.keep(federation.name, kept, fresh=True)
         secret = noise.fingerprint(site.noise_secret())
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
@@ -158,7 +149,7 @@ def _kept(state: PartyState, federation: str, versions: Collection[str]) -> dict
             )
         under = known[version]
         if under.withdrawn is not None or under.content["protocol"] != PROTOCOL:
-            why = "was withdrawn" if under.withdrawn is not None else "is of a former protocol"
+            why = "was withdrawn" if under.withdrawn is not None else "is of another protocol"
             raise ConfigError(
                 f"Version {version} was trained under agreement {under.number}, which {why}.",
                 "Nothing was agreed to. Train another version under the federation as it is now.",

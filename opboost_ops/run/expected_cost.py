@@ -12,7 +12,6 @@ from typing import Any
 from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.party_state import PartyState
@@ -39,7 +38,6 @@ def require_within(
     federation: Federation,
     run: str,
     purpose: Purpose,
-    recorded: Recorded,
 ) -> str:
     """Refuse a run that would exceed a budget of the party whatever its table says.
 
@@ -49,7 +47,6 @@ def require_within(
         federation: The plan's.
         run: The run's id.
         purpose: What it is for.
-        recorded: What the party's first agreement says of its columns.
 
     Returns:
         Which budgets it would exceed if anything that it releases has changed, from public facts
@@ -71,7 +68,7 @@ def require_within(
     surely: list[Release] = []
     perhaps: list[Release] = []
     if "desensitize" in stages:
-        for line, drawn_before in _draws(state, party, federation, recorded, facts):
+        for line, drawn_before in _draws(state, party, federation, facts):
             # Without an earlier draw under the key there is none that it could be equal to.
             (perhaps if drawn_before else surely).append(line)
     surely.extend(_models(federation, stages, facts))
@@ -99,11 +96,10 @@ def _draws(
     state: PartyState,
     party: Publisher,
     federation: Federation,
-    recorded: Recorded,
     facts: dict[str, Any],
 ) -> Iterator[tuple[Release, bool]]:
     """What draws are charged, and whether something was drawn under their noise key before."""
-    columns = columns_of(federation, party.name, recorded)
+    columns = columns_of(federation, party.name)
     losses = column_losses(columns)
     group = party.policy.noise_group(federation.label_holder)
     secret = feature_noise.receiver_secret(party.site.noise_secret(), group)

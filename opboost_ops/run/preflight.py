@@ -16,7 +16,7 @@ from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import private_key
-from opboost_ops.exchange.party_state import agreements_of, open_state
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
@@ -89,9 +89,8 @@ def lacking(
         # What is published is charged; a run that is cleared then repeats it.
         if home.has(f"{FOLDER}/seal"):
             return
-        recorded = agreements_of(site).columns
         with open_state(site) as state:
-            perhaps = require_within(state, party, federation, run, purpose, recorded)
+            perhaps = require_within(state, party, federation, run, purpose)
         if perhaps:
             _LOG.warning(
                 "%s It is not refused yet: what has not changed since the last draw costs nothing, "

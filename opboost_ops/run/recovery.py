@@ -200,7 +200,7 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
                 )
                 document = read_json(files[DOCUMENT]) if files and good else None
                 # Of an older release, too: what it has given is to be charged.
-                plan = parse_plan(document, place, stored=True) if document else None
+                plan = parse_plan(document, place) if document else None
             except (OpBoostError, KeyError, ValueError):
                 continue
             if newest and plan and not fields(newest.content, plan.federation):

@@ -202,7 +202,6 @@ def _run_stage(
         stages=stages,
         acceptance=acceptance,
         open_mailbox=mailboxes,
-        recorded=agreements.columns,
         take_draw=drawing(party, federation, run.run),
         tell=(kept := progress.StoredProgress(home, stage)).tell,
     )

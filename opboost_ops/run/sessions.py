@@ -9,7 +9,6 @@ from opboost_ops.boosting.dp.noise import fresh_key
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.sessions import name_of
-from opboost_ops.run.phases import ROUNDS
 from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.stage import Home
 
@@ -52,8 +51,6 @@ def open_session(state: PartyState, federation: str, run: str, home: Home) -> Se
         known = state.sessions.find(federation, run)
         kept = _read(home.folder / _FILE)
         if known is None:
-            if kept is None and _held_before(state, federation, run):
-                raise _removed()
             key = (kept and kept[1]) or _draw(home.folder / _FILE)
             state.sessions.begin(federation, run, key)
             return SessionKeys(key)
@@ -82,14 +79,6 @@ def end_session(
     assert known is not None
     kept = {"name": known.name, "key": None, "decisions": decisions and decisions.hex()}
     home.write(_FILE, json.dumps(kept).encode())
-
-
-def _held_before(state: PartyState, federation: str, run: str) -> bool:
-    # Release 0.1.0 had no record of sessions, but lines of what their sums tell.
-    return any(
-        line.federation == federation and line.run == run and line.kind.startswith(f"{ROUNDS}_")
-        for line in state.ledger.releases()
-    )
 
 
 def _removed() -> ContractError:

@@ -168,7 +168,7 @@ def maps(federation: Federation) -> list[tuple[str, str, bytes]]:
     if federation.learning == "horizontal":
         return [(EVERYONE, column.name, column.digest) for column in shared_columns(federation)]
     return [
-        (party, column.name, column.full_digest)
+        (party, column.name, column.map_digest)
         for party in federation.feature_holders
         for column in columns_of(federation, party)
     ]

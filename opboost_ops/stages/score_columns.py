@@ -30,7 +30,7 @@ def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring:
 
     Args:
         facts: What the version knows of its columns: ``task``.
-        fitted: The version's own `scoring.json`; empty for an older one.
+        fitted: The version's own `scoring.json`.
         scoring: As declared now.
     """
     rule, known = scoring.threshold, fitted.get("threshold", {}).get("rule")
@@ -57,15 +57,14 @@ def score_columns(
 
     Args:
         facts: What the version knows of its columns: ``task`` and ``classes``.
-        fitted: The version's own `scoring.json`; empty for an older one.
+        fitted: The version's own `scoring.json`.
         scoring: As declared now.
         prediction: What the model says, shape (n,) or (n, classes).
 
     Returns:
         ``score``: the positive class's probability, the likeliest class's, or a number; ``class``,
         null in regression; of classes a ``probability_<class>`` each; ``uncalibrated`` where the
-        score is calibrated; ``low`` and ``high`` of a number's interval. A version without a
-        `scoring.json` has the first two alone, as before.
+        score is calibrated; ``low`` and ``high`` of a number's interval.
     """
     classes: list[str | int] = facts["classes"]
     if not classes:

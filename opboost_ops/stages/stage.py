@@ -18,7 +18,6 @@ import pyarrow as pa
 from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
-from opboost_ops.config.declared_map import Recorded
 from opboost_ops.config.federation import Federation, IdColumn, Party, Purpose
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -61,7 +60,6 @@ class Context:
         stages: All stages of the party in this run, in order.
         timeout: Seconds to wait for another party's artifact.
         acceptance: What the party accepts of the run; only stages that receive need it.
-        recorded: What the party's first agreement says of its columns; noise goes by it.
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
         polled: Processor seconds spent waiting.
@@ -85,7 +83,6 @@ class Context:
     epoch: str | None = None
     stages: tuple[str, ...] = ()
     acceptance: Acceptance | None = None
-    recorded: Recorded | None = None
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
@@ -166,7 +163,7 @@ class Context:
         Args:
             party: Which one; this party when absent.
         """
-        return columns_of(self.federation, party or self.party, self.recorded)
+        return columns_of(self.federation, party or self.party)
 
     @property
     def lasting(self) -> Home:

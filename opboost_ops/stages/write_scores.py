@@ -31,9 +31,6 @@ from opboost_ops.stages.table_content import rows_fingerprint
 
 VERSION = "model_version"
 
-#: The ID, the score and the class.
-_FIRST_COLUMNS = 3
-
 #: No column of an artifact has these names.
 _PLACE, _THERE = " place in the common order", " is there"
 
@@ -120,12 +117,7 @@ def _said(scores: pa.Table) -> Counter[str]:
 
 
 def _layout(context: Context, scores: pa.Table) -> str:
-    """What is declared of the scores' columns, which may change while model and rows do not.
-
-    Nothing for the columns that 0.1.0 had: the same rows scored again add nothing to its files.
-    """
-    if scores.num_columns == _FIRST_COLUMNS and context.federation.scoring.threshold is None:
-        return ""
+    """What is declared of the scores' columns, which may change while model and rows do not."""
     scoring = context.federation.scoring.model_dump(mode="json")
     made = [scores.column_names, scoring["threshold"], scoring["reasons"]]
     return f"-{hashlib.sha256(json.dumps(made).encode()).hexdigest()[:8]}"

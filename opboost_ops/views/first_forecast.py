@@ -86,7 +86,7 @@ def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[
 def _at_most(content: Mapping[str, Any]) -> Federation | None:
     """The federation of an agreement, each column at the largest epsilon that was agreed.
 
-    None where an agreement has only the digest of a mechanism's table, or is of an older release.
+    None where an agreement has only the digest of a mechanism's table.
     """
     parties = {
         name: {**spec, "features": {f: _feature(one) for f, one in spec["features"].items()}}

@@ -36,7 +36,7 @@ def each(change: Change) -> Change:
 
 #: By field of the manifest, hostile values.
 MANIFESTS: Mapping[str, tuple[Change, ...]] = {
-    "version": (to(1), to(4), to(-1), to(HUGE)),
+    "version": (to(0), to(2), to(-1), to(HUGE)),
     "protocol": (lambda v: v + 1, lambda v: v - 1, to(HUGE), to(float("nan"))),
     "federation": (to("other"), to("../credit_scoring"), to("")),
     "run": (to(OTHER), to("../../escape"), to("")),
@@ -194,13 +194,10 @@ NO_BYTES: tuple[Change, ...] = (
 )
 #: The active party of the sessions that are attacked.
 ACTIVE = "bank_a"
-#: In format 1 integers are whole words, and all else is as in 2: a former release speaks it.
-NO_FORMATS = (0, -1, "2", True, 1.5, None, float("nan"))
 #: Hostile values at each field of a document of a round, by kind; of a vector, other bytes.
 ROUND_DOCUMENTS: Mapping[str, Mapping[str, tuple[Change, ...]]] = {
     "round_key": {
         "key": (*NO_TEXTS, *NO_BYTES),
-        "format": (*map(to, NO_FORMATS), to(HUGE)),
     },
     "masked": {
         "vector": (

@@ -1,22 +1,14 @@
 """A party's state on PostgreSQL: races for a budget, whole runs, and older states put back."""
 
 import os
-import uuid
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.config.loading import load_site
-from opboost_ops.domain import Domain
-from opboost_ops.exchange.migrations import upgrade
-from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.ledger import Ledger
-from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import state_of
@@ -125,50 +117,3 @@ def test_a_database_that_is_emptied_is_not_made_anew(now: Workspace) -> None:
     engine.dispose()
     found = check(now.site(PARTY))
     assert [gap.missing for gap in found] == ["all of it: the database is gone, or empty"]
-
-
-def test_a_former_ledger_is_migrated_with_copies_beside(postgres: str, tmp_path: Path) -> None:
-    event = Release(
-        federation="credit",
-        run="0" * 16,
-        party="bank",
-        receiver="lender",
-        kind="ranks",
-        artifact="a" * 64,
-        account="local_dp",
-        feature="age",
-        column=uuid.UUID(int=1),
-        cells="0" * 16,
-        draws="a",
-        loss=loss_curve(GlobalMap(epsilon=0.5), Domain(1, 10)),
-        rows=2,
-    )
-    engine = sa.create_engine(postgres)
-    with engine.begin() as connection:
-        connection.execute(
-            sa.text(
-                "CREATE TABLE releases (id SERIAL PRIMARY KEY, recorded_at VARCHAR(40), artifact "
-                "VARCHAR(64), feature VARCHAR(160), event JSON, UNIQUE (artifact, feature))"
-            )
-        )
-        connection.execute(sa.text("CREATE TABLE commits (artifact VARCHAR(64) PRIMARY KEY, "
-                                   "committed_at VARCHAR(40))"))  # fmt: skip
-        line = {"artifact": event.artifact, "event": event.model_dump_json(exclude={"draw"})}
-        connection.execute(
-            sa.text(
-                "INSERT INTO releases (recorded_at, artifact, feature, event) VALUES ('', "
-                ":artifact, 'age', :event)"
-            ),
-            line,
-        )
-    database = Database(postgres)
-    (tmp_path / "site.yaml").write_text("version: 1\nparty: bank\nstore: store\n")
-    cells = Cells(tmp_path / "cells", database)
-    upgrade(database, cells, load_site(tmp_path / "site.yaml"))
-    (former,) = [r for r in Ledger(database).releases() if r.kind == "former"]
-    assert former.draw is not None
-    assert (former.draw.worst, former.draw.stands_for) == (1, 1)
-    with engine.connect() as connection:
-        kept = connection.execute(sa.text("SELECT count(*) FROM releases_before_3")).scalar()
-        assert kept == 1
-    assert Ledger(Database(postgres)).worst(uuid.UUID(int=1), "0" * 16).values == 1

@@ -35,14 +35,18 @@ def test_another_fault_is_not_told_as_a_full_disk(tmp_path: Path) -> None:
         Database(f"sqlite:///{tmp_path / 'ledger.sqlite'}")
 
 
-def test_a_ledger_of_a_newer_release_says_so_and_stays_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [VERSION + 1, 3])
+def test_tables_of_another_version_are_refused_and_stay_as_they_are(
+    tmp_path: Path, version: int
+) -> None:
     file = tmp_path / "ledger.sqlite"
     opened = Database(f"sqlite:///{file}")
     with opened.writing() as connection:
-        set_version(connection, VERSION + 1)
+        connection.exec_driver_sql("DELETE FROM schema")
+        set_version(connection, version)
     opened.close()
     before = file.read_bytes()
-    with pytest.raises(ConfigError, match="which a newer release wrote") as caught:
+    with pytest.raises(ConfigError, match="reads version 1 alone") as caught:
         Database(f"sqlite:///{file}")
-    assert f"version {VERSION + 1}" in caught.value.problem
+    assert f"version {version};" in caught.value.problem
     assert file.read_bytes() == before

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.config.declared_map import ID_TYPE, first_declared
 from opboost_ops.config.loading import load_site, parse_federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
@@ -108,16 +107,6 @@ def test_an_agreement_that_was_edited_by_hand_is_refused(bank: Site, old: str, n
     for act in (lambda: load(bank), lambda: agree(bank, federation()), lambda: withdraw(bank, 1)):
         with pytest.raises(ConfigError, match="agreement of bank was changed outside"):
             act()
-
-
-def test_the_first_agreement_records_what_columns_declare(bank: Site) -> None:
-    made = federation()
-    agree(bank, made)
-    agree(bank, federation(**{f"{INCOME}__missing__fill": 26}))
-    income = made.parties["bank"].features["income"]
-    recorded = {**first_declared(income, made.id), ID_TYPE: made.id.type}
-    assert load(bank).columns[str(income.uuid)] == recorded
-    assert first_declared(income, made.id)["missing"] == {"fill": (25.0).hex()}
 
 
 def test_a_party_of_another_federation_agrees_to_nothing(bank: Site) -> None:

@@ -226,7 +226,7 @@ def test_dirt_changes_neither_model_nor_scores(
     assert left.height == table.height - 1 and person not in left.get_column("id")
 
 
-@pytest.mark.parametrize("change", ["rules", "type", "type, agreed to with release 0.3.0"])
+@pytest.mark.parametrize("change", ["rules", "type"])
 def test_another_recipe_is_charged_as_another_release_of_every_column(
     workspace: Workspace, change: str
 ) -> None:
@@ -242,9 +242,6 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
             workspace.edit_table(
                 party, lambda table: table.with_columns(pl.col("id").str.slice(1).cast(pl.Int64))
             )
-    if change.endswith("0.3.0"):
-        for party in workspace.declared.feature_holders:
-            without_type_of_ids(workspace, party)
     workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(rules))
     workspace.all()
     assert before
@@ -258,13 +255,6 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
         back.edit_yaml("federation.yaml", lambda data: None)
         back.all()
         assert spent(workspace) == twice
-
-
-def without_type_of_ids(workspace: Workspace, party: str) -> None:
-    """What a party has recorded of its columns, as release 0.3.0 wrote it."""
-    without = "UPDATE first_declared SET declared = json_remove(declared, '$.id_type')"
-    with state_of(workspace, party) as state, state.database.writing() as connection:
-        assert connection.exec_driver_sql(f"{without} WHERE declared LIKE '%id_type%'").rowcount
 
 
 def spent(workspace: Workspace) -> dict[str, Any]:

@@ -55,17 +55,6 @@ def test_a_removed_session_is_refused_at_every_party(lenders):
     assert not list((lenders.folder / "exchange" / NAME / TRAIN).glob("round_key/*"))
 
 
-def test_a_session_that_a_former_release_held_is_refused_too(lenders):
-    lenders.all()
-    remove(lenders)
-    for name in lenders.names:
-        with state_of(lenders, name) as state, state.database.writing() as connection:
-            connection.exec_driver_sql("DELETE FROM sessions")
-    _, errors = lenders.run()
-    assert all("a session never takes place twice" in str(error) for error in errors.values())
-    assert set(errors) == set(lenders.names)
-
-
 def test_no_two_sessions_of_one_run_and_plan_share_a_mask(lenders):
     lenders.all()
     before = masked(lenders)

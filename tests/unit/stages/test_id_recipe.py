@@ -157,16 +157,12 @@ def test_another_recipe_is_another_draw_of_every_column_and_missing_bit(
 ) -> None:
     """A person under another ID has cells that know nothing: no account may be charged twice."""
     declared = written_once.declared
-    recorded = {
-        str(feature.uuid): {"type": feature.type}
-        for feature in declared.parties["shop"].features.values()
-    }
     secret = bytes(32)
 
     def contexts(**recipe: Any) -> set[bytes]:
         identity = IdColumn.model_validate({"column": "id", "type": "string", **recipe})
         other = declared.model_copy(update={"id": identity})
-        return {column.noise_context(secret) for column in columns_of(other, "shop", recorded)}
+        return {column.noise_context(secret) for column in columns_of(other, "shop")}
 
     recipes: list[dict[str, Any]] = [
         {},

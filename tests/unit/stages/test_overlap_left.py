@@ -9,15 +9,13 @@ import numpy as np
 import polars as pl
 import pyarrow.feather as feather
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from opboost_ops import api
 from opboost_ops.boosting import metrics as metrics_of
 from opboost_ops.config.federation import IdColumn
-from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.errors import ConfigError, PolicyError
+from opboost_ops.errors import PolicyError
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, dataset, held_out, predicted, scoring
 
@@ -147,18 +145,6 @@ def test_one_holder_needs_no_further_consent(tmp_path: Path) -> None:
     facts = workspace.home_json("a", "alignment")
     assert facts["train"] + facts["holdout"] == one.tables["a"].height
     assert set(workspace.home_json("a", "evaluation")["coverage"]) == {"complete", "own"}
-
-
-def test_the_former_name_is_read_of_a_stored_model_and_refused_in_a_file(tmp_path: Path) -> None:
-    workspace = written(tmp_path)
-    former: Any = {"alignment": {"members": "each"}}
-    workspace.edit_yaml("federation.yaml", lambda d: d.update(former), agree=False)
-    with pytest.raises(ConfigError) as caught:
-        load_federation(workspace.file)
-    (fault,) = caught.value.faults
-    assert fault.where == "alignment.members" and "{overlap: left}" in fault.suggestion
-    data = yaml.safe_load(workspace.file.read_text())
-    assert parse_federation(data, "stored", stored=True).alignment.overlap == "left"
 
 
 def test_a_policy_that_does_not_allow_it_refuses(tmp_path: Path) -> None:

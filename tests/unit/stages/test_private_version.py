@@ -133,7 +133,7 @@ def test_each_number_is_charged_declared_or_a_public_count(made: Workspace) -> N
 
     # What is called declared is so: the federation file, and the columns that follow from it.
     federation = load_federation(made.file)
-    assert parse_federation(json.loads(files["federation.json"]), "", stored=True) == federation
+    assert parse_federation(json.loads(files["federation.json"]), "") == federation
     columns = json.loads(files["columns.json"])
     for full, known in columns["categories"].items():
         party, _, feature = full.partition(".")

@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
-import yaml
 
 from opboost_ops.alignment import epochs
 from opboost_ops.alignment.curve import POINT
-from opboost_ops.config.loading import load_federation, site_of
+from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Note
-from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.errors import ContractError, OpBoostError, PolicyError
 from opboost_ops.pages import ledger
 from opboost_ops.pages.deployment import Query
 from tests.commands import opboost
@@ -82,19 +81,6 @@ def test_a_policy_that_does_not_say_so_seals_nobody(
     assert not {f"{kind}/{BANK}" for kind in ("ranks", "shares", "psi_answer")} & set(
         fresh.published()
     ), step
-
-
-@pytest.mark.parametrize("former", ["keyed", "private", {"mode": "private", "decoys": "all"}])
-def test_a_former_way_of_alignment_is_refused_in_one_message(
-    fresh: Workspace, former: object
-) -> None:
-    data = yaml.safe_load(fresh.file.read_text())
-    fresh.file.write_text(yaml.safe_dump({**data, "alignment": former}))
-    with pytest.raises(ConfigError) as caught:
-        load_federation(fresh.file)
-    (fault,) = caught.value.faults
-    assert fault.where == "alignment"
-    assert "seal_everybody" in fault.suggestion
 
 
 def test_another_key_of_the_month_is_noticed_and_the_next_run_asks_again(
