@@ -249,8 +249,8 @@ def _run(
     parts = sections(runs.build, query) if query.federation or not dag else []
     found = [*runs.worth_a_section(sorted(parts, key=runs.first))]
     lead = (
-        f"Airflow calls it {run}."
-        if run
+        f"Airflow calls it {seen.name}."
+        if seen is not None
         else "What the parties of this deployment have of this run."
     )
     box = alarms.of_run(seen, partial(progress_text, query), _after(seen, query))
