@@ -1,6 +1,7 @@
 """A real Airflow with a good federation, one whose pool is missing, and a broken one."""
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import logged_in
 
 PARTIES = ("credit", "shop", "bank")
+
+#: The folder of other people's DAGs in the AIRFLOW_HOME.
+OTHERS = "others"
+_BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 
 #: Airflow's simple login lets anyone who may read anything read plugins; larger ones ask by name.
 READER = "reader"
@@ -78,7 +83,16 @@ def airflow(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     components = ("scheduler", "api-server", "dag-processor", "triggerer")
     (home / "config").mkdir()
     (home / "config" / "readers.py").write_text(_READERS)
-    with Standalone(home, workspace, sites, components, environment=_SETTINGS) as running:
+    (home / OTHERS).mkdir()
+    bundles = [
+        {"name": name, "classpath": _BUNDLE, "kwargs": kwargs}
+        for name, kwargs in (("dags-folder", {}), (OTHERS, {"path": str(home / OTHERS)}))
+    ]
+    settings = {
+        **_SETTINGS,
+        "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
+    }
+    with Standalone(home, workspace, sites, components, environment=settings) as running:
         yield running
         with contextlib.suppress(OSError):
             (home / "output" / "scheduler.log").read_text()
