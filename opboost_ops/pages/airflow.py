@@ -277,7 +277,7 @@ def tasks(seen: AirflowRun) -> list[Task]:
                 str(queue or ""),
                 began if state != "queued" else queued,
                 ended,
-                # A task that did not fail has nothing to say of a failure, whoever wrote it.
+                # A task that did not fail has no failure, even if a worker wrote one.
                 left.get(name) if state == "failed" else None,
             )
             for name, state, queue, queued, began, ended in session.execute(asked)
