@@ -147,8 +147,9 @@ class LocalStore:
 
     def runs(self, federation: str) -> list[str]:
         """See `Store.runs`."""
+        folder = self._path(federation)
         with faults(federation), suppress(FileNotFoundError):
-            return sorted(filter(is_run_id, os.listdir(self._path(federation))))
+            return [] if folder.is_symlink() else sorted(filter(is_run_id, os.listdir(folder)))
         return []
 
     def garbage(self, older_than_seconds: float) -> list[str]:
@@ -163,10 +164,16 @@ class LocalStore:
     def collect(self, older_than_seconds: float) -> list[str]:
         """See `Store.collect`."""
         collected = []
+        failure: Exception | None = None
         for name in self.garbage(older_than_seconds):
-            with faults(name):
-                if _remove(self._folder / name, (self._folder / name).parent):
-                    collected.append(name)
+            try:
+                with faults(name):
+                    if _remove(self._folder / name, (self._folder / name).parent):
+                        collected.append(name)
+            except (ArtifactError, ConnectionError) as error:
+                failure = failure or error  # Another user's: all others go nevertheless.
+        if failure is not None:
+            raise failure
         return collected
 
     def remove_run(self, federation: str, run: str) -> int:
@@ -178,13 +185,22 @@ class LocalStore:
             return removed if _remove(folder, folder.parent) else 0
 
     def _path(self, reference: str) -> Path:
-        parts_of(reference)
-        return self._folder / reference
+        """The place of a reference, no folder above which is a link out of the store."""
+        *above, last = parts_of(reference)
+        place = self._folder
+        for name in above:
+            place /= name
+            if place.is_symlink():
+                raise ArtifactError(
+                    f"{reference}: a folder above it is a link, which is not followed.",
+                    "Remove the link, and find out who made it: nothing was read or written.",
+                )
+        return place / last
 
     def _parts(self) -> list[Path]:
         found = []
-        for folder, folders, _ in _walk(self._folder):
-            found += [folder / name for name in folders if name.startswith(PART)]
+        for folder, folders, names in _walk(self._folder, root=True):
+            found += [folder / name for name in (*folders, *names) if name.startswith(PART)]
         return sorted(found)
 
     # Last of all, because from here on its name hides the builtin.
@@ -194,7 +210,7 @@ class LocalStore:
         with faults(prefix):
             return sorted(
                 folder.relative_to(self._folder).as_posix()
-                for folder, _, names in _walk(start)
+                for folder, _, names in _walk(start, root=not prefix)
                 if MANIFEST in names
             )
 
@@ -293,11 +309,18 @@ def _remove(folder: Path, beside: Path) -> bool:
         folder.rename(part)
     except FileNotFoundError:
         return False
-    shutil.rmtree(part)
+    if part.is_dir() and not part.is_symlink():
+        shutil.rmtree(part)
+    else:
+        part.unlink()
     return True
 
 
-def _walk(start: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
+def _walk(start: Path, root: bool = False) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Folders with their folders and files; links are not followed, but for the store's root."""
+    if start.is_symlink() and not root:
+        return
+
     def complain(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
             raise error
@@ -309,9 +332,9 @@ def _walk(start: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 def _last_change(part: Path) -> float:
     times = [0.0]
-    for path in (part, *part.rglob("*")):
+    for path in (part, *(() if part.is_symlink() else part.rglob("*"))):
         try:
-            times.append(path.stat().st_mtime)
+            times.append(path.lstat().st_mtime)
         except FileNotFoundError:
             return time.time()  # Somebody is at work in it.
     return max(times)

@@ -356,3 +356,55 @@ def test_in_a_folder_of_several_users_all_may_add_and_each_removes_its_own(tmp_p
         assert above == {0o3770 if mode == 0o3770 else 0o750}
         assert not stat.S_IMODE(place.stat().st_mode) & 0o022
         assert {stat.S_IMODE(path.stat().st_mode) for path in place.iterdir()} == {0o644}
+
+
+def test_links_in_a_shared_store_are_unlinked_and_never_followed(tmp_path: Path) -> None:
+    """Anyone who may write into a shared folder may leave a link there."""
+    store, outside = LocalStore(tmp_path / "store"), tmp_path / "outside"
+    elsewhere = LocalStore(outside)
+    for one in (store, elsewhere):
+        one.put_once(PLACE, FILES)
+    federation, run = PLACE.split("/")[:2]
+    before = sorted(outside.rglob("*"))
+    for name, target in (("a", outside), ("b", outside / "manifest.json"), ("c", tmp_path / "no")):
+        (tmp_path / "store" / f".part-{name}").symlink_to(target)
+    (tmp_path / "store" / ".part-real").mkdir()
+    assert len(store.collect(0)) == 4 and store.garbage(0) == []
+    # A linked run leaves by its name alone.
+    other = f"{int(run, 16) ^ 1:016x}"
+    (tmp_path / "store" / federation / other).symlink_to(outside / federation / run)
+    assert store.list(f"{federation}/{other}") == []
+    assert store.remove_run(federation, other) == 0
+    # A linked federation is no federation.
+    (tmp_path / "store" / "linked").symlink_to(outside / federation)
+    place = PLACE.replace(federation, "linked", 1)
+    assert store.runs("linked") == store.list("linked") == []
+    for act in (
+        lambda: store.put_once(f"{place}x", FILES),
+        lambda: store.remove_run("linked", run),
+        lambda: store.get(place),
+        lambda: store.list(f"linked/{run}"),
+    ):
+        with pytest.raises(ArtifactError, match="is a link, which is not followed"):
+            act()
+    assert sorted(outside.rglob("*")) == before
+    assert store.list(federation) == [PLACE]
+
+
+def test_a_bad_entry_does_not_stop_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    for name in "abc":
+        (tmp_path / f".part-{name}").mkdir()
+    rename = Path.rename
+
+    def refused(path: Path, target: Path) -> Path:
+        if path.name == ".part-a":
+            raise PermissionError(13, "Permission denied")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(ArtifactError, match="EACCES"):
+        store.collect(0)
+    assert store.garbage(0) == [".part-a"]
