@@ -186,10 +186,10 @@ def export(
     out: Annotated[Path, typer.Option(help="A .csv or .json file.")],
 ) -> None:
     """Write all entries, oldest first."""
-    import csv
     import json
 
     from opboost_ops.config.loading import load_site
+    from opboost_ops.display.spreadsheets import csv_text
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.statement import PLAIN_FIELDS, plain_line
 
@@ -200,10 +200,9 @@ def export(
         lines = [{"recorded_at": at, **line.model_dump(mode="json")} for at, line in dated]
         out.write_text(json.dumps(lines, indent=1), encoding="utf-8")
     elif out.suffix == ".csv":
-        with out.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, PLAIN_FIELDS)
-            writer.writeheader()
-            writer.writerows(plain_line(at, line) for at, line in dated)
+        lines = [plain_line(at, line) for at, line in dated]
+        rows = ([line.get(name) for name in PLAIN_FIELDS] for line in lines)
+        out.write_text(csv_text(PLAIN_FIELDS, rows), encoding="utf-8", newline="")
     else:
         raise ConfigError(f"{out.name} is neither .csv nor .json.", "Name another file.")
     print(f"Wrote {len(dated)} lines to {out}.")

@@ -11,6 +11,7 @@ from typing import Any
 
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
+from opboost_ops.display.spreadsheets import csv_text, text_of
 from opboost_ops.errors import ConfigError, Fault, require_none
 
 #: The file that `opboost init` writes.
@@ -129,8 +130,7 @@ def write_template(
         for name, needs in blanks.items()
     ]
     if rows:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([_HEAD, *rows])
+        path.write_text(csv_text(_HEAD, rows), encoding="utf-8", newline="")
     return len(rows)
 
 
@@ -154,7 +154,7 @@ def _lines(path: Path) -> list[dict[str, str]]:
             f"{path.name}: {', '.join(wide)} has more cells than the head.",
             "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
         )
-    found = [{k: (v or "").strip() for k, v in line.items() if k} for line in lines]
+    found = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
     for line in found if separator == ";" else ():
         line |= {key: line.get(key, "").replace(",", ".") for key in ("lower", "upper")}
     return found

@@ -14,6 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.source import S3, Sink
+from opboost_ops.display.spreadsheets import plain_texts
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.models.scores import Groups, write_groups
@@ -96,7 +97,9 @@ def _flat(table: pa.Table) -> pl.DataFrame:
 def _write(file: IO[bytes], frames: Iterator[pl.DataFrame], sink: Sink) -> None:
     if sink.format == "csv":
         for number, frame in enumerate(frames):
-            frame.write_csv(file, include_header=not number)
+            # The first column is the ID, by which programs join.
+            safe = plain_texts(frame, frame.columns[:1])
+            safe.write_csv(file, include_header=not number)
     else:
         oldest = pl.CompatLevel.oldest()
         write_groups(file, (frame.to_arrow(compat_level=oldest) for frame in frames))

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from opboost_ops.config.source import Sink
+from opboost_ops.display.spreadsheets import csv_text, text_of
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages.sinks import deliver
@@ -134,3 +135,25 @@ def test_a_scoring_run_delivers(workspace: Workspace, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "scores.db") as database:
         found = database.execute("SELECT count(*), count(DISTINCT id) FROM scores").fetchone()
     assert found == (rows, rows)
+
+
+def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
+    """Names of features come from other parties, and people open scores in spreadsheets."""
+    formula = "@SUM(1+1)*cmd|'calc'!A0"
+    scores = SCORES.with_columns(
+        pl.Series("id", ["+49 170", "b"]), pl.Series("reason_1_feature", [formula, "=1+1"])
+    ).rename({"class": "-class"})
+    send(tmp_path / "out", scores, format="csv")
+    found = pl.read_csv(next(tmp_path.rglob("*.csv")))
+    assert found["reason_1_feature"].to_list() == [f"'{formula}", "'=1+1"]
+    assert "'-class" in found.columns
+    # The party's own IDs are joined by programs.
+    assert found["id"].to_list() == ["+49 170", "b"]
+    send(tmp_path / "parquet", scores, format="parquet")
+    assert pl.read_parquet(next(tmp_path.rglob("*.parquet")))["reason_1_feature"][0] == formula
+
+
+def test_texts_come_back_from_a_spreadsheet() -> None:
+    lines = csv_text(["=a"], [["@b"], ["c"], ["'d"]]).splitlines()
+    assert lines == ["'=a", "'@b", "c", "'d"]
+    assert [text_of(line) for line in lines] == ["=a", "@b", "c", "'d"]
