@@ -1,269 +1,288 @@
-"""The file of a backup: an encrypted zip whose last entry, a sealed manifest, lists all others.
+"""The file of a backup: a tar archive in the age format, so that `age -d | tar x` opens it, too.
 
-Encryption to a public key shows nobody's hand. So the manifest is sealed under the party's noise
-secret, and a site that has its secret refuses what somebody else has encrypted to the same key.
+Anyone who has the public key can encrypt to it. So the manifest, which lists every other entry, is
+sealed under the party's secret, and a site that has its secret refuses what others have made. The
+archive is not compressed: what it unpacks to is never larger than its file.
 """
 
 import hashlib
 import hmac
 import json
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Annotated, Any, Literal
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, Annotated
 
+import pyrage
 from pydantic import Field, NonNegativeInt, ValidationError
 
-from opboost_ops.backup.encryption import Decrypted, Encrypted, Key, Lock
 from opboost_ops.config.schema import MOVING, Name, Record
-from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.manifest import Digest, File, KeyName
+from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.manifest import Digest, KeyName
 from opboost_ops.mechanisms import noise
 
-#: Name of the manifest's entry.
-MANIFEST = "backup.json"
+#: Names of the manifest, and of the entry by which a site is found.
+MANIFEST, SITE = "backup.json", "site.yaml"
 
-#: Where the entries of each kind lie.
-DATABASE, CELLS, MODELS, FILES, KEYS = "database/", "cells/", "models/", "files/", "keys/"
+#: Folders of the entries of each kind.
+DATABASE, CELLS, MODELS, KEYS = "database", "cells", "models", "keys"
 
-#: Entry of `FILES` by which a site is found.
-SITE = "site.yaml"
-
-#: Most bytes that are read of a manifest, and of an entry that is read as a whole.
-_LIMIT, _SMALL = 64 * 2**20, 16 * 2**20
+#: Most bytes of a manifest.
+_LIMIT = 64 * 2**20
 
 _BLOCK = 1 << 20
 
-#: Told how many bytes of how many are done.
+#: Called with how many bytes of how many are done.
 Progress = Callable[[int, int], None]
 
-#: What is compressed already: Parquet and models' charts are not made smaller once more.
-_STORED = (".parquet", ".png")
-
-
-#: A line that is shown in a terminal.
+#: Text that a terminal may show.
 Plain = Annotated[str, Field(pattern=rf"^[^\t\n\r\x85{MOVING}]*$")]
 
 
 class Contents(Record):
-    """What a backup says of itself.
+    """The manifest of a backup.
 
     Attributes:
-        version: Of this format.
-        party: Whose.
+        party: The party.
         at: The moment of the state in it, UTC, to the second.
         software: Version of this software that made it.
         tables: Version of the database's tables.
-        secret: Fingerprint of the noise secret under which it is sealed.
-        secrets: Fingerprints of all noise secrets that lay at the site, the present one first.
-        lines: How many lines the ledger has.
-        entries: How many entries the audit log has.
+        secret: Fingerprint of the party's secret, under which it is sealed.
+        lines: Number of ledger entries.
+        entries: Number of audit entries.
         head: Hash of the last of them.
-        files: All other entries.
-        made: When each model version was made, by its folder: their order.
-        left_out: What was not taken along, and why.
+        files: SHA-256 of every other entry.
+        left_out: Files that are not in it, and why.
     """
 
-    version: Literal[2] = 2
     party: Name
     at: Plain
     software: Plain
     tables: int = Field(ge=1)
     secret: KeyName
-    secrets: tuple[KeyName, ...]
     lines: NonNegativeInt
     entries: NonNegativeInt
     head: Digest
-    files: dict[str, File]
-    made: dict[str, Annotated[int, Field(ge=0, lt=2**63)]]
+    files: dict[str, Digest]
     left_out: tuple[Plain, ...] = ()
 
 
-class Writer:
-    """Adds entries, and notes what they are.
+def recipient_of(text: str) -> pyrage.x25519.Recipient:
+    """The recipient of a backup.
 
     Args:
-        file: Where to; it is only ever added to.
-        lock: What it is encrypted to.
-    """
-
-    def __init__(self, file: IO[bytes], lock: Lock) -> None:
-        self._file: Any = Encrypted(file, lock)
-        self._zip = zipfile.ZipFile(self._file, "w", allowZip64=True)
-        self.files: dict[str, File] = {}
-
-    def add(self, name: str, blocks: Iterable[bytes]) -> None:
-        """Add an entry.
-
-        Args:
-            name: Its name, with slashes.
-            blocks: Its content.
-        """
-        for _ in self.adding(name, blocks):
-            pass
-
-    def adding(self, name: str, blocks: Iterable[bytes]) -> Iterator[int]:
-        """Add an entry; it is whole when the last number was taken.
-
-        Args:
-            name: Its name, with slashes.
-            blocks: Its content.
-
-        Yields:
-            The bytes of each block, once it is written.
-        """
-        digest, size = hashlib.sha256(), 0
-        entry = zipfile.ZipInfo(name)
-        stored = name.endswith(_STORED)
-        entry.compress_type = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
-        with self._zip.open(entry, "w", force_zip64=True) as target:
-            for block in blocks:
-                target.write(block)
-                digest.update(block)
-                size += len(block)
-                yield len(block)
-        self.files[name] = File(sha256=digest.hexdigest(), size=size)
-
-    def seal(self, contents: Contents, secret: bytes) -> None:
-        """Add the manifest, sealed: the last entry."""
-        data = contents.model_dump(mode="json")
-        text = json.dumps({**data, "seal": _seal(secret, data)}, sort_keys=True, indent=1)
-        self._zip.writestr(MANIFEST, text, zipfile.ZIP_DEFLATED)
-
-    def close(self) -> None:
-        """End the file."""
-        self._zip.close()
-        self._file.close()
-
-
-class Reader:
-    """An opened backup whose manifest was read.
-
-    Args:
-        file: The zip.
-        contents: What it says of itself, not yet believed.
-        seal: What seals that.
-    """
-
-    def __init__(self, file: zipfile.ZipFile, contents: Contents, seal: str) -> None:
-        self._zip = file
-        self.contents = contents
-        self._seal = seal
-
-    def require_sealed(self, secret: bytes) -> None:
-        """Refuse a manifest that was not written under a noise secret.
-
-        Args:
-            secret: The one that `Contents.secret` names.
-
-        Raises:
-            ArtifactError: It was changed.
-        """
-        if not hmac.compare_digest(
-            self._seal, _seal(secret, self.contents.model_dump(mode="json"))
-        ):
-            raise _edited(MANIFEST)
-        names = [entry.filename for entry in self._zip.infolist()]
-        if sorted(names) != sorted([*self.contents.files, MANIFEST]):
-            raise _edited("its list of entries")
-
-    def blocks(self, name: str) -> Iterator[bytes]:
-        """An entry's content.
-
-        Args:
-            name: One of `Contents.files`.
-
-        Raises:
-            ArtifactError: After the last block, or before: it is not what the manifest says.
-        """
-        expected, digest, size = self.contents.files[name], hashlib.sha256(), 0
-        good = False
-        try:
-            with self._zip.open(name) as source:
-                while size <= expected.size and (block := source.read(_BLOCK)):
-                    digest.update(block)
-                    size += len(block)
-                    yield block
-            good = size == expected.size and digest.hexdigest() == expected.sha256
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError):
-            pass
-        if not good:
-            raise _edited(name)
-
-    def read(self, name: str) -> bytes:
-        """The whole of a small entry; see `blocks`.
-
-        Raises:
-            ArtifactError: It is not small.
-        """
-        if self.contents.files[name].size > _SMALL:
-            raise _edited(name)
-        return b"".join(self.blocks(name))
-
-    def below(self, folder: str) -> list[str]:
-        """Names of the entries of a kind, in order."""
-        return sorted(name for name in self.contents.files if name.startswith(folder))
-
-
-@contextmanager
-def opened(path: Path, key: Key) -> Iterator[Reader]:
-    """A backup whose manifest is well-formed; nothing else of it was looked at.
-
-    Args:
-        path: The file.
-        key: What opens it.
+        text: A public key, as `age-keygen` prints it.
 
     Raises:
-        ArtifactError: It cannot be read, is cut short, or is no backup that this software knows.
+        ConfigError: It is none.
+    """
+    with suppress(pyrage.RecipientError):
+        return pyrage.x25519.Recipient.from_str(text)
+    raise ConfigError(
+        "The recipient is not a public key of age (age1...); nothing was written.",
+        "`age-keygen -o officer.key` makes a pair of keys and prints the public one.",
+    )
+
+
+def identity_of(path: Path) -> pyrage.x25519.Identity:
+    """The private key that opens a backup.
+
+    Args:
+        path: Its file, as `age-keygen` writes it.
+
+    Raises:
+        ConfigError: There is none in it.
+    """
+    with suppress(OSError, UnicodeDecodeError, pyrage.IdentityError):
+        lines = path.read_text(encoding="utf-8").split()
+        return pyrage.x25519.Identity.from_str(
+            next((line for line in lines if line.startswith("AGE-SECRET-KEY-")), "")
+        )
+    raise ConfigError(
+        f"{path.name} cannot be read, or holds no private key of age.",
+        "Name the file that `age-keygen -o` wrote. Nothing was changed.",
+    )
+
+
+def seal(folder: Path, contents: Contents, secret: bytes) -> None:
+    """Write the manifest of a folder that becomes a backup.
+
+    Args:
+        folder: The folder.
+        contents: What the manifest says.
+        secret: The party's.
+    """
+    data = contents.model_dump(mode="json")
+    text = json.dumps({**data, "seal": _seal(secret, data)}, sort_keys=True, indent=1)
+    (folder / MANIFEST).write_text(text)
+
+
+def require_sealed(folder: Path, contents: Contents, secret: bytes) -> None:
+    """Refuse a manifest that was not sealed under a secret.
+
+    Args:
+        folder: Of the unpacked backup.
+        contents: Its manifest.
+        secret: The party's.
+
+    Raises:
+        ArtifactError: Somebody else has made it.
+    """
+    seal = str(json.loads((folder / MANIFEST).read_bytes())["seal"])
+    expected = _seal(secret, contents.model_dump(mode="json"))
+    if not hmac.compare_digest(seal.encode(), expected.encode()):
+        raise damaged(MANIFEST)
+
+
+def pack(folder: Path, file: IO[bytes], recipient: pyrage.x25519.Recipient, done: Progress) -> None:
+    """Encrypt the files of a folder.
+
+    Args:
+        folder: The folder.
+        file: The backup.
+        recipient: The recipient.
+        done: Called with the bytes that are written.
+
+    Raises:
+        OSError: There is no room.
+        pyrage.EncryptError: Likewise.
+    """
+    source, sink = os.pipe()
+
+    def encrypt() -> None:
+        with open(source, "rb") as plain:
+            pyrage.encrypt_io(plain, file, [recipient])
+
+    whole, count = sum(path.lstat().st_size for path in folder.rglob("*")), 0
+    with ThreadPoolExecutor(1) as pool:
+        encrypting = pool.submit(encrypt)
+        with (
+            suppress(BrokenPipeError),  # The other end says why.
+            open(sink, "wb") as plain,
+            tarfile.open(fileobj=plain, mode="w|", dereference=True) as tar,
+        ):
+            for path in sorted(folder.rglob("*")):
+                tar.add(path, path.relative_to(folder).as_posix(), recursive=False, filter=_bare)
+                done(count := count + path.lstat().st_size, whole)
+        encrypting.result()
+
+
+def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Progress) -> Contents:
+    """Decrypt a backup into an empty folder, and hold each entry against the manifest.
+
+    Args:
+        path: The backup.
+        identity: What opens it.
+        folder: The folder.
+        done: Called with the bytes that are read.
+
+    Returns:
+        The manifest, whose seal is still to be verified.
+
+    Raises:
+        ArtifactError: It cannot be read, is cut short, or is not as it was written.
         ConfigError: It does not open with this key.
+        OSError: There is no room.
     """
     try:
-        file = path.open("rb")
+        source = path.open("rb")
     except OSError:
-        file = None
-    if file is None:
         raise ArtifactError(
             f"The backup {path.name} cannot be read.", "Take another one. Nothing was changed."
+        ) from None
+    end, sink = os.pipe()
+
+    def decrypt() -> None:
+        with source, open(sink, "wb") as plain:
+            pyrage.decrypt_io(source, plain, [identity])
+
+    size = path.stat().st_size
+    whole = False
+    with ThreadPoolExecutor(1) as pool:
+        decrypting = pool.submit(decrypt)
+        with (
+            suppress(tarfile.TarError, ValueError, EOFError, RecursionError),
+            open(end, "rb") as plain,
+            tarfile.open(fileobj=plain, mode="r|") as tar,
+        ):
+            tar.extractall(folder, _plain(tar, size, done), filter="data")
+            while plain.read(_BLOCK):
+                pass
+            whole = True
+        error = decrypting.exception()
+    if isinstance(error, pyrage.DecryptError):
+        raise ConfigError(
+            "The backup does not open with this key, or is none.",
+            "Name the private key that it was encrypted to. Nothing was changed.",
         )
-    with file:
-        content: Any = Decrypted(file, key)
-        try:
-            entries = zipfile.ZipFile(content)
-        except (zipfile.BadZipFile, ValueError, NotImplementedError):
-            entries = None
-        if entries is None:
-            raise _edited("its list of entries")
-        with entries:
-            yield Reader(entries, *_manifest(entries, path.name))
+    if error is not None or not whole:
+        raise damaged("its list of entries")
+    return _verified(folder)
 
 
-def _manifest(file: zipfile.ZipFile, name: str) -> tuple[Contents, str]:
-    data: object = None
+def damaged(what: str) -> ArtifactError:
+    """The refusal of a backup that is not as it was written.
+
+    Args:
+        what: Which part of it.
+    """
+    return ArtifactError(
+        f"The backup is cut short, damaged or was edited: {what} is not as it was written.",
+        "Take another one. Nothing was changed.",
+    )
+
+
+def _bare(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """An entry without the names of users."""
+    entry.mode &= 0o700
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
+def _plain(tar: tarfile.TarFile, size: int, done: Progress) -> Iterator[tarfile.TarInfo]:
+    """Entries of an archive that holds folders and files alone, each of them once and inside."""
+    names: set[str] = set()
+    for entry in tar:
+        parts = PurePosixPath(entry.name).parts
+        inside = entry.name == "/".join(parts) and not {"..", "/"} & {*parts}
+        regular = entry.isdir() or (entry.type == tarfile.REGTYPE and entry.sparse is None)
+        if not inside or "\\" in entry.name or not entry.name.isprintable():
+            raise ArtifactError(
+                "An entry of the backup would be written outside of its folder.",
+                "Take another one. Nothing was changed.",
+            )
+        if not regular or entry.name in names:
+            raise damaged("an entry")
+        names.add(entry.name)
+        yield entry
+        done(min(size, entry.offset_data + entry.size), size)
+
+
+def _verified(folder: Path) -> Contents:
+    files: dict[str, str] = {}
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        version = parts[0] == MODELS and len(parts) > 3
+        path.chmod(0o700 if path.is_dir() else 0o400 if version else 0o600)
+        if path.is_file():
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            files["/".join(parts)] = digest
     try:
-        if file.getinfo(MANIFEST).file_size <= _LIMIT:
-            data = json.loads(file.read(MANIFEST))
-        if isinstance(data, dict) and isinstance(seal := data.pop("seal"), str):
-            return Contents.model_validate(data), seal
-    except (KeyError, ValueError, ValidationError, RecursionError, zipfile.BadZipFile, zlib.error):
+        if files.pop(MANIFEST) and (folder / MANIFEST).stat().st_size <= _LIMIT:
+            data = json.loads((folder / MANIFEST).read_bytes())
+            contents = Contents.model_validate({k: v for k, v in data.items() if k != "seal"})
+            if contents.files == files and "seal" in data:
+                return contents
+    except (KeyError, ValueError, ValidationError, RecursionError, AttributeError):
         pass
-    version = data.get("version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > 2:
-        raise ArtifactError(
-            f"The backup {name} has format version {version}; this software knows 2.",
-            "Restore it with the software that made it, or a later one. Nothing was changed.",
-        )
-    raise _edited(MANIFEST)
+    raise damaged(MANIFEST)
 
 
 def _seal(secret: bytes, data: object) -> str:
     text = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
     return hmac.new(noise.keyed_by(secret, "backup"), text, hashlib.sha256).hexdigest()
-
-
-def _edited(what: str) -> ArtifactError:
-    return ArtifactError(
-        f"The backup is damaged or was edited: {what} is not as it was written.",
-        "Take another one. Nothing was changed.",
-    )

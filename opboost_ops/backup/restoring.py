@@ -1,6 +1,6 @@
 """Putting a backup back: everything is verified before anything is changed.
 
-The whole of it is unpacked beside its places first, and each entry held against the sealed
+The whole of it is unpacked into a folder of its own first, and each entry held against the sealed
 manifest. Then, in one transaction of the database, its rows are replaced and the folders of cell
 states and models change places with what was there, which is kept. Ended in between, the old
 database lies beside older cell states, which every run refuses; repeating it fixes that.
@@ -11,26 +11,31 @@ nobody consents by a restore.
 """
 
 import datetime
-import tempfile
+import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    FILES,
+    CELLS,
+    DATABASE,
     KEYS,
+    MANIFEST,
+    MODELS,
     SITE,
     Contents,
     Progress,
-    Reader,
-    opened,
+    damaged,
+    identity_of,
+    require_sealed,
+    unpack,
 )
-from opboost_ops.backup.encryption import Key
-from opboost_ops.backup.party_keys import PartyKeys, key_places, put_back, require_same
-from opboost_ops.backup.places import Places, unpack
 from opboost_ops.backup.present import Present, look, not_in_backup, require_meant
+from opboost_ops.backup.writing import key_places
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
@@ -67,7 +72,7 @@ class Restored:
 def restore(
     folder: Path,
     source: Path,
-    key: Key,
+    key: Path,
     over: bool = False,
     progress: Progress = lambda *_: None,
 ) -> Restored:
@@ -76,74 +81,109 @@ def restore(
     Args:
         folder: Of the party's ``site.yaml``, which may be missing.
         source: The backup.
-        key: What opens it.
+        key: File of the private key that opens it.
         over: A state that lies there may be moved aside.
-        progress: Told how far it is.
+        progress: Called with how far it is.
 
     Raises:
-        ArtifactError: The backup is cut short, edited, of another party, or of newer tables.
-        ConfigError: It is of another noise secret, or something is there that must not be lost.
+        ArtifactError: The backup is cut short, edited, of another party, or of other tables.
+        ConfigError: It is of another secret, or something is there that must not be lost.
         ContractError: There is no room; as in all these cases, nothing was changed.
     """
-    with opened(source, key) as reader:
-        contents = reader.contents
-        _require_known(contents)
-        brought = not (folder / SITE).exists()
-        site = _site_of(folder, reader)
-        if contents.party != site.party:
-            raise ArtifactError(
-                f"The backup is of {contents.party}, and this is the site of {site.party}.",
-                "Nothing was changed.",
-            )
-        names = reader.below(KEYS)
-        keys = {name.removeprefix(KEYS): reader.read(name) for name in names}
-        reader.require_sealed(_secret(site, contents, keys))
-        require_same(site, keys)
-        if brought:
-            _require_inside(folder, site)
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-        with Places(folder, site, stamp) as places, _room(site.party):
-            unpack(reader, places, progress)
+    identity = identity_of(key)
+    with _room(folder.name), ExitStack() as undo:
+        if not folder.exists():
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            private_folder(folder)
+        with TemporaryDirectory(prefix=".restore-", dir=folder) as name:
+            stage = Path(name)
+            contents = unpack(source, identity, stage, progress)
+            site = _site_of(folder, stage, contents)
+            require_sealed(stage, contents, _secret(site, stage, contents))
+            small = _small(folder, site, stage)
             present = look(site)
-            beyond = not_in_backup(present, places.rows / "releases.jsonl")
+            beyond = not_in_backup(present, stage / DATABASE / "releases.jsonl")
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
-            put_back(site, keys, places.made)
-            kept = _put_declared(folder, reader, places)
-            _replace(site, contents, places, present)
-            places.keep()
+            kept = []
+            for path, content in small.items():
+                if not path.exists():
+                    undo.callback(path.unlink, missing_ok=True)
+                    write_private(path, content)
+                elif path.read_bytes() != content:
+                    kept.append(path.name)
+            places = Places(undo)
+            _replace(site, contents, stage, places, present)
+            undo.pop_all()
     return Restored(site, contents, tuple(places.aside), tuple(kept), tuple(beyond))
 
 
-def _require_known(contents: Contents) -> None:
-    if contents.tables > VERSION:
-        raise ArtifactError(
-            f"The backup has tables of version {contents.tables}, made by release "
-            f"{contents.software}; this software, {__version__}, knows {VERSION}.",
-            "Upgrade this software first. Nothing was changed.",
-        )
-    if contents.tables < VERSION:
-        raise ArtifactError(
-            f"Release {contents.software} made this backup, whose tables this release migrates "
-            "only where they lie.",
-            f"Restore it with release {contents.software}, then upgrade. Nothing was changed.",
-        )
+class Places:
+    """The names under which the present state is set aside.
+
+    Args:
+        undo: How everything becomes as it was.
+    """
+
+    def __init__(self, undo: ExitStack) -> None:
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
+        self._end, self._undo = f".before-restore-{stamp}", undo
+        #: The end of the names of tables that are set aside.
+        self.table_end = f"before_restore_{stamp}".lower()
+        #: Everything that was set aside.
+        self.aside: list[str] = []
+
+    def written(self, path: Path) -> None:
+        """Note a file that is written where there is none."""
+        self._undo.callback(path.unlink, missing_ok=True)
+
+    def free_name(self, path: Path) -> Path:
+        """The name under which a file or folder is set aside."""
+        target = path.with_name(path.name + self._end)
+        self.aside.append(target.name)
+        return target
+
+    def move_aside(self, path: Path) -> None:
+        """Set aside a file or folder, if there is one."""
+        if path.exists():
+            self._move(path, self.free_name(path))
+
+    def swap(self, source: Path, path: Path) -> None:
+        """Put a folder at its place, and set aside the one that is there."""
+        self.move_aside(path)
+        if source.is_dir():
+            private_folder(path.parent)
+            self._move(source, path)
+
+    def _move(self, source: Path, target: Path) -> None:
+        shutil.move(source, target)
+        self._undo.callback(shutil.move, target, source)
 
 
-def _site_of(folder: Path, reader: Reader) -> Site:
+def _site_of(folder: Path, stage: Path, contents: Contents) -> Site:
     """The site as it is declared here; where nothing is, as the backup declares it."""
+    if contents.tables != VERSION:
+        raise ArtifactError(
+            f"The backup was made by release {contents.software}, with tables of version "
+            f"{contents.tables}; this release, {__version__}, knows version {VERSION}.",
+            f"Restore it with release {contents.software}. Nothing was changed.",
+        )
     if (folder / SITE).exists():
-        return load_site(folder / SITE)
-    if FILES + SITE not in reader.contents.files:
+        site = load_site(folder / SITE)
+    elif (stage / SITE).is_file():
+        site = load_site(stage / SITE, folder)
+        _require_inside(folder, site)
+    else:
         raise ConfigError(
             f"There is no {SITE} in {folder.name}, and none in the backup.",
             f"Put {SITE} there first. Nothing was changed.",
         )
-    # Its digest is verified; whether the list of digests is true is seen next.
-    with tempfile.NamedTemporaryFile(suffix=SITE) as file:
-        file.write(reader.read(FILES + SITE))
-        file.flush()
-        return load_site(Path(file.name), folder)
+    if contents.party != site.party:
+        raise ArtifactError(
+            f"The backup is of {contents.party}, and this is the site of {site.party}.",
+            "Nothing was changed.",
+        )
+    return site
 
 
 def _require_inside(folder: Path, site: Site) -> None:
@@ -159,23 +199,42 @@ def _require_inside(folder: Path, site: Site) -> None:
         )
 
 
-def _secret(site: Site, contents: Contents, keys: PartyKeys) -> bytes:
-    """The noise secret of a backup: that of its site, or its own where the site has none."""
-    own = noise.parse_secret(keys.get("secret", b""))
-    if site.secret.is_absolute() and not site.secret.exists() and own is not None:
-        known = {noise.fingerprint(own): own}
-    else:
-        known = site.noise_secrets()
-    present = next(iter(known))
+def _secret(site: Site, stage: Path, contents: Contents) -> bytes:
+    """The secret of a site, or that of the backup where the site has none."""
+    brought = stage / KEYS / "secret"
+    empty = site.secret.is_absolute() and not site.secret.exists() and brought.is_file()
+    secret = noise.read_secret(brought) if empty else site.noise_secret()
+    present = noise.fingerprint(secret)
     if contents.secret == present:
-        return known[present]
-    later = " The site has that one as a former one." if contents.secret in known else ""
+        return secret
     raise ConfigError(
-        f"The backup is of noise secret {contents.secret}, and {site.party} has {present} now."
-        f"{later}",
+        f"The backup is of noise secret {contents.secret}, and {site.party} has {present} now.",
         "Take a backup of after the secret was replaced; or restore into an empty place. Nothing "
         "was changed.",
     )
+
+
+def _small(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
+    """Contents of keys and declared files by their places; another key is never replaced."""
+    wanted = {
+        folder / path.name: path.read_bytes()
+        for path in stage.iterdir()
+        if path.is_file() and path.name != MANIFEST
+    }
+    places, other = key_places(site), []
+    for path in sorted((stage / KEYS).glob("*")):
+        name, dot, end = path.name.partition(".")
+        if name in places:
+            target = places[name].with_name(places[name].name + dot + end)
+            wanted[target] = path.read_bytes()
+            if target.exists() and target.read_bytes() != wanted[target]:
+                other.append(target.name)
+    if other:
+        raise ConfigError(
+            f"{', '.join(other)} of {site.party} is another key than the one in the backup.",
+            "Move it away if the one in the backup is meant. Nothing was changed.",
+        )
+    return wanted
 
 
 @contextmanager
@@ -184,29 +243,15 @@ def _room(party: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problem = error.strerror or "no reason told"
+        problem = error.strerror or "no reason given"
     if problem:
         raise ContractError(
-            f"The backup of {party} cannot be put back: the disk says {problem}.",
+            f"The backup of {party} cannot be restored: the disk says {problem}.",
             "Make room, or let this user write there. Nothing was changed.",
         )
 
 
-def _put_declared(folder: Path, reader: Reader, places: Places) -> list[str]:
-    """Write what people wrote where it is missing; what differs, and stays as it is."""
-    kept = []
-    for name in reader.below(FILES):
-        path = folder / name.removeprefix(FILES)
-        content = reader.read(name)
-        if not path.exists():
-            places.made(path)
-            write_private(path, content)
-        elif path.read_bytes() != content:
-            kept.append(path.name)
-    return kept
-
-
-def _replace(site: Site, contents: Contents, places: Places, present: Present) -> None:
+def _replace(site: Site, contents: Contents, stage: Path, places: Places, present: Present) -> None:
     """Let database, cell states and models be those of the backup: all or nothing."""
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
@@ -216,24 +261,37 @@ def _replace(site: Site, contents: Contents, places: Places, present: Present) -
             places.move_aside(file)
             places.move_aside(file.with_name(f"{file.name}-journal"))
         elif not file.exists():
-            places.made(file)
+            places.written(file)
     database = Database(url)
     try:
         with database.writing() as connection:
             if present.readable and present.anything and file is not None:
-                copy_file(file, places.free_name(file))
+                copy = places.free_name(file)
+                places.written(copy)
+                _copy(file, copy)
             elif present.readable and present.anything:
                 copy_tables(connection, places.table_end)
                 places.aside.append(f"the tables ..._{places.table_end}")
             for name in table_names():
-                replace_rows(connection, name, _lines(places.rows / f"{name}.jsonl"))
+                replace_rows(connection, name, _lines(stage / DATABASE / f"{name}.jsonl"))
             state = PartyState.of(site, database)
             if state.audit.verify() != (contents.entries, contents.head):
-                raise ArtifactError("The backup's audit log is not as it was. Nothing was changed.")
-            places.swap()
+                raise damaged("its audit log")
+            places.swap(stage / CELLS, site.cells)
+            places.swap(stage / MODELS, site.models)
             _carry_over(state, site, present)
     finally:
         database.close()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy an SQLite database beside a transaction, which has changed nothing yet."""
+    target.touch(0o600)
+    with (
+        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reader,
+        closing(sqlite3.connect(target)) as writer,
+    ):
+        reader.backup(writer)
 
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:

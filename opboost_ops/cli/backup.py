@@ -11,32 +11,20 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.backup.restoring import Restored
 
-_Passphrase = Annotated[
-    Path | None, typer.Option(help="File whose first line is the passphrase of the backup.")
-]
-
 
 def backup(
     site: Site,
     file: Annotated[Path, typer.Argument(help="The backup, a new file.")],
     recipient: Annotated[
-        str | None, typer.Option(help="Public X25519 key; its private key opens the backup.")
-    ] = None,
-    passphrase_file: _Passphrase = None,
+        str, typer.Option(help="Public key of age (age1...); its private key opens the backup.")
+    ],
 ) -> None:
-    """Write a party's state and keys into one encrypted file; runs may continue."""
-    from opboost_ops.backup.encryption import Lock
+    """Write a party's state and keys into one file that age decrypts; runs may continue."""
     from opboost_ops.backup.writing import back_up
     from opboost_ops.cli.progress import counting
 
-    if (recipient is None) == (passphrase_file is None):
-        raise ConfigError(
-            "A backup holds keys and true domain values: it is written only encrypted.",
-            "Give either --recipient PUBLICKEY or --passphrase-file FILE.",
-        )
-    phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
     with counting("backup", in_bytes=True) as progress:
-        made = back_up(site, file, Lock(phrase, recipient), progress)
+        made = back_up(site, file, recipient, progress)
     print(
         f"{made.party}: {made.lines} ledger entries, {made.entries} audit entries, head "
         f"{made.head[:16]}, {len(made.files)} files, {file.stat().st_size:,} bytes, as of "
@@ -50,26 +38,17 @@ def restore(
     site: Site,
     file: Annotated[Path, typer.Argument(help="The backup.")],
     key: Annotated[
-        Path | None, typer.Option(help="File of the private key that the backup is encrypted to.")
-    ] = None,
-    passphrase_file: _Passphrase = None,
+        Path, typer.Option(help="File of the private key of age that the backup is encrypted to.")
+    ],
     yes: Annotated[bool, typer.Option("--yes", help="Move the existing state aside.")] = False,
 ) -> None:
     """Restore a party's state; verifies everything before it changes anything."""
-    from opboost_ops.backup.encryption import Key
     from opboost_ops.backup.restoring import restore as put_back
     from opboost_ops.cli.progress import counting
-    from opboost_ops.exchange.encryption import PrivateKey
     from opboost_ops.run.rollback import check
 
-    if (key is None) == (passphrase_file is None):
-        raise ConfigError(
-            "The backup is encrypted.", "Give either --key FILE or --passphrase-file FILE."
-        )
-    phrase = _passphrase(passphrase_file) if passphrase_file is not None else None
-    opens = Key(phrase, PrivateKey.from_file(key) if key is not None else None)
     with counting("verified", in_bytes=True) as progress:
-        done = put_back(site, file, opens, yes, progress)
+        done = put_back(site, file, key, yes, progress)
     _report(done)
     found = check(done.site)
     for gap in found:
@@ -101,13 +80,3 @@ def _report(done: "Restored") -> None:
             f"{len(done.beyond)} entries of what was there are not in the backup: "
             f"{runs_of(done.beyond)}."
         )
-
-
-def _passphrase(file: Path) -> str:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        lines = []
-    if lines:
-        return lines[0]
-    raise ConfigError(f"{file.name} cannot be read, or is empty.", "It holds the passphrase.")

@@ -8,15 +8,13 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import cell_files, state_of
+from tests.unit.backup.conftest import Officer
 
 pytestmark = pytest.mark.slow
-
-LOCK, KEY = Lock("correct horse battery"), Key("correct horse battery")
 
 
 def told(workspace: Workspace) -> Any:
@@ -33,21 +31,21 @@ def with_ledger(workspace: Workspace, url: str) -> None:
 def test_from_a_file_to_postgresql_and_on_and_back(
     workspace: Workspace, postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bank = workspace.folder / "bank"
+    bank, officer = workspace.folder / "bank", Officer(tmp_path / "officer")
     monkeypatch.setenv("BANK_LEDGER", postgres)
     before = told(workspace)
-    back_up(bank, tmp_path / "of-a-file", LOCK)
+    back_up(bank, tmp_path / "of-a-file", officer.public)
     with_ledger(workspace, "env:BANK_LEDGER")
-    restore(bank, tmp_path / "of-a-file", KEY, over=True)
+    restore(bank, tmp_path / "of-a-file", officer.file, over=True)
     assert told(workspace) == before
     # Its own numbering goes on after the rows that came with their numbers.
     workspace.all()
     after = told(workspace)
     assert after[0][: len(before[0])] == before[0]
     assert {line.run for _, line in after[0][len(before[0]) :]} == {SECOND_RUN}
-    back_up(bank, tmp_path / "of-postgresql", LOCK)
+    back_up(bank, tmp_path / "of-postgresql", officer.public)
     # Over itself: what was there lies in tables beside.
-    done = restore(bank, tmp_path / "of-a-file", KEY, over=True)
+    done = restore(bank, tmp_path / "of-a-file", officer.file, over=True)
     assert told(workspace)[:2] == before[:2]
     assert {line.run for line in done.beyond} == {SECOND_RUN}
     engine = sa.create_engine(postgres)
@@ -63,5 +61,5 @@ def test_from_a_file_to_postgresql_and_on_and_back(
     shutil.rmtree(bank / "cells")
     (bank / "ledger.sqlite").unlink()
     with_ledger(workspace, "sqlite:///ledger.sqlite")
-    restore(bank, tmp_path / "of-postgresql", KEY, over=True)
+    restore(bank, tmp_path / "of-postgresql", officer.file, over=True)
     assert told(workspace) == after

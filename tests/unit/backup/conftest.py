@@ -1,21 +1,19 @@
 """A party's state in a backup, and commands as in a shell."""
 
+import io
 import shutil
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyrage
 import pytest
 
-from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.writing import back_up
-from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
-from opboost_ops.exchange.key_files import write_private
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
 from tests.unit.cli.conftest import opboost as opboost
-
-PASSPHRASE = "correct horse battery"
 
 Refuses = Callable[..., str]
 
@@ -24,22 +22,37 @@ class Officer:
     """Who keeps the private key of a party's backups.
 
     Attributes:
-        public: The public key, base64.
-        file: The private key's file.
+        identity: The private key.
+        public: The public key.
+        file: The private key's file, as `age-keygen` writes it.
     """
 
     def __init__(self, folder: Path) -> None:
-        half, self.public = new_encryption_key()
+        self.identity = pyrage.x25519.Identity.generate()
+        self.public = str(self.identity.to_public())
         self.file = folder / "officer.key"
-        write_private(self.file, half.encode())
+        folder.mkdir()
+        self.file.write_text(f"# public key: {self.public}\n{self.identity}\n")
 
-    @property
-    def lock(self) -> Lock:
-        return Lock(recipient=self.public)
+    def entries(self, backup: Path) -> dict[str, bytes]:
+        """The files in a backup by name, read without the package."""
+        content = pyrage.decrypt(backup.read_bytes(), [self.identity])
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            return {entry.name: file.read() for entry in tar if (file := tar.extractfile(entry))}
 
-    @property
-    def key(self) -> Key:
-        return Key(private=PrivateKey.from_file(self.file))
+    def write(self, backup: Path, *parts: dict[str, bytes] | tarfile.TarInfo) -> None:
+        """A backup of other entries: encryption needs no private key."""
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as tar:
+            for part in parts:
+                if isinstance(part, tarfile.TarInfo):
+                    tar.addfile(part, io.BytesIO(bytes(part.size)))
+                    continue
+                for name, data in part.items():
+                    entry = tarfile.TarInfo(name)
+                    entry.size = len(data)
+                    tar.addfile(entry, io.BytesIO(data))
+        backup.write_bytes(pyrage.encrypt(content.getvalue(), [self.identity.to_public()]))
 
 
 @pytest.fixture
@@ -51,7 +64,7 @@ def officer(tmp_path: Path) -> Officer:
 def backup(workspace: Workspace, tmp_path: Path, officer: Officer) -> Path:
     """Of the bank, after one good run."""
     target = tmp_path / "bank.backup"
-    back_up(workspace.folder / "bank", target, officer.lock)
+    back_up(workspace.folder / "bank", target, officer.public)
     return target
 
 

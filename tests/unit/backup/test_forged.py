@@ -5,7 +5,6 @@ Into an empty place it is restored with the noise secret that it brings along, s
 
 import hashlib
 import json
-from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.backup import archive, places
-from opboost_ops.exchange.manifest import File
+from opboost_ops.backup import archive
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses, untouched
 from tests.unit.backup.test_refusals import rewritten, sealed_anew
@@ -49,8 +47,7 @@ def forged(
             data = json.loads(entries[archive.MANIFEST])
             del data["seal"]
             for name, content in added.items():
-                digest = hashlib.sha256(content).hexdigest()
-                data["files"][name] = File(sha256=digest, size=len(content)).model_dump()
+                data["files"][name] = hashlib.sha256(content).hexdigest()
             contents = archive.Contents.model_validate(data).model_dump(mode="json")
             sealed = {**contents, "seal": archive._seal(secret, contents)}
             entries[archive.MANIFEST] = json.dumps(sealed).encode()
@@ -64,11 +61,10 @@ def forged(
 @pytest.mark.parametrize(
     "name",
     [
-        *(f"{kind}/{{outside}}/escape" for kind in ("files", "cells", "models", "database")),
-        *(f"{kind}/../../escape" for kind in ("files", "cells", "models", "database")),
-        "files/./../../escape",
+        *(f"{kind}/{{outside}}/escape" for kind in ("keys", "cells", "models", "database")),
+        *(f"{kind}/../../escape" for kind in ("keys", "cells", "models", "database")),
+        "./../../escape",
         "cells/..\\..\\escape",
-        "files/",
         "{outside}/escape",
         "models/\x1b]0;escape\x07",
         "models/a/b\nescape",
@@ -93,7 +89,7 @@ def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
         (outside / "authorized_keys").write_text("mine")
     named = {"ledger": f"sqlite:///{outside}/new"}.get(place, f"{outside}/new")
     named = str(outside) if place in ("cells", "models", "home") else named
-    added = {"files/site.yaml": yaml.safe_dump({**said, place: named}).encode()}
+    added = {"site.yaml": yaml.safe_dump({**said, place: named}).encode()}
     if place in ("cells", "models"):
         added[f"{place}/authorized_keys"] = CONTENT
     with untouched(outside):
@@ -101,22 +97,9 @@ def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
     assert outside.exists() == there
 
 
-def test_a_bomb_is_refused_before_anything_is_unpacked(
-    forged: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = namedtuple("usage", "total used free")(1 << 30, 1 << 30, 32 << 20)
-    monkeypatch.setattr(places.shutil, "disk_usage", lambda _: small)
-    assert "No space left" in forged({"models/a/b/zeros": bytes(64 << 20)})
-
-
-def test_what_is_read_as_a_whole_is_small(forged: Forge) -> None:
-    """Keys are read before the seal is verified."""
-    assert "damaged or was edited" in forged({"keys/cells_key": bytes(32 << 20)})
-
-
 @pytest.mark.parametrize(
     "about",
-    [{"at": "\x1b[2J"}, {"software": "\x1b[2J"}, {"made": {"models/credit_scoring": 10**30}}],
+    [{"at": "\x1b[2J"}, {"software": "\x1b[2J"}, {"left_out": ["\x1b[2J"]}],
 )
 def test_what_it_says_of_itself_is_plain(
     about: dict[str, Any],
@@ -126,7 +109,7 @@ def test_what_it_says_of_itself_is_plain(
     officer: Officer,
     refuses: Refuses,
 ) -> None:
-    """It is shown in a terminal, and becomes times of files."""
+    """It is shown in a terminal."""
     sealed_anew(backup, officer, secret, **about)
     error = refuses()
     assert "damaged or was edited" in error and "\x1b" not in error

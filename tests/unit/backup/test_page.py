@@ -2,12 +2,13 @@
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.federation import Workspace
-from tests.unit.backup.conftest import PASSPHRASE
+from tests.unit.backup.conftest import Officer
 from tests.unit.cli.conftest import Done, Opboost
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
@@ -16,28 +17,31 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
 def commands() -> list[list[str]]:
     """Those of the page, in order."""
     blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    lines = [
+        line for block in blocks for line in block.splitlines() if line.startswith("$ opboost ")
+    ]
     return [shlex.split(line)[2:] for line in lines]
 
 
 def test_its_commands_in_their_order(
-    workspace: Workspace, tmp_path: Path, opboost: Opboost, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace,
+    tmp_path: Path,
+    opboost: Opboost,
+    monkeypatch: pytest.MonkeyPatch,
+    officer: Officer,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("credit").symlink_to(workspace.folder)
-    Path("phrase.txt").write_text(PASSPHRASE)
+    shutil.copy(officer.file, "officer.key")
     Path("lost").mkdir()
     # The empty machine reaches the same store.
     Path("lost/exchange").symlink_to(workspace.folder / "exchange")
     done: list[tuple[list[str], Done]] = []
-    public = ""
     for words in commands():
-        ran = opboost(*(public if word == "Zk0n..." else word for word in words))
-        if (key := re.search(r"encryption_key: (\S+)", ran.out)) and "officer" in words:
-            public = key[1]
+        ran = opboost(*(officer.public if word == "age1kx..." else word for word in words))
         done.append((words, ran))
-    assert len(done) == 6
-    assert [ran.code for _, ran in done] == [0] * 6, done
+    assert len(done) == 4
+    assert [ran.code for _, ran in done] == [0] * 4, done
     told = {words[0]: ran.out for words, ran in done}
     assert "What was there is kept: ledger.sqlite.before-restore-" in told["restore"]
     first = next(ran.out for words, ran in done if words[0] == "restore")

@@ -1,9 +1,10 @@
 """A backup that was put back is what there was; what is there is never lost by it."""
 
 import io
+import re
 import shutil
 import sqlite3
-import zipfile
+import subprocess
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,9 +15,8 @@ import pytest
 import yaml
 
 from opboost_ops.backup import restoring
-from opboost_ops.backup.encryption import Decrypted, Key
 from opboost_ops.backup.restoring import restore
-from opboost_ops.backup.writing import back_up
+from opboost_ops.backup.writing import _take_small, back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
@@ -25,7 +25,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.run.agreement import withdraw
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import cell_files, state_of
-from tests.unit.backup.conftest import PASSPHRASE, Officer, untouched
+from tests.unit.backup.conftest import Officer, untouched
 from tests.unit.cli.conftest import Opboost
 
 
@@ -40,7 +40,7 @@ def told(workspace: Workspace, party: str = "bank") -> Any:
 def test_an_empty_place_has_the_whole_state_again(
     emptied: Workspace, backup: Path, officer: Officer
 ) -> None:
-    done = restore(emptied.folder / "bank", backup, officer.key)
+    done = restore(emptied.folder / "bank", backup, officer.file)
     restored = told(emptied)
     original = told(Workspace(backup.parent / "federation"))
     assert restored == original
@@ -51,7 +51,7 @@ def test_an_empty_place_has_the_whole_state_again(
 def test_a_run_after_it_goes_on_with_the_same_draws(
     emptied: Workspace, backup: Path, officer: Officer
 ) -> None:
-    restore(emptied.folder / "bank", backup, officer.key)
+    restore(emptied.folder / "bank", backup, officer.file)
     lines = told(emptied)[0]
     # Keys of the month are in no backup: the label holder asks about everybody again.
     with pytest.raises(ContractError, match="another key of the month"):
@@ -67,10 +67,10 @@ def test_what_it_had_before_is_byte_for_byte_there(
     workspace: Workspace, tmp_path: Path, officer: Officer
 ) -> None:
     before = told(workspace)
-    back_up(workspace.folder / "bank", tmp_path / "b", officer.lock)
+    back_up(workspace.folder / "bank", tmp_path / "b", officer.public)
     shutil.rmtree(workspace.folder / "bank" / "cells")
     (workspace.folder / "bank" / "ledger.sqlite").unlink()
-    restore(workspace.folder / "bank", tmp_path / "b", officer.key, over=True)
+    restore(workspace.folder / "bank", tmp_path / "b", officer.file, over=True)
     assert told(workspace) == before
 
 
@@ -84,36 +84,57 @@ def test_models_keep_their_order_and_their_champion(
     before = registry.versions(), registry.champion(), registry.history()
     files = registry.files(SECOND_RUN)
     assert len(before[0]) == 2
-    back_up(folder, tmp_path / "b", officer.lock)
+    back_up(folder, tmp_path / "b", officer.public)
     shutil.rmtree(folder / "models")
-    restore(folder, tmp_path / "b", officer.key, over=True)
+    restore(folder, tmp_path / "b", officer.file, over=True)
     assert (registry.versions(), registry.champion(), registry.history()) == before
     assert registry.files(SECOND_RUN) == files
 
 
 def test_without_its_key_a_backup_gives_no_cell_value(
-    workspace: Workspace, backup: Path, officer: Officer
+    workspace: Workspace, backup: Path, officer: Officer, tmp_path: Path
 ) -> None:
-    """What is in it shows only to the key: values of persons, keys, even the names of entries."""
-    site = workspace.site("bank")
-    raw = backup.read_bytes()
-    assert not zipfile.is_zipfile(backup)
-    with backup.open("rb") as source, zipfile.ZipFile(Decrypted(source, officer.key)) as file:
-        entries = {name: file.read(name) for name in file.namelist()}
-    assert site.secret.read_bytes() == entries["keys/secret"]
+    """Its content shows only to the key: values of persons, keys, even the names of entries."""
+    raw, entries = backup.read_bytes(), officer.entries(backup)
+    assert raw.startswith(b"age-encryption.org/v1\n")
+    assert workspace.site("bank").secret.read_bytes() == entries["keys/secret"]
     states = [name for name in entries if name.endswith(".parquet")]
     assert pq.read_table(io.BytesIO(entries[states[0]])).num_rows > 100
     inside = [*entries.values(), *(name.encode() for name in entries)]
-    # Any 24 bytes of what is inside, wherever they begin, would be found.
+    # Any 24 bytes of the content, wherever they begin, would be recognised.
     pieces = {part[at : at + 24] for part in inside for at in range(0, len(part) - 24, 97)}
     assert len(pieces) > 500
     assert not [piece for piece in pieces if piece in raw]
-    for magic in (b"PAR1", b"PK\x03\x04", b"PK\x05\x06"):
-        assert magic not in raw
-    for key in (Key(), Key(passphrase=PASSPHRASE), Officer(backup.parent / "other").key):
-        with backup.open("rb") as source, pytest.raises(ConfigError):
-            Decrypted(source, key)
+    for other in (Officer(tmp_path / "other"), Officer(tmp_path / "third")):
+        with pytest.raises(ConfigError, match="does not open"):
+            restore(workspace.folder / "bank", backup, other.file, over=True)
     assert backup.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("age") is None, reason="needs Debian's package age")
+def test_age_and_tar_open_it(backup: Path, officer: Officer, tmp_path: Path) -> None:
+    """A party needs none of this software to read its backup."""
+    out = tmp_path / "out"
+    out.mkdir()
+    age = ["age", "--decrypt", "--identity", str(officer.file), str(backup)]
+    plain = subprocess.run(age, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", str(out)], check=True, input=plain)
+    files = {p.relative_to(out).as_posix(): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    assert files == officer.entries(backup)
+    assert {"site.yaml", "policy.yaml", "keys/signing_key", "backup.json"} <= files.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("age") is None, reason="needs Debian's package age")
+def test_keys_of_age_keygen(workspace: Workspace, tmp_path: Path) -> None:
+    bank, key = workspace.folder / "bank", tmp_path / "officer.key"
+    subprocess.run(["age-keygen", "-o", str(key)], check=True, capture_output=True)
+    public = re.findall(r"age1\w+", key.read_text())[0]
+    back_up(bank, tmp_path / "b", public)
+    before = told(workspace)
+    restore(bank, tmp_path / "b", key, over=True)
+    assert told(workspace) == before
 
 
 def test_a_newer_state_is_set_aside_only_if_that_is_said(
@@ -146,19 +167,18 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_commands_carry_state_and_keys_to_an_empty_machine(
-    workspace: Workspace, tmp_path: Path, opboost: Opboost
+    workspace: Workspace, tmp_path: Path, opboost: Opboost, officer: Officer
 ) -> None:
-    (tmp_path / "phrase").write_text(PASSPHRASE + "\n")
-    bank, phrase = workspace.folder / "bank", ("--passphrase-file", tmp_path / "phrase")
-    opboost("backup", bank, tmp_path / "b", *phrase)
+    bank = workspace.folder / "bank"
+    opboost("backup", bank, tmp_path / "b", "--recipient", officer.public)
     before = told(workspace)
     keys = files(bank / "keys")
     shutil.move(bank, tmp_path / "gone")
-    (tmp_path / "wrong").write_text(PASSPHRASE + "!")
-    error = opboost("restore", bank, tmp_path / "b", "--passphrase-file", tmp_path / "wrong").error
-    assert "does not open" in error
+    other = Officer(tmp_path / "other")
+    assert "does not open" in opboost("restore", bank, tmp_path / "b", "--key", other.file).error
     assert not bank.exists()
-    assert "the state of" in opboost("restore", bank, tmp_path / "b", *phrase).output
+    done = opboost("restore", bank, tmp_path / "b", "--key", officer.file)
+    assert "the state of" in done.output
     assert told(workspace) == before
     assert files(bank / "keys") == keys
 
@@ -170,11 +190,9 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     site = yaml.safe_load(path.read_text())
     ledger = f"sqlite://user:hunter2@/{workspace.folder}/bank/ledger.sqlite"
     path.write_text(yaml.safe_dump({**site, "ledger": ledger}))
-    from opboost_ops.backup.writing import _declared
-
-    found, left_out = _declared(path.parent)
-    assert "site.yaml" not in found
-    assert "policy.yaml" in found
+    left_out = _take_small(path.parent, workspace.site("bank"), tmp_path)
+    assert not (tmp_path / "site.yaml").exists()
+    assert (tmp_path / "policy.yaml").exists()
     assert "hunter2" not in str(left_out)
     assert "env:NAME" in str(left_out)
 
@@ -190,11 +208,11 @@ def test_who_was_forgotten_since_stays_forgotten(
 ) -> None:
     bank = workspace.folder / "bank"
     person = str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
-    back_up(bank, tmp_path / "b", officer.lock)
+    back_up(bank, tmp_path / "b", officer.public)
     opboost("forget", bank, person)
     with state_of(workspace, "bank") as state:
         listed, people = state.forgotten.read(), people_of(state)
-    restore(bank, tmp_path / "b", officer.key, over=True)
+    restore(bank, tmp_path / "b", officer.file, over=True)
     with state_of(workspace, "bank") as state:
         assert state.forgotten.read() == listed
         assert people_of(state) == people
@@ -205,9 +223,9 @@ def test_what_was_withdrawn_since_stays_withdrawn(
 ) -> None:
     bank = workspace.folder / "bank"
     site = load_site(bank / "site.yaml")
-    back_up(bank, tmp_path / "b", officer.lock)
+    back_up(bank, tmp_path / "b", officer.public)
     withdraw(site, 1)
-    restore(bank, tmp_path / "b", officer.key, over=True)
+    restore(bank, tmp_path / "b", officer.file, over=True)
     assert agreements_of(site).newest("credit_scoring") is None
 
 
@@ -218,14 +236,14 @@ def test_a_damaged_database_is_set_aside(
     before = told(workspace)
     (bank / "ledger.sqlite").write_bytes(b"no database at all" * 100)
     with untouched(bank), pytest.raises(ConfigError, match="cannot be read"):
-        restore(bank, backup, officer.key)
-    restore(bank, backup, officer.key, over=True)
+        restore(bank, backup, officer.file)
+    restore(bank, backup, officer.file, over=True)
     assert told(workspace) == before
     (kept,) = bank.glob("ledger.sqlite.before-restore-*")
     assert kept.read_bytes().startswith(b"no database")
 
 
-@pytest.mark.parametrize("point", ["put_back", "_put_declared", "replace_rows", "verify"])
+@pytest.mark.parametrize("point", ["_copy", "swap", "replace_rows", "verify"])
 def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
     workspace: Workspace,
     backup: Path,
@@ -240,12 +258,12 @@ def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
 
     if point == "verify":
         monkeypatch.setattr(Audit, "verify", full)
-    elif point == "put_back":
+    elif point == "swap":
         monkeypatch.setattr(restoring.Places, "swap", full)
     else:
         monkeypatch.setattr(restoring, point, full)
     with untouched(bank), pytest.raises(ContractError, match="No space left"):
-        restore(bank, backup, officer.key, over=True)
+        restore(bank, backup, officer.file, over=True)
 
 
 def test_a_backup_makes_no_folder_where_a_disk_is_not_mounted(
@@ -253,7 +271,7 @@ def test_a_backup_makes_no_folder_where_a_disk_is_not_mounted(
 ) -> None:
     target = tmp_path / "disk" / "nightly" / "bank.backup"
     with pytest.raises(ConfigError, match="does not exist; nothing was written"):
-        back_up(workspace.folder / "bank", target, officer.lock)
+        back_up(workspace.folder / "bank", target, officer.public)
     assert not (tmp_path / "disk").exists()
 
 
@@ -262,7 +280,7 @@ def test_a_backup_is_never_written_over(
 ) -> None:
     before = backup.read_bytes()
     with pytest.raises(ConfigError, match="is there already"):
-        back_up(workspace.folder / "bank", backup, officer.lock)
+        back_up(workspace.folder / "bank", backup, officer.public)
     assert backup.read_bytes() == before
     assert not list(backup.parent.glob(".*"))
     assert not [p for p in (workspace.folder / "bank").iterdir() if ".backup-" in p.name]

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
@@ -19,9 +18,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.rollback import check
 from tests.federation import Workspace
 from tests.party_state import cell_files
-from tests.unit.backup.conftest import PASSPHRASE
-
-LOCK, KEY = Lock(PASSPHRASE), Key(PASSPHRASE)
+from tests.unit.backup.conftest import Officer
 
 
 def started(module: str, *words: object, **environment: str) -> "subprocess.Popen[str]":
@@ -35,7 +32,9 @@ def started(module: str, *words: object, **environment: str) -> "subprocess.Pope
 
 
 @pytest.mark.deployment
-def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -> None:
+def test_eight_runs_and_an_empty_machine(
+    workspace: Workspace, tmp_path: Path, officer: Officer
+) -> None:
     bank = workspace.folder / "bank"
     declared = yaml.safe_load((bank / "site.yaml").read_text())
     table = pl.read_parquet(bank / "tables" / "train.parquet")
@@ -56,11 +55,11 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
             charged = {line.artifact for line in state.ledger.releases()}
         if not backups or charged != backups[-1][1]:
             backups.append((tmp_path / f"backup-{len(backups)}", charged))
-            back_up(bank, backups[-1][0], LOCK)
+            back_up(bank, backups[-1][0], officer.public)
         time.sleep(0.5)
     assert [run.wait() for run in runs] == [0] * 8
     assert len(backups) > 4
-    back_up(bank, tmp_path / "last", LOCK)
+    back_up(bank, tmp_path / "last", officer.public)
     with open_state(site) as state:
         everything = {line.artifact for line in state.ledger.releases()}
         states = cell_files(state)
@@ -68,7 +67,7 @@ def test_eight_runs_and_an_empty_machine(workspace: Workspace, tmp_path: Path) -
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
         shutil.rmtree(bank, ignore_errors=True)
-        restore(bank, backup, KEY)
+        restore(bank, backup, officer.file)
         with open_state(site) as state:
             lines = state.ledger.releases()
             assert charged <= {line.artifact for line in lines}

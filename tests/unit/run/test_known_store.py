@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.backup.encryption import Key, Lock
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.errors import ConfigError, OpBoostError
@@ -15,6 +14,7 @@ from opboost_ops.exchange.store import LocalStore
 from tests.commands import opboost, printed
 from tests.federation import Workspace
 from tests.party_state import releases_of, state_of
+from tests.unit.backup.conftest import Officer
 
 
 def ledger(command: str, workspace: Workspace, party: str, *more: str, fails: bool = False) -> str:
@@ -182,13 +182,12 @@ def test_a_party_that_uses_a_store_begins_no_second_one_for_another_federation(
 
 
 def test_a_restored_state_knows_its_store(workspace: Workspace, tmp_path: Path) -> None:
-    words = "correct horse battery"
     archive = tmp_path / "bank.backup"
-    site = workspace.folder / "bank"
-    back_up(site, archive, Lock(passphrase=words))
+    site, officer = workspace.folder / "bank", Officer(tmp_path / "officer")
+    back_up(site, archive, officer.public)
     before = pins(workspace, "bank")
     (site / "ledger.sqlite").unlink()
-    restore(site, archive, Key(passphrase=words), over=True)
+    restore(site, archive, officer.file, over=True)
     assert pins(workspace, "bank") == before
 
 
