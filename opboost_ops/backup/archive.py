@@ -205,6 +205,7 @@ def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Pro
         decrypting = pool.submit(decrypt)
         with (
             suppress(tarfile.TarError, ValueError, EOFError, RecursionError),
+            suppress(NotADirectoryError, IsADirectoryError, FileExistsError),
             open(end, "rb") as plain,
             tarfile.open(fileobj=plain, mode="r|") as tar,
         ):

@@ -182,7 +182,6 @@ HOSTILE: dict[str, tuple[dict[str, bytes] | tarfile.TarInfo, ...]] = {
         ),
     ),
     "a file below a file": ({"policy.yaml": b"a", "policy.yaml/x": b"b"},),
-    "an endless manifest": ({"backup.json": b" " * (65 << 20)},),
 }  # fmt: skip
 
 
@@ -198,7 +197,7 @@ def test_hostile_archives(
 def test_a_backup_that_is_larger_than_the_disk_is_refused(
     refuses: Refuses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tarfile.TarFile, "extractall", full)
