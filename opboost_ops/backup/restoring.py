@@ -12,9 +12,8 @@ nobody consents by a restore.
 
 import datetime
 import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -268,7 +267,7 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
             if present.readable and present.anything and file is not None:
                 copy = places.free_name(file)
                 places.written(copy)
-                _copy(file, copy)
+                copy_file(file, copy)
             elif present.readable and present.anything:
                 copy_tables(connection, places.table_end)
                 places.aside.append(f"the tables ..._{places.table_end}")
@@ -282,16 +281,6 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
             _carry_over(state, site, present)
     finally:
         database.close()
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy an SQLite database beside a transaction, which has changed nothing yet."""
-    target.touch(0o600)
-    with (
-        closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reader,
-        closing(sqlite3.connect(target)) as writer,
-    ):
-        reader.backup(writer)
 
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:

@@ -243,7 +243,7 @@ def test_a_damaged_database_is_set_aside(
     assert kept.read_bytes().startswith(b"no database")
 
 
-@pytest.mark.parametrize("point", ["_copy", "swap", "replace_rows", "verify"])
+@pytest.mark.parametrize("point", ["copy_file", "swap", "replace_rows", "verify"])
 def test_a_disk_that_fills_up_in_the_middle_changes_nothing(
     workspace: Workspace,
     backup: Path,
