@@ -15,7 +15,7 @@ from opboost_ops.models.onnx_graph import onnx_model
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
 from opboost_ops.models.registry import backend_in, model_in
 
-#: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0006-export.md.
+#: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
 FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
 
 _NOTE = (

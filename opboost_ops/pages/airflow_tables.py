@@ -1,6 +1,6 @@
 """Airflow's own tables: nothing else here names their classes, which Airflow may move or change.
 
-Import a class within the function that needs it. docs/adr/0030-what-airflow-does-not-promise.md
+Import a class within the function that needs it. docs/adr/0021-what-airflow-does-not-promise.md
 says which are read, by whom, and why nothing that Airflow promises would do.
 """
 
