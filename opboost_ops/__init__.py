@@ -2,7 +2,7 @@
 
 import os
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 # Threads that wait for work sleep instead of spinning: on a busy machine, as workers are, spinning
 # takes several times the processor's time for the same result. OpenMP reads it when the first

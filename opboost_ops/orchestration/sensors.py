@@ -129,7 +129,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
     Args:
         wanted: Places in the run, as ``<kind>/<party>``.
         hours: How old the run may become here.
-        **who: Party, federation, label holder and purpose; see `looks.arrived`.
+        **who: Party, federation, label holder and purpose; see `wait_conditions.arrived`.
 
     Returns:
         The summary.

@@ -33,7 +33,7 @@ class StoreTrigger(BaseTrigger):
     """Looks until there is something to do.
 
     Args:
-        look: What for; see `looks.LOOKS`.
+        look: What for; see `wait_conditions.LOOKS`.
         arguments: Of the look. They name parties, runs and artifacts, and hold no secret.
         started: When the run began, in seconds since 1970.
     """

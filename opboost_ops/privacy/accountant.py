@@ -51,7 +51,7 @@ class Account:
     """What one column has cost a person at worst.
 
     Every new draw counts as if each person's value had changed for it, until the cap on different
-    values of a cell ends that: from outside it cannot be seen whose did. See `privacy.worst`.
+    values of a cell ends that: from outside it cannot be seen whose did. See `privacy.worst_case`.
 
     Attributes:
         feature: Its last known name.

@@ -167,7 +167,7 @@ class Draws:
         """Whether a draw is what 0.1.0 has drawn, which the migration could not name.
 
         Nobody in the cell state gets a value that they have not released; who is not in it gets a
-        first one. See `privacy.worst`.
+        first one. See `privacy.worst_case`.
         """
         if before.number != 1 or not self._ledger.known([former_draw(one.column, one.cells)]):
             return False
