@@ -1,5 +1,7 @@
 """The errors people see: what happened, where, and what to do. Never a data value."""
 
+import errno
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -72,6 +74,10 @@ class ContractError(OpBoostError):
     """A table, label or model does not keep what its declaration promises."""
 
 
+class SetupError(ContractError):
+    """Keys, versions or clocks of the parties do not fit; it depends on no row of a table."""
+
+
 class ClosedSessionError(ContractError):
     """A session of horizontal learning has ended for all its parties without a model."""
 
@@ -110,3 +116,14 @@ class ApprovalError(PolicyError):
     def __init__(self, problem: str, remedy: str = "", *, new: bool = False) -> None:
         self.new = new
         super().__init__(problem, remedy, notice="approval_waiting" if new else "")
+
+
+def is_disk_full(error: BaseException | None) -> bool:
+    """Whether a disk was full, by the error or what it came of; SQLite has words of its own."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if isinstance(error, sqlite3.Error) and "full" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -23,7 +23,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
-from opboost_ops.errors import OpBoostError
+from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
@@ -36,6 +36,7 @@ from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import phases
+from opboost_ops.run.private_failures import REASON
 from opboost_ops.run.runner import run_stage
 from opboost_ops.stages import redaction
 from opboost_ops.stages.home import Home
@@ -89,11 +90,14 @@ class Workspace:
         """A new one, with seeded keys and few trees; its policies let tests change mechanisms."""
         options = {"seed": 0, "training": {"trees": 4, "depth": 3}, "capped": False, **options}
         write_workspace(dataset or small_credit(), folder, **options)
+        made = cls(folder)
+        rules = {"alignment": {"least_common": 1}}
+        made.edit_yaml(f"{made.declared.label_holder}/policy.yaml", lambda p: p.update(rules))
         month = epochs.epoch_at(epochs.now())
         for site in folder.glob("*/site.yaml"):
             # Made at its first use otherwise: copies of one workspace are to have the same.
             month_key(load_site(site).month_keys, month)
-        return cls(folder)
+        return made
 
     def scoring(self, run: str = SCORING_RUN) -> "Workspace":
         """The same federation, about to score."""
@@ -190,9 +194,20 @@ class Workspace:
         """Run one stage of one party; its summary as the party's own people see it."""
         federation = self.declared
         with self.known():
-            found = run_stage(party, stage, Run(federation.name, self.run, federation.label_holder))
-        home = Home(self.site(party).home / federation.name / self.run)
+            run = Run(federation.name, self.run, federation.label_holder)
+            home = Home(self.site(party).home / federation.name / self.run)
+            try:
+                found = run_stage(party, stage, run)
+            except ContractError as error:
+                raise self.as_its_people_read(party, error) from None
         return redaction.whole(home, stage, found)
+
+    def as_its_people_read(self, party: str, error: ContractError) -> ContractError:
+        """A failure with the reason in the party's home, where the public message names it."""
+        reason = self.home(party) / REASON
+        if REASON not in error.remedy or "Traceback" in (text := reason.read_text()):
+            return error
+        return ContractError(text.partition(": ")[2], error.remedy)
 
     def until(self, stage: str, party: str | None = None) -> None:
         """Open the run and do everything that comes before a step."""

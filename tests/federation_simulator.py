@@ -26,6 +26,7 @@ from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
@@ -288,6 +289,7 @@ class Simulation:
             "version": 1,
             "name": self.name,
             "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, self.name)),
+            "terms": federation_terms("Test"),
             "id": {"column": "id", "type": "string"},
             "domain": {"lower": 1, "upper": 10},
             "scoring": {"mode": self.mode},

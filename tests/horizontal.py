@@ -14,6 +14,7 @@ from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.objectives import Objective
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.rounds import Conversation
@@ -31,6 +32,7 @@ def declaration(keys, **training):
         "version": 1,
         "name": "banks",
         "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "banks")),
+        "terms": federation_terms("Test"),
         "learning": "horizontal",
         "id": {"column": "id", "type": "string"},
         "domain": {"lower": 1, "upper": 256},

@@ -199,8 +199,7 @@ def _show_queries(mine: "Site", consent: "Consent") -> None:
     from opboost_ops.views.queries import queries
 
     with open_state(mine) as state:
-        entries, names = state.ledger.dated(), (consent.federation.name,)
-        found = queries(state, consent.policy.alignment, entries, names)
+        found = queries(state, consent.policy.alignment, (consent.federation.name,))
     print_blocks(found)
 
 

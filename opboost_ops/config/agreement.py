@@ -24,7 +24,9 @@ PROTOCOL = 1
 
 #: All that may change without a new agreement; ``*`` is any party. Everything else is agreed.
 FREE = (
+    # Within the terms' highest frequency, which is agreed.
     "schedule",
+    "scoring.cron",
     "parties.*.queue",
     "parties.*.pool",
     # What the scoring party makes of its own scores, at home.

@@ -13,6 +13,7 @@ from opboost_ops.config.federation import Federation, Label, Party
 from opboost_ops.config.horizontal_faults import horizontal_faults
 from opboost_ops.config.private_faults import dpboost_faults
 from opboost_ops.config.scoring import scoring_faults
+from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining
 from opboost_ops.config.training_faults import training_faults
 from opboost_ops.errors import Fault
@@ -42,6 +43,8 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
         if name == federation.id.column:
             yield Fault(where, "is the ID column", "an ID is never a feature")
     yield from _uuid_faults(federation)
+    crons = federation.schedule.cron, federation.scoring.cron
+    yield from schedule_faults(federation.terms, *crons)
     label = federation.label or next(_labels(federation), None)
     yield from training_faults(federation, label)
     yield from _key_faults(federation)

@@ -12,6 +12,7 @@ from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
 from opboost_ops.config.scoring import ScoringMode as ScoringMode
+from opboost_ops.config.terms import Terms
 from opboost_ops.config.training import FederBoostTraining, LightGBMTraining, Training
 from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
@@ -172,6 +173,7 @@ class Federation(Record):
         name: Name of the federation.
         uuid: Permanent name of the federation; `opboost federate` draws it. A hash of a person's
             ID under it decides who is held out.
+        terms: What runs are for, until when, how often, and how long receivers keep what they get.
         learning: ``vertical``: columns of the same people. ``horizontal``: the same columns
             of different people, each party with its own label.
         id: The ID of a person.
@@ -188,6 +190,7 @@ class Federation(Record):
     version: Literal[1]
     name: Name
     uuid: UUID
+    terms: Terms
     learning: Literal["vertical", "horizontal"] = "vertical"
     id: IdColumn
     alignment: Alignment = Alignment()

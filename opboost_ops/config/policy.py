@@ -115,11 +115,11 @@ class AlignmentRules(Record):
         members: What the label holder may learn of each person queried, if there are several
             feature holders: whether ``all`` have the person, or whether ``each`` does, as
             ``overlap: left`` needs.
-        max_new_queries: Most different people queried in a calendar month; required of a feature
-            holder.
-        max_queries_total: Most people queried over all months, those of one month counted once.
+        max_new_queries: Most different people that a label holder queries in a calendar month, over
+            all of its federations; required of a feature holder.
+        max_queries_total: The same over all months, those of one month counted once.
         least_rows: With fewer rows in its own table a feature holder releases nothing.
-        least_common: A run with fewer common people stops at the label holder.
+        least_common: With fewer common people a label holder trains no model.
     """
 
     seal_everybody: bool = False
@@ -127,7 +127,7 @@ class AlignmentRules(Record):
     max_new_queries: NonNegativeInt | None = None
     max_queries_total: NonNegativeInt | None = None
     least_rows: LeastRows = LeastRows()
-    least_common: LeastRows = LeastRows()
+    least_common: int = Field(default=100, ge=1)
 
 
 class Checks(Record):

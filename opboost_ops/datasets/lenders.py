@@ -10,6 +10,7 @@ import polars as pl
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.datasets.workspace import (
     column_uuid,
+    federation_terms,
     federation_uuid,
     seeded_secret,
     write_federation,
@@ -69,6 +70,7 @@ def write_lenders(
         "version": 1,
         "name": NAME,
         "uuid": federation_uuid(NAME),
+        "terms": federation_terms("Demonstrate training by several lenders"),
         "learning": "horizontal",
         "id": {"column": ID, "type": "string"},
         "domain": {"lower": 1, "upper": 65_536},

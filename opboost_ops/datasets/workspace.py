@@ -268,6 +268,20 @@ def federation_uuid(federation: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, federation))
 
 
+def federation_terms(purpose: str) -> dict[str, Any]:
+    """Terms of a generated federation; experiments run many nights in a month.
+
+    Args:
+        purpose: What it is for.
+    """
+    return {
+        "purpose": purpose,
+        "until": "2099-12-31",
+        "retention_days": 365,
+        "runs_per_month": {"train": 1000, "score": 1000},
+    }
+
+
 def _federation(
     dataset: Dataset,
     public: Mapping[str, Mapping[str, str]],
@@ -297,6 +311,7 @@ def _federation(
         "version": 1,
         "name": dataset.name,
         "uuid": federation_uuid(dataset.name),
+        "terms": federation_terms(f"Demonstrate training on {dataset.name}"),
         "learning": "vertical",
         "id": {"column": ID, "type": "string"},
         "domain": {

@@ -66,7 +66,7 @@ def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
-    blocks += queries(state, policy.alignment, view.entries, wanted)
+    blocks += queries(state, policy.alignment, wanted)
     blocks += _agreed(state, wanted.__contains__)
     if any(line.account == "model" for _, line in dated):
         blocks += ledger_tables.models_blocks(view.entries, shown, policy.model_budget)

@@ -67,7 +67,7 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     remedy = "`opboost audit show` says where; this statement cannot be compared with it."
     broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
     with open_state(site) as state:
-        guesses = queries(state, policy.alignment, view.entries, view.columns)
+        guesses = queries(state, policy.alignment, view.columns)
     return [
         *broken,
         _facts(period, view, inside, log),

@@ -1,8 +1,8 @@
-"""About how many people a label holder has queried, over all runs.
+"""Count how many people a label holder has queried, over all of its federations.
 
-In a month the same person is the same point, so only new people count. Of the month's points so
-much is kept as tells them apart, until the month is over. Runs of releases before the sealed
-release that had exponents of their own count with all their people.
+In a month and a federation the same person is the same point, so only new people count. Of the
+month's points so much is kept as tells them apart, until the month is over. In another federation
+the same person is another point, and counts again.
 """
 
 import base64
@@ -13,7 +13,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from opboost_ops.privacy.database import Records
-from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.tables import table
 
 _QUERIES = table(
@@ -55,11 +54,11 @@ class Question:
 
 @dataclass(frozen=True)
 class QueryCount:
-    """What was asked.
+    """People queried by one label holder, over all of its federations.
 
     Attributes:
         epoch: About how many different people in the epoch, this query's among them.
-        ever: About how many in all runs together, where those of an epoch count once in it.
+        ever: About how many in all epochs, where those of an epoch count once in it.
     """
 
     epoch: int
@@ -71,13 +70,13 @@ class AnsweredQueries:
     """What a label holder was answered so far.
 
     Attributes:
-        federation: Name of the federation.
+        federations: Names of the federations in which it asked.
         receiver: Who asked.
         epoch: The last month in which it asked.
         counted: How many people until now.
     """
 
-    federation: str
+    federations: frozenset[str]
     receiver: str
     epoch: str
     counted: QueryCount
@@ -86,12 +85,24 @@ class AnsweredQueries:
 class QueryCounts(Records):
     """A party's account of what label holders asked it."""
 
+    def at_least(self, question: Question, people: int) -> QueryCount:
+        """Fewest people that will have been queried with a query of which only the size is known.
+
+        Args:
+            question: Whose and which.
+            people: How many people it queries, as its manifest says.
+        """
+        with self._database.reading() as connection:
+            counted = _counted(connection, question.receiver, question.epoch)
+            here = _counted(connection, question.receiver, question.epoch, question.federation)
+        more = max(people - here.epoch, 0)
+        return QueryCount(counted.epoch + more, counted.ever + more)
+
     def count(
         self,
         question: Question,
         parts: Iterable[np.ndarray],
         of: int,
-        releases: Callable[[], Iterable[Release]],
         kept: Collection[str],
         require: Callable[[QueryCount], None],
     ) -> QueryCount:
@@ -104,7 +115,6 @@ class QueryCounts(Records):
             parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are cut
                 by their first bits. One of the points is nobody's.
             of: How many parts, a power of two.
-            releases: Returns all ledger entries.
             kept: Epochs whose points are still needed; those of others are taken out.
             require: Refuses by raising; then nothing was counted.
         """
@@ -128,50 +138,35 @@ class QueryCounts(Records):
                 line = {**place, "query": question.query, "run": question.run}
                 people = new - 1 if first else new
                 connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
-            total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*here)
-            counted = QueryCount(
-                int(connection.execute(total).scalar() or 0),
-                self._ever(connection, releases(), question.receiver),
-            )
+            counted = _counted(connection, question.receiver, question.epoch)
             require(counted)
             connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(kept)))
         return counted
 
-    def answered(self, releases: Collection[Release]) -> list[AnsweredQueries]:
-        """How many people each label holder has queried, in its last month and in all.
-
-        Args:
-            releases: All ledger entries of answers.
-        """
-        place = (_QUERIES.c.federation, _QUERIES.c.receiver, _QUERIES.c.epoch)
-        sums = sa.select(*place, sa.func.sum(_QUERIES.c.people)).group_by(*place).order_by(*place)
+    def answered(self) -> list[AnsweredQueries]:
+        """How many people each label holder has queried, in its last month and in all."""
+        place = (_QUERIES.c.receiver, _QUERIES.c.federation, _QUERIES.c.epoch)
         with self._database.reading() as connection:
-            last = {(name, who): found for name, who, *found in connection.execute(sums)}
-            return [
-                AnsweredQueries(name, who, month, QueryCount(int(people), ever))
-                for (name, who), (month, people) in last.items()
-                for ever in [self._ever(connection, releases, who)]
-            ]
+            rows = connection.execute(sa.select(*place).distinct().order_by(*place)).all()
+            found = []
+            for receiver in sorted({row.receiver for row in rows}):
+                mine = [row for row in rows if row.receiver == receiver]
+                last = max(row.epoch for row in mine)
+                names = frozenset(row.federation for row in mine)
+                counted = _counted(connection, receiver, last)
+                found.append(AnsweredQueries(names, receiver, last, counted))
+        return found
 
-    def _ever(
-        self,
-        connection: sa.Connection,
-        releases: Iterable[Release],
-        receiver: str,
-    ) -> int:
-        rows = connection.execute(
-            sa.select(_QUERIES.c.federation, _QUERIES.c.run, _QUERIES.c.people).where(
-                _QUERIES.c.receiver == receiver
-            )
-        ).all()
-        in_epochs = {(federation, run) for federation, run, _ in rows}
-        return int(sum(people for _, _, people in rows)) + sum(
-            line.rows
-            for line in releases
-            if line.kind == "psi_answer"
-            and line.receiver == receiver
-            and (line.federation, line.run) not in in_epochs
-        )
+
+def _counted(
+    connection: sa.Connection, receiver: str, epoch: str, federation: str = ""
+) -> QueryCount:
+    """People whom a label holder has queried, in one federation or over all of them."""
+    of = [_QUERIES.c.receiver == receiver]
+    of += [_QUERIES.c.federation == federation] if federation else []
+    total = sa.select(sa.func.sum(_QUERIES.c.people)).where(*of)
+    in_epoch = connection.execute(total.where(_QUERIES.c.epoch == epoch)).scalar()
+    return QueryCount(int(in_epoch or 0), int(connection.execute(total).scalar() or 0))
 
 
 def _fresh(

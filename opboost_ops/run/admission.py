@@ -6,7 +6,7 @@ in ``errors/refused.txt`` of the run's home folder, and in the audit log.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.run import known_keys
+from opboost_ops.run import clock, known_keys
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.rollback import rolled_back
 from opboost_ops.run.taking_part import Stop, stopped
@@ -34,6 +34,9 @@ REFUSED = "errors/refused.txt"
 
 #: Where a run's home keeps what was compared: nothing is compared twice while it is unchanged.
 _ADMITTED = "admitted"
+
+#: Folder of the federation's home with the month's runs, by purpose.
+_RUNS = "runs"
 
 #: What a refusal is to the notifiers of the party's own people.
 _NOTICES = {"not agreed": "agreement_needed", "stopped": "schedule_stopped"}
@@ -74,9 +77,14 @@ def admit(
     with open_state(party.site) as state:
         stop = stopped(state, plan.federation.name)
     compared = _compared(party, digest)
+    if clock.today() > plan.federation.terms.until:
+        compared = ""  # Nothing is answered any more, also in a run under way.
     if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
         return
     what, reasons = "not agreed", reasons_against(party, plan, day)
+    month, runs = runs_of_month(party, plan)
+    if not reasons:
+        reasons = list(_against_terms(plan, runs, run))
     if not reasons and plan.epoch is not None and not home.has(EPOCH):
         reasons = list(_against_month(plan.epoch))
     if stop is not None:
@@ -88,6 +96,34 @@ def admit(
     if reasons:
         raise _refused(party, plan.federation, run, digest, what, reasons, home)
     home.write_json(_ADMITTED, compared)
+    if run not in runs:
+        _federation_home(party, plan).write_json(f"{_RUNS}/{plan.purpose}", {month: [*runs, run]})
+
+
+def runs_of_month(party: Publisher, plan: Plan) -> tuple[str, list[str]]:
+    """This month, and the runs of the plan's purpose that the party takes part in.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+    """
+    month = f"{clock.today():%Y-%m}"
+    home, name = _federation_home(party, plan), f"{_RUNS}/{plan.purpose}"
+    return month, list((home.json(name) if home.has(name) else {}).get(month, ()))
+
+
+def _federation_home(party: Publisher, plan: Plan) -> Home:
+    return Home(party.site.home / plan.federation.name)
+
+
+def _against_terms(plan: Plan, runs: Sequence[str], run: str) -> Iterator[str]:
+    """Why the terms that were agreed end or limit a party's answers."""
+    terms = plan.federation.terms
+    if clock.today() > terms.until:
+        yield f"terms: the agreement was until {terms.until}"
+    most = getattr(terms.runs_per_month, plan.purpose)
+    if run not in runs and len(runs) >= most:
+        yield f"terms: {most:,} {plan.purpose} runs a month are agreed, and this is another"
 
 
 def require_not_stopped(

@@ -60,8 +60,8 @@ def agree(
 
     Raises:
         ConfigError: The party is not in the federation, an agreement was changed, or the database
-            is gone; or the federation has another uuid than before, or names keys that it may
-            not; or the party has no record of a version to keep.
+            is gone; or the federation's terms have ended, or it has another uuid than before, or
+            names keys that it may not; or the party has no record of a version to keep.
     """
     require_member(site, federation)
     content = document(federation)
@@ -76,6 +76,7 @@ def agree(
                 detail = f"number {newest.number}{_in_words(kept)}"
                 _enter(state, "agreed", newest, federation.label_holder, detail)
             return newest
+        _require_future(federation)
         _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
         require_charged(state.ledger, federation, site.party)
@@ -98,6 +99,16 @@ def agree(
             detail = f"{detail}. {means}"
         _enter(state, "agreed", made, federation.label_holder, detail)
     return made
+
+
+def _require_future(federation: Federation) -> None:
+    """Refuse terms by which nothing would be answered."""
+    until = federation.terms.until
+    if clock.today() > until:
+        raise ConfigError(
+            f"The terms of {federation.name} ended on {until}.",
+            "Write a later day as terms.until in the federation file.",
+        )
 
 
 def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:

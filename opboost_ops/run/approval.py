@@ -108,15 +108,7 @@ def require(
         if not reasons:
             home.write_json(_PASSED, passed)
             return
-        place = f"{federation.name}/{run}/{_PLACE}"
-        asked, answer = _said(state).get((place, plan), (None, None))
-        if asked is None:
-            detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
-            state.audit.add("asked", place, party.name, plan, detail)
-        elif answer is None and is_over(asked.at, party.policy.approve.hours):
-            detail = f"nobody answered in {party.policy.approve.hours:g} hours"
-            state.audit.add("declined", asked.place, party.name, plan, detail)
-            answer = asked.model_copy(update={"action": "declined", "detail": detail})
+        asked, answer = _ask(state, party, federation, run, plan, reasons)
     told = "asked" if answer is None else answer.action
     words = {
         "asked": "that a person of the party must approve the release",
@@ -136,6 +128,58 @@ def require(
             "Its own people know why: `opboost audit` shows it. Begin another run to ask again.",
         )
     home.write_json(_PASSED, passed)
+
+
+def confirm(
+    party: Publisher, federation: Federation, run: str, plan: str, reasons: Collection[str]
+) -> None:
+    """Let the label holder use releases that need a person, once one has approved.
+
+    Args:
+        party: The label holder.
+        federation: The plan's.
+        run: The run's id.
+        plan: The plan's digest.
+        reasons: Why a person is needed, in public words.
+
+    Raises:
+        ApprovalError: Nobody has answered yet; nothing of the releases was used.
+        PolicyError: A person has declined, or nobody has answered in time.
+    """
+    with open_state(party.site) as state:
+        asked, answer = _ask(state, party, federation, run, plan, reasons)
+    if answer is None:
+        raise ApprovalError(
+            f"{party.name} waits for a person's approval of run {run}: {'; '.join(reasons)}.",
+            f"Its own people answer: `opboost approve SITE {run}`.",
+            new=asked is None,
+        )
+    if answer.action == "declined":
+        raise PolicyError(
+            f"Run {run} was declined at {party.name}: {'; '.join(reasons)}.",
+            "Begin another run when the release is as large as before.",
+        )
+
+
+def _ask(
+    state: PartyState,
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    plan: str,
+    reasons: Collection[str],
+) -> tuple[Entry | None, Entry | None]:
+    """An earlier question about a plan and its answer; a new question is entered."""
+    place = f"{federation.name}/{run}/{_PLACE}"
+    asked, answer = _said(state).get((place, plan), (None, None))
+    if asked is None:
+        detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
+        state.audit.add("asked", place, party.name, plan, detail)
+    elif answer is None and is_over(asked.at, party.policy.approve.hours):
+        detail = f"nobody answered in {party.policy.approve.hours:g} hours"
+        state.audit.add("declined", asked.place, party.name, plan, detail)
+        answer = asked.model_copy(update={"action": "declined", "detail": detail})
+    return asked, answer
 
 
 def _counterparties(federation: Federation, party: str) -> str:

@@ -189,6 +189,8 @@ def _means(
                 "and a person written otherwise is another one, who was not forgotten: forget "
                 f"people again by their new ID, `opboost forget`{_draw(party, costs)}"
             )
+        case ["federation", "terms", *_]:
+            return "what the parties may use what they receive for, how often, and how long"
         case ["federation", "alignment", *_]:
             return _ALIGNED.format(_WHOM[federation.alignment.overlap])
         case ["federation", "domain", *_]:

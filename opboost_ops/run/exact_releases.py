@@ -2,9 +2,9 @@
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.privacy import edge_charges
-from opboost_ops.run import mailboxes, table_watch
+from opboost_ops.run import mailboxes, private_failures, table_watch
 from opboost_ops.run.disclosures import EVERYBODY
-from opboost_ops.stages import answer_routes, checks, request_routes, request_splits
+from opboost_ops.stages import announce_champion, answer_routes, request_routes, request_splits
 from opboost_ops.stages.disclosures import disclosures
 
 #: Sender, receiver, and what is disclosed.
@@ -34,7 +34,9 @@ def exact_releases(federation: Federation) -> list[Exact]:
             found.append((owner, party, request_routes.DISCLOSES))
             found.append((party, owner, answer_routes.DISCLOSES))
     for party in federation.parties:
-        found.append((party, EVERYBODY, checks.DISCLOSES))
+        found.append((party, EVERYBODY, private_failures.TABLE.discloses))
         if federation.schedule.on_tables:
             found.append((party, EVERYBODY, table_watch.DISCLOSES))
+    found.append((owner, EVERYBODY, private_failures.COMMON_ROWS.discloses))
+    found.append((owner, EVERYBODY, announce_champion.DISCLOSES))
     return found

@@ -6,7 +6,8 @@ The rules:
 2. The stage writes nothing: what it returns goes to the home, to the ledger and to the store, in
    this order.
 3. Running it again gives the same bytes, and is charged once.
-4. A foreign exception, whose text may show cells, is kept at home; outside only its type is told.
+4. A failure that depends on private rows has one public message; its reason is kept at home. Of
+   another foreign exception, whose text may show cells, only its type is told outside.
 5. What is returned may be seen by everybody: references and digests, under 2 KB.
 
 In the order of the calls, with every party's site in this process's environment:
@@ -28,13 +29,12 @@ opboost_ops.errors.ConfigError: bank (feature_holder) has no stage train in a tr
 """
 
 import contextlib
-import errno
 import logging
-import sqlite3
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from opboost_ops.aggregation.mailbox import Mailbox
@@ -44,11 +44,13 @@ from opboost_ops.errors import (
     ConfigError,
     ContractError,
     OpBoostError,
+    is_disk_full,
 )
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run import (
     approval,
@@ -72,10 +74,11 @@ from opboost_ops.run.inbox import (
 )
 from opboost_ops.run.mailboxes import close_mailbox, forget_session, open_mailbox
 from opboost_ops.run.phases import stages_of
-from opboost_ops.run.publication import Publisher, publish, signer_of
+from opboost_ops.run.private_failures import redact_failure, subject_of
+from opboost_ops.run.publication import Published, Publisher, publish, signer_of
 from opboost_ops.stages import redaction, xcom_limits
 from opboost_ops.stages.catalogue import STAGES
-from opboost_ops.stages.stage import Context
+from opboost_ops.stages.stage import Context, Outcome
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -128,7 +131,7 @@ def run_stage(
                 f"{stage} at {party} found no space left on a disk of its own.",
                 f"Free some for the home folder of {party}, then clear this task: nothing is lost.",
             )
-            if _full(error)
+            if is_disk_full(error)
             else ContractError(
                 f"{stage} at {party} failed unexpectedly ({type(error).__name__}).",
                 f"The details are in {run.federation}/{run.run}/{file} in the home folder of "
@@ -136,17 +139,6 @@ def run_stage(
             )
         )
     raise failure
-
-
-def _full(error: BaseException | None) -> bool:
-    """Whether a disk was full, by the error or what it came of; SQLite has words of its own."""
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return True
-        if isinstance(error, sqlite3.Error) and "full" in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @reuse_open_state()
@@ -203,38 +195,27 @@ def _run_stage(
         acceptance=acceptance,
         open_mailbox=mailboxes,
         take_draw=drawing(party, federation, run.run),
+        confirm=partial(approval.confirm, party, federation, run.run, plan),
         tell=(kept := progress.StoredProgress(home, stage)).tell,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), timings.processor()
+    subject = subject_of(context, stage)
+    if stage == subject.name:
+        announce(party, federation, run.run, subject.name, subject.discloses)
+    failure: Exception | None = None
     try:
-        with kept:
-            outcome = STAGES[stage](context)
-    except OpBoostError:
-        for mailbox in opened:
-            if mailbox.closed:
-                forget_session(party, federation, run.run, mailbox, home)
-        raise
-    if outcome.model is not None:
-        charge_model(party, federation, run.run, outcome.model)
-    for name, table in outcome.tables.items():
-        context.home.write_table(name, table)
-    for name, value in outcome.documents.items():
-        context.home.write_json(name, value)
-    for name, value in outcome.lasting.items():
-        context.lasting.write_json(name, value)
-    for name, content in outcome.files.items():
-        context.home.write(name, content)
-    # A stop reaches a stage under way, before anything of it leaves.
-    require_not_stopped(party, federation, run.run, plan, home)
-    published = publish(party, federation, run.run, signer, outcome.drafts, outcome.charges)
-    digests = [one.digest for one in published]
-    if outcome.discloses:
-        announce(party, federation, run.run, stage, outcome.discloses)
-    if outcome.failure is not None:
-        raise outcome.failure
+        outcome, published = _executed(party, context, stage, kept, opened, signer)
+    except Exception as error:
+        failure = redact_failure(context, stage, error)
+        if failure is error:
+            raise
+    if failure is not None:
+        # Nothing of the error that it stands for is attached.
+        raise failure
     for mailbox in opened:
         close_mailbox(party, federation, run.run, mailbox, home)
+    digests = [one.digest for one in published]
     note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
@@ -259,3 +240,41 @@ def _run_stage(
     if told != summary:
         home.write_json(f"{redaction.FOLDER}/{stage}", summary)
     return told
+
+
+def _executed(
+    party: Publisher,
+    context: Context,
+    stage: str,
+    kept: progress.StoredProgress,
+    opened: list[Mailbox],
+    signer: Signer,
+) -> tuple[Outcome, list[Published]]:
+    """Run a stage, keep what it gives back, and publish it."""
+    federation, run = context.federation, context.run
+    try:
+        with kept:
+            outcome = STAGES[stage](context)
+    except OpBoostError:
+        for mailbox in opened:
+            if mailbox.closed:
+                forget_session(party, federation, run, mailbox, context.home)
+        raise
+    if outcome.model is not None:
+        charge_model(party, federation, run, outcome.model)
+    for name, table in outcome.tables.items():
+        context.home.write_table(name, table)
+    for name, value in outcome.documents.items():
+        context.home.write_json(name, value)
+    for name, value in outcome.lasting.items():
+        context.lasting.write_json(name, value)
+    for name, content in outcome.files.items():
+        context.home.write(name, content)
+    # A stop reaches a stage under way, before anything of it leaves.
+    require_not_stopped(party, federation, run, context.plan, context.home)
+    published = publish(party, federation, run, signer, outcome.drafts, outcome.charges)
+    if outcome.discloses:
+        announce(party, federation, run, stage, outcome.discloses)
+    if outcome.failure is not None:
+        raise outcome.failure
+    return outcome, published

@@ -22,7 +22,7 @@ from opboost_ops.models.tracking import tracking_server
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
 from opboost_ops.privacy.pins import once_agreed
-from opboost_ops.run import agreement, mailboxes
+from opboost_ops.run import agreement, clock, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
 from opboost_ops.stages.people import PEOPLE
@@ -52,6 +52,8 @@ def site_faults(
         rows become people.
     """
     faults: list[Fault] = []
+    if clock.today() > federation.terms.until:
+        faults.append(Fault("terms.until", "has passed: nobody answers", "agree on a later day"))
     contexts: dict[str, tuple[Context, Path]] = {}
     for party, path in site_files(file, federation).items():
         found, context = _of_party(federation, party, path)

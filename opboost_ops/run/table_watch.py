@@ -1,4 +1,4 @@
-"""Whether a party's table has changed since it was last told: assets do not watch files."""
+"""Report changes of a party's table since the last look: assets do not watch files."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,6 +12,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.mechanisms import noise
+from opboost_ops.run import clock
 from opboost_ops.run.disclosures import enter, name_of
 from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.scratch.folders import private_folder
@@ -23,14 +24,18 @@ from opboost_ops.stages.table_files import files_of
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 
-DISCLOSES = "that the party's table has changed (a bit whenever it is looked at)"
+DISCLOSES = (
+    "that other people are in the party's table than at the last look, or that another year has "
+    "begun (a bit per look); of the label holder's table, also that a declared column has changed"
+)
 
 
 def changed(party: str, federation: str, look: str, purpose: Purpose = "train") -> bool:
-    """Whether the table's keyed fingerprint is another one than at the last look.
+    """Compare the table's keyed fingerprint with that of the last look.
 
-    It is one of the content of the columns that the party has agreed to use: how, in which order
-    and in how many files the table is written changes nothing, nor do other columns.
+    A feature holder's follows from its IDs and the calendar year alone, so that no value of a
+    person decides when a run starts. Another party's follows from all columns that it has agreed
+    to use. How, in which order and in how many files the table is written changes nothing.
 
     Args:
         party: Whose table.
@@ -58,7 +63,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         )
     require_taking_part(site, federation)
     key = noise.receiver_secret(site.noise_secret(), ":table")
-    identity, names = _agreed_columns(agreed.content["federation"], party, purpose)
+    identity, names = _compared_columns(agreed.content["federation"], party, purpose)
     columns = [policy.raw_column(name, identity.column) for name in names]
     path = table_of(site, federation, identity, purpose)
     home = Home(site.home / federation)
@@ -79,6 +84,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
             f"The table of {party} cannot be read.",
             "Check tables in its site.yaml, and the job that writes what it names.",
         )
+    if agreed.content["federation"]["parties"][party]["role"] == "feature_holder":
+        fingerprint = f"{clock.today().year}:{fingerprint}"
     name = _SEEN[purpose]
     seen = home.json(name) if home.has(name) else {}
     if seen.get("fingerprint") == fingerprint:
@@ -90,12 +97,14 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     return True
 
 
-def _agreed_columns(
+def _compared_columns(
     declared: Mapping[str, Any], party: str, purpose: Purpose
 ) -> tuple[IdColumn, list[str]]:
-    """The ID, and all names that the agreement declares for a party's table."""
+    """The ID, and the declared names of the columns that are compared."""
     own = declared["parties"].get(party, {})
     identity = IdColumn.model_validate(declared["id"])
+    if own.get("role") == "feature_holder":
+        return identity, [identity.column]
     names = [identity.column, *(own.get("features") or declared.get("features") or ())]
     if purpose == "train":
         label = own.get("label") or declared.get("label")

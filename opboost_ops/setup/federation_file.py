@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.run import clock
 from opboost_ops.setup.bounds import TEMPLATE, is_wanted
 from opboost_ops.setup.offers import DOMAIN
 from opboost_ops.setup.private_edges import take_in
@@ -19,6 +21,10 @@ from opboost_ops.setup.private_edges import take_in
 #: What a party's entry keeps from the file that is there, since no offer says it.
 _KEPT = ("queue", "pool", "signing_key_from", "signing_key_expires",
          "former_keys", "revoked_keys")  # fmt: skip
+
+
+#: Days for which parties agree, and receivers keep what they get, unless the file is changed.
+_TERM = 365
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,12 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "version": 1,
         "name": holder.federation,
         "uuid": str(uuid4()),
+        "terms": {
+            "purpose": f"Predict {holder.label.column} for {holder.party}",
+            "until": (clock.today() + timedelta(days=_TERM)).isoformat(),
+            "retention_days": _TERM,
+            "runs_per_month": {"train": 31, "score": 310},
+        },
         "learning": "vertical",
         "id": _id(before.get("id", {}), holder.id.entry(types)),
         "domain": dict(DOMAIN),

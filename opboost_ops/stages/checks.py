@@ -1,4 +1,4 @@
-"""Data-quality checks between the stages: at home a full report, outside pass or fail."""
+"""Data-quality checks between the stages: their reports stay at home, and a failed one fails."""
 
 import json
 import time
@@ -24,8 +24,6 @@ from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.score_columns import PROBABILITY
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import require_trainable
-
-DISCLOSES = "whether each data-quality check of this stage passed (a bit a check)"
 
 
 def check_table(context: Context) -> Outcome:
@@ -220,7 +218,6 @@ def check(
         documents={marks: summary} if marks and not failed else {},
         files=files,
         summary={"checks": xcom_limits.verdicts(summary)},
-        discloses=DISCLOSES,
         spent={"quality_seconds": seconds, "quality_processor_seconds": processor},
         failure=failure,
     )

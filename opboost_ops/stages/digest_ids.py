@@ -18,7 +18,7 @@ from opboost_ops.stages.id_digests import (
     keyed_ids,
     rising_ids,
 )
-from opboost_ops.stages.least_rows import too_few
+from opboost_ops.stages.least_rows import require_rows
 from opboost_ops.stages.own_points import own_points, pair_keys
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
@@ -43,9 +43,7 @@ def digest_ids(context: Context) -> Outcome:
             ORDER: pa.table({"row": smallest_integers(order, context.home.scratch)}),
         }
         return Outcome(tables=tables, summary={"rows": len(order)})
-    few = too_few(context, context.home.json("table")["rows"])
-    if few is not None:
-        return few
+    require_rows(context, context.home.json("table")["rows"])
     session = session_of(context)
     secret = context.noise_secret()
     keys = keyed_people(binary(keyed_ids(context, secret)), secret)

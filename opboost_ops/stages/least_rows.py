@@ -1,50 +1,49 @@
 """A run about too few people stops before anything of them is released, or is used."""
 
 from opboost_ops.errors import ContractError
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.stages.stage import Context
 
 
-def too_few(context: Context, rows: int) -> Outcome | None:
-    """The end of a feature holder's run whose table is smaller than its policy allows.
+def require_rows(context: Context, rows: int) -> None:
+    """Refuse to release of a table that is smaller than the party's policy allows.
 
     Args:
-        context: The party's.
+        context: The feature holder's.
         rows: Of its table.
 
-    Returns:
-        A failure, with a ledger entry of what it discloses; None if they are enough.
+    Raises:
+        ContractError: It has fewer rows than the policy requires.
     """
     least = getattr(context.policy.alignment.least_rows, context.purpose)
-    if rows >= least:
-        return None
-    return Outcome(
-        failure=ContractError(
+    if rows < least:
+        raise ContractError(
             f"The policy of {context.party} requires {least:,} rows in its table for a "
             f"{context.purpose} run, and there are fewer.",
             "Nothing was released. Its owner may lower alignment.least_rows in policy.yaml.",
-        ),
-        discloses=f"that fewer than {least:,} people are in the party's table",
-    )
+        )
 
 
-def too_few_common(context: Context, common: int) -> Outcome | None:
-    """The end of a run whose intersection is smaller than the label holder's policy allows.
+def require_common(context: Context, common: int) -> None:
+    """Refuse to train on fewer common people than the party's policy allows; any may be scored.
 
     Args:
         context: The label holder's.
         common: How many people are common to all.
 
-    Returns:
-        A failure, with a ledger entry of what it discloses; None if they are enough.
+    Raises:
+        ContractError: It is a training run, and they are fewer than the policy requires.
     """
-    least = getattr(context.policy.alignment.least_common, context.purpose)
-    if common >= least:
-        return None
-    return Outcome(
-        failure=ContractError(
-            f"The policy of {context.party} requires {least:,} common people in a "
-            f"{context.purpose} run, and there are fewer.",
-            "No model was trained. Its owner may lower alignment.least_common in policy.yaml.",
-        ),
-        discloses=f"that fewer than {least:,} people are common to all parties",
+    least = context.policy.alignment.least_common
+    if context.purpose == "score" or common >= least:
+        return
+    if not common:
+        raise ContractError(
+            "No ID is common to all parties.",
+            "Keys and versions agree. Check that all mean the same ID column and type, and write "
+            "IDs in one form (leading zeros, case).",
+        )
+    raise ContractError(
+        f"The policy of {context.party} requires {least:,} common people in a training run, and "
+        "there are fewer.",
+        "No model was trained. Its owner may lower alignment.least_common in policy.yaml.",
     )

@@ -1,5 +1,7 @@
 """Arrow: answers and sealed tables -> rows of the common people, in the common order."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,10 +13,13 @@ from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.scratch.parts import gather
 from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.id_digests import ORDER
-from opboost_ops.stages.least_rows import too_few_common
+from opboost_ops.stages.least_rows import require_common
 from opboost_ops.stages.opened_rows import Opened, open_tables
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
+
+#: Folder of what a label holder keeps beyond its runs: rows of the last releases, by purpose.
+_RELEASED = "released_rows"
 
 
 def opened_table(holder: str) -> str:
@@ -52,23 +57,21 @@ def open_rows(context: Context) -> Outcome:
 
     Raises:
         ContractError: Keys or versions of the parties differ, or too few people are common to all.
+        ApprovalError: A release has under half as many rows as the last one, and nobody has
+            approved it.
         Rejected: An answer or a table is not what it must be.
     """
     tables = rows_of(context)
+    released = {
+        holder: context.receive(of.kind, holder).manifest.rows for holder, of in tables.items()
+    }
+    _require_as_large(context, released)
     opened = open_tables(context, tables)
     left = context.federation.keeps_all
     common = _common(context, opened)
     scratch = context.home.scratch
     people = sum(int(common[some].sum()) for some in slices(len(common)))
-    if not people:
-        raise ContractError(
-            "No ID is common to all parties.",
-            "Keys and versions agree. Check that all mean the same ID column and type, and write "
-            "IDs in one form (leading zeros, case).",
-        )
-    few = too_few_common(context, people)
-    if few is not None:
-        return few
+    require_common(context, people)
     if left:
         common[:] = True
     rows = _in_digest_order(context, common)
@@ -98,8 +101,26 @@ def open_rows(context: Context) -> Outcome:
     return Outcome(
         tables=found,
         documents={"alignment": facts},
+        lasting={f"{_RELEASED}/{context.purpose}": released},
         summary=facts,
     )
+
+
+def _require_as_large(context: Context, released: Mapping[str, int]) -> None:
+    """Ask the party's people about releases of under half as many rows as the last ones.
+
+    How many rows there are is the feature holder's choice, so a refusal tells nothing of others.
+    """
+    assert context.confirm is not None
+    name = f"{_RELEASED}/{context.purpose}"
+    before = context.lasting.json(name) if context.lasting.has(name) else {}
+    shrunk = [
+        f"{holder} released {rows:,} rows, and {before[holder]:,} before"
+        for holder, rows in released.items()
+        if 2 * rows < before.get(holder, 0)
+    ]
+    if shrunk:
+        context.confirm(shrunk)
 
 
 def rows_of(context: Context) -> dict[str, Rows]:

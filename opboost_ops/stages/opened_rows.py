@@ -8,7 +8,7 @@ import numpy as np
 from opboost_ops.alignment import oprf, sealing, shares
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.engine import BLOCK
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import SetupError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.points import layout_of
@@ -35,7 +35,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
         By holder; with zero sharings a row opens only where all of them have the person.
 
     Raises:
-        ContractError: Keys or versions of the parties differ.
+        SetupError: Keys or versions of the parties differ.
         Rejected: An answer or a table is not what it must be.
     """
     session = session_of(context)
@@ -72,7 +72,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
             partial(table.part, width=sealing.ROW_TAG + width),
         )
         if not opened[0][-1]:
-            raise ContractError(
+            raise SetupError(
                 f"The canary was not found at {holder}: keys or versions of the parties differ.",
                 "Compare the release that each party runs, and encryption keys and ID column in "
                 "their federation files; then trigger a new run.",
@@ -104,7 +104,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     new[rows] = True
     new &= ~known
     if not (known | new).all():
-        raise ContractError(
+        raise SetupError(
             f"Points of {holder} that the run knew at its start are missing.",
             "Trigger a new run: it queries those people again.",
         )
@@ -115,7 +115,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     fresh = scatter(scratch, pieces, count, {"": ("u1", (POINT,))})[""]
     if known[-1] and (fresh[-1] != points[-1]).any():
         cache.drop()
-        raise ContractError(
+        raise SetupError(
             f"{holder} has another key of the month than before.",
             "Trigger a new run: it queries everybody again; a person counts once in a month.",
         )

@@ -73,24 +73,25 @@ def _counted(context: Context, query: Artifact) -> str:
     federation, receiver = context.federation, context.federation.label_holder
     month = context.epoch
     assert month is not None
+
+    def require(found: QueryCount) -> None:
+        require_queries_allowed(
+            context.policy, context.party, receiver, month, found.epoch, found.ever
+        )
+
     with open_state(context.site) as state:
         question = Question(federation.name, receiver, month, query.digest, context.run)
-
-        def require(found: QueryCount) -> None:
-            require_queries_allowed(
-                context.policy, context.party, receiver, month, found.epoch, found.ever
-            )
-
+        # Before a point of it is read.
+        require(state.query_counts.at_least(question, query.manifest.rows))
         counted = state.query_counts.count(
             question,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,
-            state.ledger.releases,
             epochs.begun_by(epochs.now()) | {month},
             require,
         )
     return (
-        f"It has queried about {counted.epoch:,} different people in {month}, and about "
-        f"{counted.ever:,} in all months, those of one month counted once; each query can be a "
-        "guess of who is a customer"
+        f"Over all its federations it has queried about {counted.epoch:,} different people in "
+        f"{month}, and about {counted.ever:,} in all months, those of one month counted once; each "
+        "query can be a guess of who is a customer"
     )

@@ -15,7 +15,7 @@ from opboost_ops.alignment.ids import CANARY, Reader
 from opboost_ops.alignment.month_keys import delete_expired, month_key
 from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.alignment.sealing import ContentHash
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import SetupError
 from opboost_ops.mechanisms import noise
 from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
@@ -140,7 +140,7 @@ def _require_month(context: Context) -> str:
     begun = context.home.has(EPOCH)
     gone = not (context.site.month_keys / f"{month}.key").exists()
     if month is None or not ((begun and not gone) or epochs.may_begin(month, now)):
-        raise ContractError(
+        raise SetupError(
             f"The run is of the month {month}, which by the clock of {context.party} is over, or "
             "has not begun.",
             "Compare the clocks of the parties, and trigger a new run.",

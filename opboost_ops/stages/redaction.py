@@ -27,9 +27,6 @@ PUBLIC = frozenset(
      "trees", "version", SKIP}
 )  # fmt: skip
 
-#: Results of checks, which may be told of rows that follow from the common people.
-_CHECKS = "checks"
-
 
 def redact(
     context: Context, stage: str, summary: Mapping[str, Any], entered: bool
@@ -42,14 +39,22 @@ def redact(
         summary: All of it.
         entered: Whether the party's ledger has an entry of what the summary tells everybody.
     """
-    federation, stages = context.federation, context.stages
-    mine = context.party == federation.label_holder and _FIRST in stages
-    joint = mine and stages.index(stage) >= stages.index(_FIRST)
-    if entered and not joint:
+    if entered and not follows_opening(context, stage):
         return dict(summary)
-    shown = PUBLIC | {_CHECKS} if entered else PUBLIC
-    told = {name: value for name, value in summary.items() if name in shown}
+    told = {name: value for name, value in summary.items() if name in PUBLIC}
     return {**told, "why": WORDS} if "why" in summary else told
+
+
+def follows_opening(context: Context, stage: str) -> bool:
+    """Whether a stage's results follow from the common people.
+
+    Args:
+        context: The stage's.
+        stage: Its name.
+    """
+    stages = context.stages
+    mine = context.party == context.federation.label_holder and _FIRST in stages
+    return mine and stages.index(stage) >= stages.index(_FIRST)
 
 
 def whole(home: Home, stage: str, summary: Mapping[str, Any]) -> dict[str, Any]:

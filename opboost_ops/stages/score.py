@@ -114,7 +114,9 @@ def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.n
         for places, frame in rows.blocks(declared_columns(context))
     )
     for part in in_order(context.home.scratch, pieces, len(positions)):
-        for each in slices(part.num_rows, rows_of_block(len(facts["names"]))):
+        blocks_of = list(slices(part.num_rows, rows_of_block(len(facts["names"]))))
+        # Of nobody there is an empty file.
+        for each in blocks_of or [slice(0, 0)]:
             some = part.slice(each.start, each.stop - each.start)
             ids, own = some.column(_ID), some.drop_columns([_ID])
             columns = {name: own.column(name).to_numpy() for name in own.column_names}

@@ -65,6 +65,8 @@ class Context:
         polled: Processor seconds spent waiting.
         take_draw: Holds cells back and charges them, in one transaction of the party's ledger; only
             stages that randomise need it.
+        confirm: Asks the party's people about releases for the reasons given, and refuses until
+            they have approved; only the stage that opens rows needs it.
         tell: Told how far the stage is; it stays with the party.
     """
 
@@ -87,6 +89,7 @@ class Context:
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
     take_draw: TakeDraw | None = None
+    confirm: Callable[[Sequence[str]], None] | None = None
     tell: Tell = unheard
 
     def receive(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from opboost_ops.config.feature import SECONDS, AnyFeature, Edges, Feature, Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
+from opboost_ops.config.terms import Terms
 from opboost_ops.datasets.limits import limits
 from opboost_ops.display.blocks import finite
 from opboost_ops.mechanisms import UnaryEncoding
@@ -106,6 +107,7 @@ class ConsentSheet:
         federation: Its federation's name.
         receiver: The label holder.
         digest: Of what is agreed to.
+        terms: What the federation's runs are for, until when, how often, and how long kept.
         domain: Bounds of the domain.
         columns: What is randomised before it leaves this party.
         exact: What this party sends without an epsilon: to whom, and what it discloses.
@@ -119,6 +121,7 @@ class ConsentSheet:
     federation: str
     receiver: str
     digest: str
+    terms: Terms
     domain: tuple[int, int]
     columns: tuple[ReleasedColumn, ...]
     exact: tuple[tuple[str, str], ...]
@@ -165,6 +168,7 @@ class ConsentSheet:
             "federation": self.federation,
             "receiver": self.receiver,
             "digest": self.digest,
+            "terms": self.terms.model_dump(mode="json"),
             "domain": list(self.domain),
             "prior": "uniform, columns independent",
             "columns": [asdict(line) for line in self.columns],
@@ -199,6 +203,7 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         federation.name,
         federation.label_holder,
         digest,
+        federation.terms,
         (federation.domain.lower, federation.domain.upper),
         tuple(lines),
         tuple((to, what) for sender, to, what in exact if sender == party),

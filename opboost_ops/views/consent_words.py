@@ -85,7 +85,8 @@ def blocks(sheet: ConsentSheet) -> list[Block]:
     totals, words = sheet.totals, meaning(sheet)
     little = any(line.guess.protects_little for line in sheet.record)
     found: list[Block] = [
-        Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR))
+        Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR)),
+        _terms(sheet),
     ]
     if sheet.columns:
         found += [_picture(sheet), _totals(totals, len(sheet.record)), _columns(sheet)]
@@ -94,6 +95,19 @@ def blocks(sheet: ConsentSheet) -> list[Block]:
     if sheet.caps:
         found.append(_caps(sheet))
     return found
+
+
+def _terms(sheet: ConsentSheet) -> Facts:
+    terms = sheet.terms
+    most = terms.runs_per_month
+    return Facts(
+        (
+            Fact("Purpose", terms.purpose),
+            Fact("Until", str(terms.until), "after it this party answers nothing"),
+            Fact("Deleted by receivers", f"after {terms.retention_days:,} days"),
+            Fact("Runs a month", f"{most.train:,} training, {most.score:,} scoring", "at most"),
+        )
+    )
 
 
 def _totals(totals: object, columns: int) -> Facts:

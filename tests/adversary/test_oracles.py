@@ -50,7 +50,7 @@ def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
         seen.append((told["check_release"]["checks"], manifest.rows, entries))
     assert all(one == seen[0] for one in seen)
     assert draws(workspace, "bank") == before, "no night is another draw"
-    assert ("exact", "check_release", EVERYBODY) in seen[0][2]
+    assert ("exact", "check_table", EVERYBODY) in seen[0][2]
 
 
 @pytest.mark.parametrize("where", ["both", "bank"])

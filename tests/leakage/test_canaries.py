@@ -73,7 +73,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     assert pl.read_parquet(scores).height == NEW_ROWS
     # What went wrong is told outside in words of ours, and at home in full.
     assert b"failed unexpectedly (ComputeError)" in (outside / "output.log").read_bytes()
-    kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/rank.txt"))
+    kept = list((canaries.root / "shop" / "home" / NAME).glob("*/errors/reason.txt"))
     assert any("conversion failed" in path.read_text() for path in kept)
     told = [json.loads(line) for line in (outside / "told.jsonl").read_text().splitlines()]
     # The example's e-mail finds no server here: it fails, and nothing else does.

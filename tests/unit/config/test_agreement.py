@@ -19,6 +19,7 @@ from opboost_ops.config.agreement import (
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
+from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.resources import schemas_folder
@@ -45,6 +46,7 @@ def data(**changes: Any) -> dict[str, Any]:
         "version": 1,
         "name": "toy",
         "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "toy")),
+        "terms": federation_terms("Test"),
         "id": {"column": "id", "type": "string"},
         "domain": {"lower": 1, "upper": 10},
         "parties": {
@@ -78,14 +80,14 @@ KEY = new_signing_key(bytes(32))[1]
 #: Of every agreed key with its default. A key that stands at its default is in no document, so a
 #: default that changes, as `schemas/federation.schema.json` then shows, needs another `PROTOCOL`.
 #: What is not on the list of free ones in `config/agreement.py` is agreed.
-DEFAULTS = "33231a10d0ce33d5"
+DEFAULTS = "3fb84105c6e99652"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     schema = json.loads((schemas_folder() / "federation.schema.json").read_text())
     models = {"Federation": schema, **schema["$defs"]}
     free = {"Party": {"queue", "pool"}, "Federation": {"schedule"}}
-    free["Scoring"] = {"threshold", "calibration", "interval", "reasons"}
+    free["Scoring"] = {"cron", "threshold", "calibration", "interval", "reasons"}
     known = {
         name: {
             key: entry.get("default")

@@ -13,7 +13,6 @@ from opboost_ops.alignment.tags import sorting
 from opboost_ops.errors import PolicyError
 from opboost_ops.privacy import database as databases
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Release
 from opboost_ops.privacy.query_counts import QueryCount, QueryCounts, Question
 from opboost_ops.privacy.rows import lines_of, replace_rows
 from opboost_ops.privacy.tables import METADATA
@@ -33,15 +32,9 @@ def points(*people: int) -> np.ndarray:
     return found[sorting(found)]
 
 
-def line(run: str, rows: int, receiver: str = "lender") -> Release:
-    return Release(federation="credit", run=run, party="bank", receiver=receiver,
-                   kind="psi_answer", artifact=run * 4, account="exact", rows=rows)  # fmt: skip
-
-
 class PartyState:
-    def __init__(self, database: Database, lines: tuple[Release, ...] = ()) -> None:
+    def __init__(self, database: Database) -> None:
         self.asked = QueryCounts(database)
-        self.lines = lines
         self.kept = {"2026-11", "2026-12"}
 
     def count(
@@ -61,7 +54,7 @@ class PartyState:
 
         cut = part_of(people, parts)
         pieces = (people[cut == part] for part in range(parts))
-        return self.asked.count(question, pieces, parts, lambda: self.lines, self.kept, require)
+        return self.asked.count(question, pieces, parts, self.kept, require)
 
 
 @pytest.mark.parametrize(("first", "then"), [(1, 1), (1, 8), (8, 1), (4, 16), (16, 16)])
@@ -74,7 +67,7 @@ def test_only_new_people_count_in_an_epoch(database: Database, first: int, then:
     assert state.count(points(*range(1, 501)), 3, first) == QueryCount(550, 550)
     # In another epoch everybody is new, and so are a label holder's in another federation.
     assert state.count(points(*range(1, 501)), 4, then, "2026-12") == QueryCount(500, 1050)
-    assert state.count(points(1, 2), 5, federation="other") == QueryCount(2, 1052)
+    assert state.count(points(1, 2), 5, federation="other") == QueryCount(552, 1052)
 
 
 def test_what_is_refused_was_not_counted(database: Database) -> None:
@@ -85,13 +78,31 @@ def test_what_is_refused_was_not_counted(database: Database) -> None:
     assert state.count(points(2, 3), 3, most=3) == QueryCount(3, 3)
 
 
-def test_runs_with_exponents_of_their_own_count_with_repeats(database: Database) -> None:
-    lines = (line("a" * 16, 40), line("b" * 16, 40), line("c" * 16, 7, "other"))
-    state = PartyState(database, lines)
-    assert state.count(points(1, 2, 3), 1) == QueryCount(3, 83)
-    # The ledger's own line of a run that was counted here counts no more.
-    state.lines += (line(f"{1:016}", 3),)
-    assert state.count(points(1, 2, 3, 4), 2) == QueryCount(4, 84)
+def test_three_federations_of_a_label_holder_share_one_cap(database: Database) -> None:
+    state = PartyState(database)
+    for number, name in enumerate(("credit", "other")):
+        state.count(points(*range(1, 41)), number, federation=name, most=100)
+    with pytest.raises(PolicyError):
+        state.count(points(*range(1, 41)), 3, federation="third", most=100)
+    assert state.count(points(*range(1, 21)), 4, federation="third", most=100).epoch == 100
+    (answered,) = state.asked.answered()
+    assert answered.federations == {"credit", "other", "third"}
+    assert answered.counted == QueryCount(100, 100)
+
+
+def test_the_size_of_a_query_bounds_its_count_before_a_point_is_read(database: Database) -> None:
+    state = PartyState(database)
+    state.count(points(*range(1, 41)), 1)
+    state.count(points(*range(1, 11)), 2, federation="other")
+
+    def at_least(federation: str, people: int) -> QueryCount:
+        question = Question(federation, "lender", "2026-11", "f" * 64, "f" * 16)
+        return state.asked.at_least(question, people)
+
+    # They may be the same people as before in this federation, and are others than elsewhere.
+    assert at_least("credit", 40) == QueryCount(50, 50)
+    assert at_least("credit", 45) == QueryCount(55, 55)
+    assert at_least("third", 7) == QueryCount(57, 57)
 
 
 def kept(database: Database) -> dict[str, int]:
