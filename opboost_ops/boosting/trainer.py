@@ -134,7 +134,7 @@ def predict(text: str, matrix: np.ndarray) -> np.ndarray:
     Returns:
         Probabilities or numbers, float64, shape (n,), or (n, classes) for multiclass.
     """
-    return backend_of(text).predict(text, matrix)
+    return backend_of(text).predict(text, _some_rows(matrix))[: len(matrix)]
 
 
 def contributions(text: str, matrix: np.ndarray) -> np.ndarray:
@@ -161,7 +161,7 @@ def explained(text: str, matrix: np.ndarray) -> np.ndarray:
     Returns:
         Shape (n, scores, features + 1).
     """
-    return backend_of(text).explained(text, matrix)
+    return backend_of(text).explained(text, _some_rows(matrix))[: len(matrix)]
 
 
 def gains(text: str) -> np.ndarray:
@@ -174,3 +174,8 @@ def gains(text: str) -> np.ndarray:
         float64, shape (features,).
     """
     return backend_of(text).gains(text)
+
+
+def _some_rows(matrix: np.ndarray) -> np.ndarray:
+    """The rows, or one of zeros where there is none: boosters predict no empty matrix."""
+    return matrix if len(matrix) else np.zeros((1, matrix.shape[1]))
