@@ -64,6 +64,7 @@ def agree(
             names keys that it may not; or the party has no record of a version to keep.
     """
     require_member(site, federation)
+    _require_future(federation)
     content = document(federation)
     digest = digest_of(content)
     with open_state(site) as state, state.together():
@@ -76,7 +77,6 @@ def agree(
                 detail = f"number {newest.number}{_in_words(kept)}"
                 _enter(state, "agreed", newest, federation.label_holder, detail)
             return newest
-        _require_future(federation)
         _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
         require_charged(state.ledger, federation, site.party)

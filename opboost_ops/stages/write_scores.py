@@ -83,7 +83,8 @@ def _groups(
 ) -> Iterator[pa.Table]:
     """The scores with the model's version, a row group after the other."""
     names = pa.array([version], pa.string())
-    for rows in slices(scores.num_rows, GROUP):
+    # Of nobody there is an empty group, which has the columns.
+    for rows in list(slices(scores.num_rows, GROUP)) or [slice(0, 0)]:
         part = scores.slice(rows.start, rows.stop - rows.start).combine_chunks()
         codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
         part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))
