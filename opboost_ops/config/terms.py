@@ -38,7 +38,7 @@ class Terms(Record):
 
     Attributes:
         purpose: What the model and its scores are used for.
-        until: The last day on which a party answers; its people agree anew to go on.
+        until: The last day on which a party answers; its people agree again to go on.
         retention_days: Days after which receivers delete what they received. The software does not
             delete it for them.
         runs_per_month: Most runs. Schedules within it need no new agreement.
@@ -74,7 +74,7 @@ def runs_of(cron: str) -> int:
     """Most runs that a cron expression starts in a calendar month, whichever months it names.
 
     Args:
-        cron: The expression; of one that is none, 0: whoever reads schedules refuses it.
+        cron: The expression; of one that is none, 0: Airflow refuses it.
 
         >>> runs_of("0 3 * * *"), runs_of("*/30 8-17 * * mon-fri"), runs_of("@weekly")
         (31, 500, 5)
