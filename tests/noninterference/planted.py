@@ -18,6 +18,7 @@ from opboost_ops.alignment import oprf, sealing
 from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of, open_state
+from opboost_ops.run import runner
 from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Outcome, Stage
@@ -197,6 +198,8 @@ def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
 
 def _whole_types(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(raw_table, "type_name", str)
+    # As it would be without one message for all reasons.
+    patch.setattr(runner, "redact_failure", lambda context, stage, error: error)
 
 
 _COUNTER = itertools.count()
@@ -229,7 +232,7 @@ PLANTED: dict[str, Planted] = {
     "a sum over all rows": Planted(
         _at("assemble", _log(_weighted_sum), party="a"), STRANGERS, "check_frame"
     ),
-    "the whole name of a type": Planted(
+    "the reason of a failure": Planted(
         _whole_types, "another dictionary", kind="failed, a wrong type"
     ),
     "the order of a dictionary": Planted(
