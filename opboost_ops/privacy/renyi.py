@@ -13,8 +13,7 @@ from itertools import zip_longest
 from opboost_ops.config.schema import Record
 
 #: Integer orders: the bound on Skellam noise is proved for integers from 2. Ledgers hold curves by
-#: place, and those of 0.3.0 end at 1024: new orders come after the others. A small epsilon needs
-#: high ones.
+#: place, so new orders come after the others. A small epsilon needs high ones.
 ORDERS = (
     *range(2, 65),
     *(72, 80, 96, 112, 128, 160, 192, 256, 384, 512, 1024),

@@ -15,7 +15,7 @@ FRESH = "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b33"
 
 
 def former(workspace: Workspace, text: str | None = None) -> Path:
-    """The bank's policy as the former release wrote it, or another one."""
+    """The bank's policy without pinned columns, or another text."""
     path = workspace.folder / "bank" / "policy.yaml"
     if text is None:
         data = yaml.safe_load(path.read_text())

@@ -1,4 +1,4 @@
-"""YAML within limits: each text here hung, crashed or deceived the reader of version 0.1.0."""
+"""YAML within limits: each text here hangs, crashes or deceives a plain reader."""
 
 import os
 import subprocess

@@ -112,7 +112,6 @@ def test_a_secret_of_before_gives_the_keys_of_before() -> None:
     old = noise.parse_secret(SECRET)
     assert old == SECRET
     assert noise.schedule_of(noise.receiver_secret(old, "credit")) == 1
-    # As the release 0.1.0 made them.
     assert noise.fingerprint(old) == "c4813c5f8612d769"
     towards = noise.receiver_secret(old, "credit")
     text, number = (

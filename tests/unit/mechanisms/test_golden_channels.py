@@ -1,7 +1,6 @@
 """A channel's digest is in the key of the noise: one count more or less would redraw every cell.
 
-The digests were made by version 0.1.0, those of the clamped geometric mechanism and of designed
-channels by the first that has them. A formula that is corrected on purpose takes its line out of
+A formula that is corrected on purpose takes its line out of
 the file, and the changelog says whose noise it redraws.
 """
 

@@ -65,7 +65,6 @@ def test_a_year_of_nights_fits_into_one_budget() -> None:
 def test_a_curve_of_an_earlier_ledger_is_added_up_by_the_orders_that_it_has() -> None:
     night = nightly(1)[0]
     assert night.curve is not None
-    # Those of 0.3.0 end at order 1024.
     known = RenyiCurve(values=night.curve.values[: ORDERS.index(1024) + 1], delta=1e-6)
     former = night.model_copy(update={"curve": known})
     expected = account_of([night] * 2)

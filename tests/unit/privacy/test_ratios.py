@@ -27,7 +27,7 @@ TOTAL = 2**64
 
 
 def by_integers_alone(counts: tuple[tuple[int, ...], ...]) -> list[Fraction | None]:
-    """As version 0.1.0 computed it: O(|D|^3) steps of Python."""
+    """By definition: O(|D|^3) steps of Python."""
     result: list[Fraction | None] = []
     worst: Fraction | None = Fraction(1)
     for t in range(1, len(counts)):

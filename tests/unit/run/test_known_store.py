@@ -157,7 +157,6 @@ def test_what_is_no_identity_is_refused_and_not_shown(
 
 
 def test_a_state_without_a_pin_gets_one_at_its_next_run(workspace: Workspace) -> None:
-    """As release 0.2.0 left it: no store had an identity, and nobody had pinned one."""
     shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
     for party in workspace.declared.parties:
         with state_of(workspace, party) as state, state.database.writing() as connection:
