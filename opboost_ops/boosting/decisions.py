@@ -29,7 +29,7 @@ def threshold_of(rule: Threshold, label: np.ndarray, score: np.ndarray) -> dict[
     ordered = np.sort(score)[::-1]
     if rule.share is not None:
         flagged = min(round(rule.share * len(score)), len(score) - 1)
-        found = {"value": float(ordered[flagged]), "reached": True}
+        found = {"value": _just_above(ordered, flagged), "reached": True}
         return {**found, "rule": {"share": rule.share}}
     assert rule.precision is not None
     hits = label[np.argsort(-score, kind="stable")].cumsum()
@@ -41,8 +41,20 @@ def threshold_of(rule: Threshold, label: np.ndarray, score: np.ndarray) -> dict[
     if len(good) == 0:
         return {**told, "value": 1.0, "reached": False}
     last = int(good[-1])
-    value = float(ordered[last + 1]) if last + 1 < len(ordered) else -1.0
+    value = _just_above(ordered, last + 1) if last + 1 < len(ordered) else -1.0
     return {**told, "value": value, "reached": True}
+
+
+def _just_above(ordered: np.ndarray, place: int) -> float:
+    """Midpoint of a score and the next greater one: other software may round a score otherwise.
+
+    Args:
+        ordered: Scores, falling.
+        place: Of the greatest score that is not positive.
+    """
+    least = ordered[place]
+    greater = ordered[ordered > least]
+    return float((least + greater[-1]) / 2 if len(greater) else least)
 
 
 def by_cost(ratio: float) -> dict[str, Any]:

@@ -44,8 +44,18 @@ def test_the_most_rows_are_flagged_that_keep_the_precision() -> None:
     at = decisions.confusion(label, score, found["value"])
     assert found["reached"]
     assert at["precision"] >= 0.7
-    lower = [value for value in np.unique(score) if value < found["value"]]
+    # The greatest of the lower scores flags the same rows.
+    lower = np.unique(score[score < found["value"]])[:-1]
     assert all(decisions.confusion(label, score, v)["precision"] < 0.7 for v in [-1.0, *lower])
+
+
+@pytest.mark.parametrize("rule", [Threshold(share=0.2), Threshold(precision=0.7)])
+def test_a_threshold_is_no_score_that_other_software_may_round_otherwise(rule: Threshold) -> None:
+    label, score = scored()
+    value = decisions.threshold_of(rule, label, score)["value"]
+    flagged = decisions.confusion(label, score, value)
+    for rounded in (np.nextafter(score, 0), np.nextafter(score, 1)):
+        assert decisions.confusion(label, rounded, value) == flagged
 
 
 def test_a_precision_that_no_score_has_flags_nobody() -> None:
