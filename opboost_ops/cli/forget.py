@@ -65,9 +65,8 @@ def command(
     secrets = declared.noise_secrets()
     with open_state(declared) as state, state.together():
         releases = [r for r in state.ledger.releases() if r.account == "local_dp"]
-        groups = {policy.noise_group(r) for r in {line.receiver for line in releases}}
-        groups |= {line.receiver for line in releases} | set(policy.receivers) | {":linkable"}
-        hashes = cell_hashes(secrets.values(), sorted(groups), identities)
+        receivers = {line.receiver for line in releases} | set(policy.receivers)
+        hashes = cell_hashes(secrets.values(), sorted(receivers), identities)
         for identity in identities:
             state.forgotten.add(secret, identity, hashes.tolist())
         removed = state.cells.forget(hashes)

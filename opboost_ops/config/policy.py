@@ -20,13 +20,9 @@ class Receiver(Record):
 
     Attributes:
         signing_key: The key.
-        linkable: Share one noise secret with all other linkable receivers. They can link rows of
-            their artifacts, and an unchanged cell is one draw for all; otherwise each receiver's
-            release is charged separately.
     """
 
     signing_key: PublicKey
-    linkable: bool = False
 
 
 class FeatureRule(Record):
@@ -39,12 +35,9 @@ class FeatureRule(Record):
         column: Its name in the party's own table, if different; no other party sees it.
         mechanisms: Mechanisms that may release it; none for columns that stay at home (the label
             holder's own, and all in horizontal learning).
-        max_splits: Most split values answered in one run; default: |D| - 1.
-        max_loss_1: Cap on loss(1) of a release, a move by one step of the domain.
-        max_loss_whole: Cap on loss(R - L) of a release, a move across the domain; a category's
-            whole loss.
-        budget_1: Cap on the sum of loss(1) over all different releases ever.
-        budget_whole: The same for loss(R - L).
+        budget_1: Cap on the sum of loss(1) over all different releases ever, a move by one step of
+            the domain.
+        budget_whole: The same for loss(R - L), a move across the domain; a category's whole loss.
         max_changes: How many different values of a person's cell may be released. A cell at this
             cap repeats the last one, which nobody outside can see.
         least_cell_width: Least distance, in the feature's unit, between all partition edges and
@@ -55,9 +48,6 @@ class FeatureRule(Record):
     uuid: UUID | None = None
     column: Column | None = None
     mechanisms: tuple[str, ...] = ()
-    max_splits: NonNegativeInt | None = None
-    max_loss_1: PositiveFloat | None = None
-    max_loss_whole: PositiveFloat | None = None
     budget_1: PositiveFloat | None = None
     budget_whole: PositiveFloat | None = None
     max_changes: int | None = Field(default=None, ge=1)
@@ -68,14 +58,10 @@ class AllFeatures(Record):
     """Caps on the total loss of one person's features.
 
     Attributes:
-        max_loss_1: On the sum of loss(1) over the features of one release.
-        max_loss_whole: On the sum of loss(R - L) over the features of one release.
         budget_1: On the sum of loss(1) over all features and all different releases ever.
         budget_whole: The same for loss(R - L).
     """
 
-    max_loss_1: PositiveFloat | None = None
-    max_loss_whole: PositiveFloat | None = None
     budget_1: PositiveFloat | None = None
     budget_whole: PositiveFloat | None = None
 
@@ -138,43 +124,11 @@ class Checks(Record):
         max_missing_share: Of missing values.
         max_drift: Population stability index against the champion's training table above which
             there is drift; 0.1 and 0.25 are customary. Not a share.
-        tell_drift: Whether everyone who sees a run may learn of drift.
     """
 
     max_clipped_share: Share = 0.05
     max_missing_share: Share = 0.5
     max_drift: PositiveFloat = 0.25
-    tell_drift: bool = False
-
-
-class Above(Record):
-    """The cost above which a release needs approval.
-
-    Attributes:
-        loss_1: Sum of loss(1) over the features of one release.
-        loss_whole: Sum of loss(R - L) over the features of one release.
-        account: Sum of loss(R - L) over all features and all releases ever, this one included.
-    """
-
-    loss_1: NonNegativeFloat | None = None
-    loss_whole: NonNegativeFloat | None = None
-    account: NonNegativeFloat | None = None
-
-
-class Approve(Record):
-    """When a person of the party must approve a release before it is drawn.
-
-    Attributes:
-        first_release: Before the first release of a federation to its label holder, the first
-            routed answers, and the first training of horizontal learning.
-        above: Before each release that costs more; routed answers and sums, which are exact, always
-            do.
-        hours: Hours after which an unanswered release is declined.
-    """
-
-    first_release: bool = False
-    above: Above = Above()
-    hours: float = Field(default=48, gt=0, le=24 * 90)
 
 
 class Policy(Record):
@@ -194,7 +148,9 @@ class Policy(Record):
         serve: How the label holder scores single rows without the other parties.
         alignment: Rules for alignment queries.
         checks: Thresholds of its checks.
-        approve: Which releases need a person's approval; default: none.
+        approve: Which releases a person of the party must approve before they are drawn: the
+            ``first`` release of a federation to its label holder, its first routed answers and its
+            first horizontal training; those of ``every`` run; or none (``never``).
         acts: Actions that may be requested through Airflow; default: none. At home all are
             possible.
     """
@@ -212,14 +168,8 @@ class Policy(Record):
     serve: Serve = Serve()
     alignment: AlignmentRules = AlignmentRules()
     checks: Checks = Checks()
-    approve: Approve = Approve()
+    approve: Literal["first", "every", "never"] = "never"
     acts: tuple[AdminAction, ...] = ()
-
-    def noise_group(self, receiver: str) -> str:
-        """Under which name the secret of a receiver's noise is derived."""
-        known = self.receivers.get(receiver)
-        # A colon is in no party's name.
-        return ":linkable" if known is not None and known.linkable else receiver
 
     def raw_column(self, name: str, identity: str) -> str:
         """What a declared column is called in the party's own tables.

@@ -34,9 +34,9 @@ def limits(
         edges: What private edges of a number cost once, besides.
 
     Returns:
-        ``max_changes``; and, where they are finite, ``max_loss_1`` and ``max_loss_whole``, and
-        ``budget_1`` and ``budget_whole``: what that many different values of a person cost, however
-        many trainings there are, so that neither another map nor a second epsilon fits in.
+        ``max_changes``; and, where losses are finite, ``budget_1`` and ``budget_whole``: the cost
+        of that many different values of a person, over any number of trainings, so that no
+        release of another map or channel fits in.
     """
     try:
         curves = list(_curves(feature, Domain(domain["lower"], domain["upper"])))
@@ -47,7 +47,6 @@ def limits(
         losses = [curve.loss[at] for curve in curves]
         finite = [loss for loss in losses if loss != "inf"]
         if len(finite) == len(losses):
-            rule[f"max_loss_{end}"] = _up(max(finite))
             once = edges if feature.get("type") == "numeric" else 0.0
             rule[f"budget_{end}"] = _up(MOST_CHANGES * sum(finite) + once)
     return rule

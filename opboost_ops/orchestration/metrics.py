@@ -23,9 +23,6 @@ VARIABLE = "OPBOOST_METRICS"
 #: How a task may end.
 Outcome = Literal["done", "skipped", "refused", "failed", "again"]
 
-#: Whether a party's table has drifted, 1 or 0: only where its policy says ``tell_drift``.
-DRIFT = "drift"
-
 #: Whole seconds that the last task of a stage took, as its page shows to everybody.
 SECONDS = "stage_seconds"
 
@@ -85,17 +82,14 @@ class Meter:
         else:
             _send("gauge", name, value, self._party)
 
-    def ended(self, outcome: Outcome, summary: Mapping[str, Any]) -> None:
+    def ended(self, outcome: Outcome) -> None:
         """Tell how the task has ended.
 
         Args:
             outcome: How.
-            summary: What anybody may see of it.
         """
         _send("incr", STAGES, 1, {**self._stage, "outcome": outcome})
         _send("gauge", SECONDS, round(time.monotonic() - self._began), self._stage)
-        if DRIFT in summary:
-            _send("gauge", DRIFT, float(summary[DRIFT] != "pass"), self._party)
 
     def refused(self) -> None:
         """Tell that another party's artifact was refused."""

@@ -229,7 +229,7 @@ def execute(
         size = len(json.dumps(summary).encode())
         if size <= XCOM_LIMIT:
             if meter is not None:
-                meter.ended("done", summary)
+                meter.ended("done")
             return summary
         failure = Failed(f"{what}: the summary has {size} bytes, over {XCOM_LIMIT}.", "", stage)
     except AirflowSkipException as nothing:
@@ -254,7 +254,7 @@ def execute(
         else:
             failure = Failed(f"{what}: failed unexpectedly ({name}).", "", stage)
     if meter is not None:
-        meter.ended(outcome, {})
+        meter.ended(outcome)
     # Outside the except block, so that no foreign exception, whose text may show cells, hangs on.
     raise failure
 

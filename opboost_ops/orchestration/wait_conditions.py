@@ -122,10 +122,10 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.run.approval import is_over, waits_since
 
-    site, policy = site_of(party)
+    site, _ = site_of(party)
     with open_state(site) as state:
         since = waits_since(state, federation, run)
-    return since is None or is_over(since, policy.approve.hours)
+    return since is None or is_over(since)
 
 
 #: By name what is looked for.

@@ -167,12 +167,9 @@ class Budget:
                     f"disclosed would leave a cell of {least:g}"
                 )
         caps = self._policy.all_features
-        for name, step, whole in (
-            ("budget", *_sums((a.step, a.whole) for a in after.values())),
-            ("max_loss", *_at_once(new)),
-        ):
-            over += _over(f"all_features.{name}_1", getattr(caps, f"{name}_1"), step)
-            over += _over(f"all_features.{name}_whole", getattr(caps, f"{name}_whole"), whole)
+        step, whole = total(a.step for a in after.values()), total(a.whole for a in after.values())
+        over += _over("all_features.budget_1", caps.budget_1, step)
+        over += _over("all_features.budget_whole", caps.budget_whole, whole)
         # Only a new model is refused for what models have cost.
         if any(release.account == "model" for release in new):
             over += _over_models(self._policy.model_budget, summed.models)
@@ -183,17 +180,6 @@ class Budget:
                 "Nothing was published. Its owner may raise the budget in policy.yaml, or end the "
                 "retraining.",
             )
-
-
-def _at_once(new: Sequence[Release]) -> tuple[Loss, Loss]:
-    """What one value of each of a release's columns costs together, apart from all other costs."""
-    curves = {(r.column, (r.feature or "").partition("=")[2]): r.loss for r in new if r.loss}
-    return _sums((exact(curve.loss[0]), exact(curve.loss[-1])) for curve in curves.values())
-
-
-def _sums(ends: Iterable[tuple[Loss, Loss]]) -> tuple[Loss, Loss]:
-    pairs = list(ends)
-    return total(step for step, _ in pairs), total(whole for _, whole in pairs)
 
 
 def _over_models(budget: ModelBudget | None, releases: Sequence[Release]) -> list[str]:

@@ -6,9 +6,8 @@ from itertools import combinations
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.policy import FeatureRule, Policy
+from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
-from opboost_ops.privacy.loss import LossCurve, column_losses
 from opboost_ops.privacy.pins import unpinned_columns
 
 #: What the label holder learns, by what a policy calls it.
@@ -71,7 +70,6 @@ def _released(policy: Policy, federation: Federation, party: str) -> Iterator[st
                 f"features.{name}.least_cell_width: routed scoring discloses thresholds exactly, "
                 "and how narrow the cells between them may become is not said"
             )
-    yield from _over_caps(policy, federation, party)
 
 
 def _plainly(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
@@ -125,7 +123,7 @@ def _other_columns(policy: Policy, federation: Federation, party: str) -> Iterat
 def require_splits_allowed(
     policy: Policy, federation: Federation, party: str, request: Mapping[str, Sequence[float]]
 ) -> None:
-    """Refuse a request for foreign features or for too many splits.
+    """Refuse a request for columns that the party has not released, or for too many splits.
 
     Args:
         policy: The party's own.
@@ -143,10 +141,9 @@ def require_splits_allowed(
         if column is None or column.feature not in policy.features:
             refused.append(f"{name} is not a column that {party} released")
             continue
-        declared = policy.features[column.feature].max_splits
-        most = column.domain.size - 1 if declared is None else declared
+        most = column.domain.size - 1
         if len(ranks) > most:
-            refused.append(f"features.{name}.max_splits is {most}, asked are {len(ranks)}")
+            refused.append(f"{name} has {most} splits, and the request names {len(ranks)}")
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses the request: {'; '.join(refused)}.",
@@ -209,33 +206,3 @@ def require_queries_allowed(
             f"{'; '.join(refused)}.",
             "Nothing was answered. Its owner may change policy.yaml.",
         )
-
-
-def _over_caps(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
-    columns = [
-        column
-        for column in columns_of(federation, party)
-        if (rule := policy.features.get(column.feature)) is not None
-        and (rule.max_loss_1 is not None or rule.max_loss_whole is not None)
-    ]
-    features = {column.charge: column.feature for column in columns}
-    for charge, curve in column_losses(columns).items():
-        name = features[charge]
-        yield from over_caps(name, policy.features[name], curve, f"{charge} costs")
-
-
-def over_caps(name: str, rule: FeatureRule, curve: LossCurve, costs: str) -> list[str]:
-    """The caps on one release of a feature that a loss exceeds, in words.
-
-    Args:
-        name: The feature's.
-        rule: The policy's.
-        curve: Of the release.
-        costs: What costs the loss, with its verb.
-    """
-    ends = {"max_loss_1": float(curve.loss[0]), "max_loss_whole": float(curve.loss[-1])}
-    return [
-        f"features.{name}.{key} is {cap:g}, {costs} {loss:.4f}"
-        for key, loss in ends.items()
-        if (cap := getattr(rule, key)) is not None and loss > cap
-    ]

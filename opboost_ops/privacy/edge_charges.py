@@ -7,17 +7,15 @@ loss(R - L): the epsilon for a person who is added, removed or replaced.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from opboost_ops.config.feature import AnyFeature, DrawnEdges
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
-from opboost_ops.errors import BudgetError, PolicyError
+from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import private_quantiles
-from opboost_ops.privacy.consent import over_caps
 from opboost_ops.privacy.events import Draw, Release
 from opboost_ops.privacy.ledger import EDGES_KEY, Ledger
 from opboost_ops.privacy.loss import LossCurve
@@ -164,27 +162,3 @@ def declared_name(feature: AnyFeature) -> str:
     edges = feature.private_edges
     assert edges is not None and edges.epsilon is not None
     return edges_name(feature.uuid, edges.edges, edges.epsilon)
-
-
-def require_allowed(policy: Policy, losses: Mapping[str, LossCurve]) -> None:
-    """Refuse a draw of edges that the policy's caps on one release of a feature do not allow.
-
-    Args:
-        policy: The party's.
-        losses: Of the edges, by feature.
-
-    Raises:
-        PolicyError: Naming every cap that it exceeds.
-    """
-    refused: list[str] = []
-    for name, loss in losses.items():
-        rule = policy.features.get(name)
-        if rule is None:
-            refused.append(f"features: {name} is not among those that may go")
-        else:
-            refused += over_caps(name, rule, loss, "its edges cost")
-    if refused:
-        raise PolicyError(
-            f"The policy of {policy.party} refuses these edges: {'; '.join(refused)}.",
-            "Nothing was drawn. Its owner may change policy.yaml, or name a smaller epsilon.",
-        )

@@ -7,7 +7,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.privacy.budgets import Forecast
 
 #: Without all of them somebody who writes plans decides how much a feature costs.
-_CAPS = ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_changes")
+_CAPS = ("budget_1", "budget_whole", "max_changes")
 
 
 def missing_caps(policy: Policy, columns: Iterable[UUID] | None = None) -> list[str]:

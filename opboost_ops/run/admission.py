@@ -274,8 +274,7 @@ def _against_state(
         reasons = rolled_back(state, party.site, party.store, federation.name, seen, holder)
         if party.name not in federation.feature_holders:
             return reasons
-        group = party.policy.noise_group(holder)
-        secret = noise.receiver_secret(party.site.noise_secret(), group)
+        secret = noise.receiver_secret(party.site.noise_secret(), holder)
         for column in columns_of(federation, party.name):
             key = column.noise_context(secret).hex()[:16]
             number = state.ledger.worst(column.uuid, key).number

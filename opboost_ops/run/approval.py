@@ -1,6 +1,6 @@
 """A release that needs a person: asked before anything is drawn, answered at home, obeyed here.
 
-What decides whether a person is asked are public facts alone: declared losses and earlier releases.
+Only public facts decide whether a person is asked: the policy and the earlier releases.
 The answer is an entry of the party's own audit log, bound to the plan that was asked about: to its
 federation, its run and the keys of its parties. It is void for anything else. Before it no stage of
 the party runs, because already a passed check and an answered query tell of its table. Who
@@ -11,7 +11,6 @@ exactly and stands in the ledger.
 import datetime
 from collections.abc import Collection, Iterable
 
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.policy import Policy
@@ -19,9 +18,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.accountant import accounts, exact, total
 from opboost_ops.privacy.events import Release
-from opboost_ops.privacy.loss import column_losses
 from opboost_ops.run.disclosures import announce
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher
@@ -35,6 +32,9 @@ _PASSED = "approved"
 
 _PLACE = "approval"
 _ANSWERS: tuple[Action, ...] = ("approved", "declined")
+
+#: Hours after which an unanswered release is declined: two working days.
+HOURS = 48
 
 #: So many digits of a plan's digest are shown, and must be named in an answer.
 PLAN_DIGITS = 16
@@ -64,15 +64,14 @@ def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | No
     return found[-1].at if found and found[-1].action == "asked" else None
 
 
-def is_over(since: str, hours: float) -> bool:
-    """Whether the time in which a person may answer is over.
+def is_over(since: str) -> bool:
+    """Test whether the time in which a person may answer is over.
 
     Args:
-        since: When they were asked, UTC.
-        hours: How long that is.
+        since: Time of the request, UTC.
     """
-    asked = datetime.datetime.fromisoformat(since)
-    return datetime.datetime.now(datetime.UTC) - asked > datetime.timedelta(hours=hours)
+    requested = datetime.datetime.fromisoformat(since)
+    return datetime.datetime.now(datetime.UTC) - requested > datetime.timedelta(hours=HOURS)
 
 
 def require(
@@ -99,12 +98,12 @@ def require(
         ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
         PolicyError: A person has declined, or nobody has answered in time.
     """
-    passed = [plan, party.policy.approve.model_dump(mode="json")]
+    passed = [plan, party.policy.approve]
     if home.has(_PASSED) and home.json(_PASSED) == passed:
         return
     with open_state(party.site) as state:
         releases = state.ledger.releases()
-        reasons = reasons_for(party.policy, federation, party.name, run, releases, stages)
+        reasons = reasons_for(party.policy, federation, run, releases, stages)
         if not reasons:
             home.write_json(_PASSED, passed)
             return
@@ -175,8 +174,8 @@ def _ask(
     if asked is None:
         detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
         state.audit.add("asked", place, party.name, plan, detail)
-    elif answer is None and is_over(asked.at, party.policy.approve.hours):
-        detail = f"nobody answered in {party.policy.approve.hours:g} hours"
+    elif answer is None and is_over(asked.at):
+        detail = f"nobody answered in {HOURS} hours"
         state.audit.add("declined", asked.place, party.name, plan, detail)
         answer = asked.model_copy(update={"action": "declined", "detail": detail})
     return asked, answer
@@ -194,7 +193,6 @@ def _counterparties(federation: Federation, party: str) -> str:
 def reasons_for(
     policy: Policy,
     federation: Federation,
-    party: str,
     run: str,
     releases: Iterable[Release],
     stages: Collection[str],
@@ -204,60 +202,31 @@ def reasons_for(
     Args:
         policy: The party's own.
         federation: The plan's.
-        party: Whose.
         run: The run's id.
         releases: What the party has released so far.
         stages: All that the party has in the run.
     """
-    before = [r for r in releases if r.run != run]
-    found: list[str] = []
-    if _DRAWS in stages:
-        found += _of_draws(policy, federation, party, before)
+    if policy.approve == "never":
+        return []
     receiver = federation.label_holder
-    mine = [r for r in before if r.federation == federation.name]
-    if _ROUTES in stages:
-        routed = any(r.kind == "routes" and r.account == "structural" for r in mine)
-        what = f"routed answer of {federation.name} to {receiver}"
-        found += _exactly(policy, routed, what, "routed answers are exact, and so above any loss")
-    if ROUNDS in stages:
-        summed = any(r.kind.startswith(f"{ROUNDS}_") for r in mine)
-        what = f"training of {federation.name} together with others"
-        found += _exactly(policy, summed, what, "sums have no loss to be held against `above`")
-    return found
-
-
-def _exactly(policy: Policy, before: bool, what: str, above: str) -> list[str]:
-    """Why a person is asked about what has no loss of its own."""
-    rules = policy.approve
-    found = [f"it is the first {what}"] if rules.first_release and not before else []
-    caps = (rules.above.loss_1, rules.above.loss_whole, rules.above.account)
-    return found + [above] * any(cap is not None for cap in caps)
-
-
-def _of_draws(
-    policy: Policy, federation: Federation, party: str, before: list[Release]
-) -> list[str]:
-    rules = policy.approve
-    found = []
-    receiver = federation.label_holder
-    if rules.first_release and not any(
-        r.account == "local_dp" and r.federation == federation.name and r.receiver == receiver
-        for r in before
-    ):
-        found.append(f"it is the first release of {federation.name} to {receiver}")
-    curves = list(column_losses(columns_of(federation, party)).values())
-    step = float(total(exact(curve.loss[0]) for curve in curves))
-    whole = float(total(exact(curve.loss[-1]) for curve in curves))
-    account = whole + float(total(a.whole for a in accounts(before).values()))
-    for name, value, words in (
-        ("loss_1", step, "loss(1) of this release"),
-        ("loss_whole", whole, "loss(R - L) of this release"),
-        ("account", account, "loss(R - L) of all releases together"),
-    ):
-        cap = getattr(rules.above, name)
-        if cap is not None and value > cap:
-            found.append(f"{words} would be {value:.3f}, over {cap:g}")
-    return found
+    earlier = [r for r in releases if r.federation == federation.name and r.run != run]
+    answered = any(r.kind == "routes" and r.account == "structural" for r in earlier)
+    kinds = {
+        _DRAWS: (
+            any(r.account == "local_dp" and r.receiver == receiver for r in earlier),
+            f"release of {federation.name} to {receiver}",
+        ),
+        _ROUTES: (answered, f"routed answer of {federation.name} to {receiver}"),
+        ROUNDS: (
+            any(r.kind.startswith(f"{ROUNDS}_") for r in earlier),
+            f"training of {federation.name} together with others",
+        ),
+    }
+    return [
+        f"it is {'another' if repeated else 'the first'} {words}"
+        for stage, (repeated, words) in kinds.items()
+        if stage in stages and (policy.approve == "every" or not repeated)
+    ]
 
 
 def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:

@@ -101,8 +101,8 @@ def _draws(
     """What draws are charged, and whether something was drawn under their noise key before."""
     columns = columns_of(federation, party.name)
     losses = column_losses(columns)
-    group = party.policy.noise_group(federation.label_holder)
-    secret = feature_noise.receiver_secret(party.site.noise_secret(), group)
+    receiver = federation.label_holder
+    secret = feature_noise.receiver_secret(party.site.noise_secret(), receiver)
     first: dict[str, Column] = {}
     for column in columns:
         first.setdefault(column.charge, column)

@@ -16,7 +16,7 @@ import numpy as np
 
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.feature import Feature
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
@@ -78,8 +78,7 @@ def draw_edges(
         ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
             people for them.
         ContractError: The table cannot be read, or somebody is in it twice.
-        PolicyError: The edges of a feature cost more than the policy allows, or its columns are
-            others than those that it pins.
+        PolicyError: A feature is not in the policy, or its columns are not those that it pins.
         BudgetError: They would exceed a budget.
     """
     require_own_columns(context.policy, context.federation, context.party)
@@ -89,7 +88,12 @@ def draw_edges(
         if cells > domain.size:
             raise ConfigError(f"{cells} cells are more than the domain's {domain.size} values.")
     losses = {name: edge_charges.curve(n, epsilon, domain) for name, n in columns.items()}
-    edge_charges.require_allowed(context.policy, losses)
+    for name in losses:
+        if name not in context.policy.features:
+            raise PolicyError(
+                f"{name} is not among the features of {context.party}'s policy.",
+                "Nothing was drawn. Its owner may add it to policy.yaml.",
+            )
     with borrowed(context) as lent:
         counted = _counted(lent, features)
     for name, cells in columns.items():

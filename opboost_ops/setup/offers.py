@@ -197,7 +197,7 @@ def _policy(
             "max_queries_total": MONTHS * queries,
         }
         # Nothing of a federation's first run is answered before a person has seen with whom it is.
-        data["approve"] = {"first_release": True}
+        data["approve"] = "first"
     return {**data, "features": rules}
 
 

@@ -14,8 +14,6 @@ from opboost_ops.stages.stage import Context, Outcome
 #: Of new rows, the columns' counts in the bins of training.
 COUNTS = "column_counts"
 
-DISCLOSES = "whether the party's table has drifted since training (a bit a run)"
-
 #: What the party is told, and only by its own workers.
 NOTICE = "drift"
 
@@ -23,8 +21,7 @@ NOTICE = "drift"
 def check_drift(context: Context) -> Outcome:
     """Compare the table with the one on which the champion was trained.
 
-    Drift never stops a run. Its report is kept at home; what leaves is nothing, or, where the
-    party's policy says ``tell_drift``, whether there is any.
+    Drift never stops a run. Its report is kept at home, and nothing of it leaves.
 
     Raises:
         ContractError: The table cannot be read as declared.
@@ -48,13 +45,10 @@ def check_drift(context: Context) -> Outcome:
     known = {name: reference.features[name] for name in features if name in reference.features}
     now = drift.counted(table, features, known)
     report = drift.compare(reference, now, features, context.policy.checks.max_drift)
-    tell = context.policy.checks.tell_drift
     return Outcome(
         documents={COUNTS: columns_of(now)} if context.purpose == "score" else {},
         lasting=lasting,
         files={"quality/drift.json": report.json(), "quality/drift.html": report.html()},
-        summary={"drift": "pass" if report.passed else "warn"} if tell else {},
-        discloses=DISCLOSES if tell else "",
         notices=() if report.passed else (NOTICE,),
         spent={
             "quality_seconds": time.perf_counter() - begin,

@@ -139,9 +139,7 @@ class Context:
 
     def noise_secret(self) -> noise.Secret:
         """The secret of all noise towards this federation's label holder."""
-        return noise.receiver_secret(
-            self.site.noise_secret(), self.policy.noise_group(self.federation.label_holder)
-        )
+        return noise.receiver_secret(self.site.noise_secret(), self.federation.label_holder)
 
     def alignment_key(self) -> noise.Secret:
         """The label holder's key of the digests from which common order and held-out rows follow.

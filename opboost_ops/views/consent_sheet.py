@@ -26,8 +26,7 @@ from opboost_ops.run.exact_releases import exact_releases
 SetBy = Literal["init", "a person", "nobody"]
 
 #: Caps of a column, in the order in which they are shown.
-CAPS = ("max_changes", "max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_splits",
-        "least_cell_width")  # fmt: skip
+CAPS = ("max_changes", "budget_1", "budget_whole", "least_cell_width")
 
 #: How many months of queries `init` allows in all; see `setup.offers`.
 _MONTHS = 10
@@ -314,7 +313,7 @@ def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
             if value is not None or cap in usual:
                 path = f"features.{name}.{cap}"
                 found.append(Cap(path, value, _set_by(value, usual.get(cap))))
-    for cap in ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole"):
+    for cap in ("budget_1", "budget_whole"):
         value = getattr(policy.all_features, cap)
         found.append(Cap(f"all_features.{cap}", value, _set_by(value, None)))
     rules = policy.alignment

@@ -35,7 +35,7 @@ def first_forecast(
         federation = _at_most(agreed.content["federation"])
         if federation is None:
             continue
-        for key, column in _keys(federation, party, policy):
+        for key, column in _keys(federation, party):
             account = found.setdefault(column.uuid, Account(column.feature))
             account.keys[key.bit, key.cells] = key
     return forecasts(found, policy)
@@ -59,18 +59,18 @@ def remaining(agreements: Agreements, view: LedgerView, federation: str) -> Rema
     return left_of(found, (), view.person(found)) if found else None
 
 
-def _keys(federation: Federation, party: str, policy: Policy) -> Iterator[tuple[Key, Column]]:
-    """A party's noise keys in a federation; those that it shares with another have one name."""
+def _keys(federation: Federation, party: str) -> Iterator[tuple[Key, Column]]:
+    """A party's noise keys in a federation; those that are equal have one name."""
     if party not in federation.feature_holders:
         return
     receiver = federation.label_holder
-    group = hashlib.sha256(policy.noise_group(receiver).encode()).digest()
+    secret = hashlib.sha256(receiver.encode()).digest()
     columns = columns_of(federation, party)
     losses = column_losses(columns)
     for charge, column in {column.charge: column for column in columns}.items():
         key = Key(
             bit=charge.partition("=")[2],
-            cells=column.noise_context(group).hex(),
+            cells=column.noise_context(secret).hex(),
             receiver=receiver,
             federation=federation.name,
             draws=0,

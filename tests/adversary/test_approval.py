@@ -14,8 +14,7 @@ from tests.party_state import state_of
 @pytest.fixture
 def asking(fresh: Workspace) -> Workspace:
     """A federation whose bank approves its first release, and whose first run is open."""
-    rules = {"first_release": True}
-    fresh.edit_yaml("bank/policy.yaml", lambda policy: policy.update(approve=rules))
+    fresh.edit_yaml("bank/policy.yaml", lambda policy: policy.update(approve="first"))
     fresh.open()
     return fresh
 

@@ -46,23 +46,13 @@ def test_one_wrong_rank_spoils_the_whole_request(asked: Workspace) -> None:
     refuses(asked, {"income": [1], "balance": [1, 99]}, ArtifactError, "balance")
 
 
-def test_more_than_max_splits(asked: Workspace) -> None:
-    asked.declare("bank/policy.yaml", features={"balance": {"max_splits": 2}})
-    words = ("balance", "max_splits is 2", "asked are 3")
-    refuses(asked, {"balance": [1, 2, 3]}, PolicyError, *words)
-    # As many as it says are answered.
-    asked.forge("split_request", "bank", "credit", document=request({"balance": [1, 2]}))
-    asked.step("bank", "answer_splits")
-    assert "split_values/bank" in asked.published()
-
-
-def test_more_than_the_domain_has(asked: Workspace) -> None:
-    refuses(asked, {"balance": list(range(1, 11))}, PolicyError, "max_splits is 9")
+def test_more_splits_than_the_domain_has(asked: Workspace) -> None:
+    words = ("balance has 9 splits", "the request names 10")
+    refuses(asked, {"balance": list(range(1, 11))}, PolicyError, *words)
 
 
 def test_thresholds_are_capped_as_splits_are(asked: Workspace) -> None:
-    asked.declare("bank/policy.yaml", features={"balance": {"max_splits": 2}})
-    wanted = request({}, {"balance": [1.5, 2.5, 3.5]})
-    refuses_document(asked, wanted, PolicyError, "balance", "max_splits is 2", "asked are 3")
+    wanted = request({}, {"balance": [edge + 0.5 for edge in range(1, 11)]})
+    refuses_document(asked, wanted, PolicyError, "balance has 9 splits", "the request names 10")
     other = request({}, {"spend": [1.5]})
     refuses_document(asked, other, PolicyError, "spend", "bank")

@@ -120,15 +120,6 @@ def test_a_run_tells_its_facts_by_party_and_stage(
     assert not [line for line in told if line.startswith("opboost.drift")]
 
 
-@pytest.mark.parametrize("tell", [False, True])
-def test_drift_is_told_only_where_everybody_may_know_it(listener: Listener, tell: bool) -> None:
-    meter = metrics.meter("credit_scoring", "bank", "check_drift")
-    tasks.execute("check_drift", lambda: {"drift": "warn"} if tell else {}, meter)
-    drift = [line for line in listener.heard() if line.startswith("opboost.drift")]
-    tags = "federation=credit_scoring,party=bank"
-    assert drift == ([f"opboost.drift,{tags}:1.0|g"] if tell else [])
-
-
 @pytest.mark.parametrize(
     ("error", "outcome", "refused"),
     [

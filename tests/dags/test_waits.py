@@ -17,6 +17,7 @@ from opboost_ops.orchestration import triggers, wait_conditions
 from opboost_ops.orchestration.operators import PartyOperator, StillWaiting
 from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
 from opboost_ops.orchestration.wait_conditions import arrived
+from opboost_ops.run import approval
 from tests.federation import Workspace
 
 FEDERATION = "credit_scoring"
@@ -175,8 +176,10 @@ def test_an_answer_of_a_person_wakes_its_task(opened: Workspace) -> None:
     assert wakes(StoreTrigger("answer", where, 0.0), answered)
 
 
-def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) -> None:
-    """Until its task looks, the policy's time is not over: an answer would still count."""
+def test_a_person_who_does_not_answer_in_time_wakes_the_task(
+    opened: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its task looks, the time is not over: an answer would still count."""
     site = opened.site("bank")
     place = f"{FEDERATION}/{opened.run}/approval"
     with open_state(site) as state:
@@ -185,8 +188,7 @@ def test_a_person_who_does_not_answer_in_time_wakes_the_task(opened: Workspace) 
         "answer", {"party": "bank", "federation": FEDERATION, "run": opened.run}, 0.0
     )
     assert not wakes(trigger, seconds=1.0)
-    rule = {"approve": {"first_release": True, "hours": 1e-5}}
-    opened.declare("bank/policy.yaml", agree=False, **rule)
+    monkeypatch.setattr(approval, "HOURS", 1e-5)
     assert wakes(trigger)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.errors import BudgetError, PolicyError
+from opboost_ops.errors import BudgetError
 from tests.bad_input.faults import untouched
 from tests.commands import printed
 from tests.federation import Workspace
@@ -164,23 +164,3 @@ def test_local_map_needs_its_disclosure_spelt_out(workspace: Workspace) -> None:
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
     assert line["loss_whole"] == "inf"
     assert line["least_cell_width"] == pytest.approx(2 / 9)
-
-
-def test_a_form_that_asks_for_a_larger_epsilon_is_refused_at_the_party(
-    workspace: Workspace,
-) -> None:
-    costs = {c["feature"]: c["loss_whole"] for c in shown(workspace)["columns"]}
-    workspace.offer(0.65)
-    cap = {"income": {"max_loss_whole": costs["income"]}}
-    workspace.declare("bank/policy.yaml", features=cap)
-    workspace.open({"epsilon": 0.65})
-    steps = [step for step in workspace.steps() if step.party in ("credit", "bank", "shop")]
-    with pytest.raises(PolicyError, match="bank refused run"):
-        for step in steps:
-            workspace.step(step.party, step.stage)
-    assert "features.income.max_loss_whole" in workspace.reason("bank")
-    assert not {"psi_answer/bank", "ranks/bank", "shares/bank"} & set(workspace.published())
-    # As declared it is allowed.
-    again = Workspace(workspace.folder, "0" * 15 + "9")
-    again.until("open_rows")
-    assert "ranks/bank" in again.published()

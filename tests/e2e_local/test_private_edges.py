@@ -9,8 +9,10 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.loading import load_offer, load_policy, load_site
+from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
@@ -87,12 +89,9 @@ def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:
 
 def test_the_policy_refuses_before_anything_is_drawn(fresh: Workspace) -> None:
     file = fresh.file.read_bytes()
-    for rule, named in (
-        ({"budget_1": 0.05}, "budget_1"),
-        ({"max_loss_whole": 0.05}, "max_loss_whole"),
-    ):
-        fresh.declare("bank/policy.yaml", features={"income": rule})
-        assert named in printed(*DRAW, folder=fresh.folder, fails=True)
+    for budget in ("budget_1", "budget_whole"):
+        fresh.declare("bank/policy.yaml", features={"income": {budget: 0.05}})
+        assert budget in printed(*DRAW, folder=fresh.folder, fails=True)
     assert fresh.file.read_bytes() == file
     assert spent(fresh) == (0.0, 0)
 
@@ -192,7 +191,8 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
     # The policy that init wrote has room for them beside two values of a person.
     rule = policy.features["income"]
-    assert rule.budget_1 == pytest.approx(2 * (rule.max_loss_1 or 0) + 0.1, abs=1e-3)
+    curve = loss_curve(offer.features["income"].mechanism, Domain(1, 10))  # type: ignore[arg-type]
+    assert rule.budget_1 == pytest.approx(2 * curve.loss[0] + 0.1, abs=1e-3)
 
 
 def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:

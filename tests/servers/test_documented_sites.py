@@ -69,7 +69,7 @@ def test_from_init_to_a_model(
             more += ["--query", "SELECT * FROM people"]
         named = ["--table", at, "--id", "customer_id", "--name", "credit", "--store", exchange]
         assert opboost("init", folder / party, "--party", party, *named, *more).code == 0
-        edit(folder / party / "policy.yaml", approve={"first_release": False})
+        edit(folder / party / "policy.yaml", approve="never")
         if ledger == "postgres":
             monkeypatch.setenv(f"{party.upper()}_LEDGER", new_database(request))
             edit(folder / party / "site.yaml", ledger=f"env:{party.upper()}_LEDGER")

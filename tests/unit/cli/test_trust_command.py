@@ -21,7 +21,7 @@ version: 1
 party: bank
 receivers:
     # The shop's key, told by phone.
-    shop: {{linkable: true, signing_key: "{OLD}"}}   # fingerprint compared
+    shop: {{ signing_key: "{OLD}" }}   # fingerprint compared
 checks: {{max_missing_share: 0.25}}
 features:
     income:
@@ -29,9 +29,7 @@ features:
 """
 FLOW = f"version: 1\nparty: bank\nreceivers: {{shop: {{signing_key: {OLD}}}}} # one\n"
 EMPTY = "version: 1\nparty: bank\nreceivers: {}\nfeatures: {}\n"
-NESTED = (
-    f"version: 1\nreceivers:\n  shop:\n    signing_key: {OLD}\n    linkable: true\nparty: bank\n"
-)
+NESTED = f"version: 1\nreceivers:\n  shop:\n    signing_key: {OLD}\nparty: bank\n"
 POLICIES = [WITHOUT, WITHOUT.strip(), BLOCK, BLOCK.replace("\n", "\r\n"), FLOW, EMPTY, NESTED]
 
 
@@ -91,7 +89,6 @@ def test_trust_adds_and_keeps_all_else(
     after = (folder / "policy.yaml").read_bytes().decode()
     policy = load_policy(folder / "policy.yaml")
     assert policy.receivers[name].signing_key == NEW
-    assert policy.receivers[name].linkable is False
     data, expected = yaml.safe_load(after), yaml.safe_load(before)
     expected.setdefault("receivers", {})[name] = {"signing_key": NEW}
     assert data == expected

@@ -179,8 +179,6 @@ def test_a_forecast_is_exact_to_the_last_digit(fits: int) -> None:
 @pytest.mark.parametrize(
     ("caps", "told"),
     [
-        ({"max_loss_1": 0.1}, "all_features.max_loss_1 is 0.1"),
-        ({"max_loss_whole": 1}, "all_features.max_loss_whole is 1"),
         ({"budget_1": 0.5}, "all_features.budget_1 is 0.5"),
         ({"budget_whole": 3}, "all_features.budget_whole is 3"),
     ],

@@ -232,4 +232,4 @@ def test_nobody_comes_back_from_the_list_of_the_forgotten(party: Party) -> None:
 
 def test_a_persons_hashes_are_those_under_every_secret_and_type() -> None:
     secrets = (bytes(32), bytes(range(32)))
-    assert len(cell_hashes(secrets, ["lender", ":linkable"], ["12", 12])) == 8
+    assert len(cell_hashes(secrets, ["lender", "shop"], ["12", 12])) == 8

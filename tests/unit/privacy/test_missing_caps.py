@@ -3,12 +3,7 @@
 import json
 from typing import Any
 
-import pytest
-import yaml
-
-from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.policy import Policy
-from opboost_ops.errors import PolicyError
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.missing_caps import missing_caps
 from tests.federation import Workspace
@@ -18,8 +13,6 @@ __all__ = ["opboost"]
 
 
 CAPS = {
-    "max_loss_1": 1.0,
-    "max_loss_whole": 6.0,
     "max_changes": 2,
     "budget_1": 2.0,
     "budget_whole": 12.0,
@@ -39,21 +32,11 @@ def test_all_caps_leave_nothing_open(trained_once: Workspace) -> None:
     assert missing_caps(policy(trained_once)) == []
 
 
-def test_a_larger_domain_is_refused(trained_once: Workspace) -> None:
-    data = yaml.safe_load(trained_once.file.read_text())
-    data["domain"] = {"lower": 1, "upper": 200}
-    asked = parse_federation(data, "federation.yaml")
-    with pytest.raises(PolicyError, match="max_loss_whole is 6, income costs"):
-        require_consent(policy(trained_once), asked, "bank")
-    # With a cap on loss(1) alone it passes.
-    require_consent(policy(trained_once, max_loss_whole=None), asked, "bank")
-
-
 def test_all_that_is_open_is_named(workspace: Workspace, opboost: Opboost) -> None:
     def bare(data: Any) -> None:
         data["require_encryption"] = False
         for rule in data["features"].values():
-            for cap in ("max_loss_1", "max_loss_whole", "budget_1", "budget_whole", "max_changes"):
+            for cap in ("budget_1", "budget_whole", "max_changes"):
                 rule.pop(cap, None)
 
     workspace.edit_yaml("bank/policy.yaml", bare)
@@ -62,10 +45,7 @@ def test_all_that_is_open_is_named(workspace: Workspace, opboost: Opboost) -> No
     checked = opboost("check", workspace.folder).output
     assert "require_encryption is off" in told["left_open"][0]
     for name in workspace.declared.parties["bank"].features:
-        line = (
-            f"features.{name} has no max_loss_1, max_loss_whole, budget_1, budget_whole, "
-            "max_changes."
-        )
+        line = f"features.{name} has no budget_1, budget_whole, max_changes."
         assert line in told["left_open"]
-        assert f"features.{name}" in shown.partition("have no max_loss_1, ")[0]
+        assert f"features.{name}" in shown.partition("have no budget_1, ")[0]
         assert f"bank/policy.yaml: {line}" in checked
