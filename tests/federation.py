@@ -268,17 +268,6 @@ class Workspace:
             f"{party}/policy.yaml", lambda p: [of.update(rule) for of in p["features"].values()]
         )
 
-    def offer(self, epsilon: float) -> None:
-        """Let the trigger form offer one more epsilon, of every protected feature."""
-
-        def change(data: Any) -> None:
-            for party in data["parties"].values():
-                for feature in party.get("features", {}).values():
-                    if "mechanism" in feature:
-                        feature["epsilons"] = [epsilon]
-
-        self.edit_yaml("federation.yaml", change)
-
     def agree(self, keep: Collection[str] = ()) -> None:
         """Let every party agree to the federation file as it is now, and keep versions."""
         agree_for_all(self.file, keep)

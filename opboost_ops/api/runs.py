@@ -104,7 +104,7 @@ def run(
         because: Why the people of all parties approve what waits for them; it is kept in each
             party's audit log. Without, a run that waits for a person fails.
         form: As in the trigger form: ``trees``, ``learning_rate``, ``depth``, ``parameters``,
-            ``denoise``, ``epsilon``.
+            ``denoise``.
 
     Raises:
         OpBoostError: What happened, where, and what to do.

@@ -75,7 +75,7 @@ def _print_sampled(
         raise ConfigError(f"{sample.name} has no numeric column {column}.")
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()
     edges = quantile_edges(values.to_numpy(), cells)
-    entry: dict[str, Any] = {"scale": {"edges": list(edges), "source": "public_sample"}}
+    entry: dict[str, Any] = {"scale": {"edges": list(edges)}}
     if epsilon is not None:
         # The cells are the domain's first integers: no bucket stays empty, and noise counts these.
         starts = list(range(lower + 1, lower + 1 + len(edges)))

@@ -21,7 +21,7 @@ def command(
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Epsilon of all protected features, one that all of them list."),
+        typer.Option(help="Epsilon of all protected features (dataset only)."),
     ] = None,
     lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
     upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
@@ -77,15 +77,15 @@ def command(
             model_epsilon=model_epsilon,
         )
     else:
-        only_dataset = {"--lower": lower, "--upper": upper, "--seed": seed, "--out": out,
-                        "--model-epsilon": model_epsilon}  # fmt: skip
+        only_dataset = {"--epsilon": epsilon, "--model-epsilon": model_epsilon, "--lower": lower,
+                        "--upper": upper, "--seed": seed, "--out": out}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         if given:
             raise ConfigError(
                 f"{', '.join(given)} goes with --dataset only.",
-                "The domain is part of a federation file, and a seed would make noise predictable.",
+                "Domain and epsilons are part of a federation file, and a seed would make noise "
+                "predictable.",
             )
-        form["epsilon"] = epsilon
         assert federation is not None
         file = federation_file(federation)
     answer = None

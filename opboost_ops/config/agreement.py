@@ -3,8 +3,7 @@
 It is the whole federation file but for a closed list of what cannot change what leaves a party,
 with the version of the protocol, and for each released column the digests of its public map and of
 its channels as this version of the software computes them: a corrected formula that would change
-noise is another agreement, too. A feature's epsilons are a list, so that a run at any of them names
-the same agreement.
+noise is another agreement, too.
 """
 
 import hashlib
@@ -16,7 +15,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.declared_map import canonical, differing
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import shared_columns
-from opboost_ops.mechanisms import Designed, MissingBit
+from opboost_ops.mechanisms import Designed
 from opboost_ops.mechanisms.designed import Table
 
 #: Raised when a message, an order of messages or a default of a declared file changes its meaning.
@@ -28,7 +27,6 @@ FREE = (
     "schedule",
     "scoring.cron",
     "parties.*.queue",
-    "parties.*.pool",
     # What the scoring party makes of its own scores, at home.
     "scoring.threshold",
     "scoring.calibration",
@@ -90,8 +88,6 @@ def declared(federation: Federation) -> dict[str, Any]:
         for feature, spec in party.features.items():
             if spec.mechanism is not None:
                 entry = found["parties"][name]["features"][feature]
-                del entry["mechanism"]["epsilon"]
-                entry["epsilons"] = list(spec.agreed_epsilons)
                 if isinstance(spec.mechanism, Designed) and isinstance(spec.mechanism.table, Table):
                     entry["mechanism"]["table"] = table_digest(spec.mechanism.table)
     for key in ("training", "scoring"):
@@ -110,17 +106,10 @@ def computed(federation: Federation) -> dict[str, Any]:
         return {column.name: {"map": column.digest.hex()} for column in shared_columns(federation)}
     found: dict[str, Any] = {}
     for party in federation.feature_holders:
-        features = federation.parties[party].features
         for column in columns_of(federation, party):
-            mechanism = column.mechanism
-            bit = isinstance(mechanism, MissingBit)
-            epsilons = (mechanism.epsilon,) if bit else features[column.feature].agreed_epsilons
-            kinds = {e: mechanism.model_copy(update={"epsilon": e}) for e in epsilons}
             found[f"{party}.{column.name}"] = {
                 "map": column.map_digest.hex(),
-                "channels": {
-                    repr(e): kind.channel(column.domain).digest().hex() for e, kind in kinds.items()
-                },
+                "channel": column.mechanism.channel(column.domain).digest().hex(),
             }
     return found
 
@@ -161,20 +150,6 @@ def fields(pinned: Mapping[str, Any], federation: Federation) -> list[str]:
         columns = differences(pinned["columns"], computed(federation))
         found = [f"columns.{path}" for path, _, _ in columns]
     return found
-
-
-def form_epsilons(federation: Federation) -> tuple[float, ...]:
-    """The epsilons that a trigger form may offer: those agreed for every protected feature.
-
-    Args:
-        federation: As declared.
-    """
-    agreed = [
-        set(feature.agreed_epsilons)
-        for party in federation.feature_holders
-        for feature in federation.parties[party].features.values()
-    ]
-    return tuple(sorted(set.intersection(*agreed))) if agreed else ()
 
 
 def _remove(inside: Any, path: list[str]) -> None:

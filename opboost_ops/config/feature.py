@@ -47,33 +47,16 @@ class Edges(Record):
         return self
 
 
-class PublicEdges(Edges):
-    """Edges that follow from no private table.
-
-    Attributes:
-        source: Where they come from.
-    """
-
-    source: Literal["declared", "public_sample"] = "declared"
-
-
 class DrawnEdges(Edges):
-    """Edges of a released column, which may be private quantiles.
+    """Edges of a released column: public ones, or private quantiles.
 
     Attributes:
-        source: Where they come from. ``private_quantiles`` were drawn from the private table by
-            `opboost edges` and are charged to the column.
-        epsilon: Loss of private quantiles, for a person added, removed or replaced.
+        epsilon: Loss of private quantiles, which `opboost edges` draws from the private table and
+            charges to the column, for a person added, removed or replaced. Without it, edges are
+            public: declared by hand or taken from a public sample.
     """
 
-    source: Literal["declared", "public_sample", "private_quantiles"] = "declared"
     epsilon: Epsilon | None = None
-
-    @model_validator(mode="after")
-    def _of_private_quantiles(self) -> Self:
-        if (self.source == "private_quantiles") != (self.epsilon is not None):
-            raise ValueError("an epsilon is for source: private_quantiles, which needs one")
-        return self
 
 
 #: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
@@ -195,7 +178,7 @@ class AnyFeature(Record):
 class CommonFeature(AnyFeature):
     """One column that all parties of horizontal learning have: its values stay at home."""
 
-    scale: Literal["linear", "log1p"] | PublicEdges = "linear"
+    scale: Literal["linear", "log1p"] | Edges = "linear"
 
     def at_a_party(self) -> "Feature":
         """The same column as one party holds it."""
@@ -208,44 +191,18 @@ class Feature(AnyFeature):
     Attributes:
         missing: A fill may have a randomised bit that says what was missing.
         mechanism: How the feature is randomised; required of feature holders.
-        epsilons: Further epsilons that a run may request. Each is a separate draw of every cell, so
-            the parties agree on the list, and the trigger form offers nothing else.
     """
 
     scale: Literal["linear", "log1p"] | DrawnEdges = "linear"
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
-    epsilons: tuple[Epsilon, ...] = ()
-
-    @property
-    def agreed_epsilons(self) -> tuple[float, ...]:
-        """Every epsilon at which the feature may be released, rising; none if it is not."""
-        if self.mechanism is None:
-            return ()
-        return tuple(sorted({self.mechanism.epsilon, *self.epsilons}))
-
-    def at(self, epsilon: float) -> "Feature":
-        """The feature as a run releases it at another of its agreed epsilons.
-
-        Args:
-            epsilon: One of `agreed_epsilons`.
-        """
-        assert self.mechanism is not None
-        others = tuple(e for e in self.agreed_epsilons if e != epsilon)
-        mechanism = self.mechanism.model_copy(update={"epsilon": epsilon})
-        return self.model_copy(update={"mechanism": mechanism, "epsilons": others})
 
     @property
     def guarantee(self) -> str:
         """What holds for a cell, in words, where that hangs on where edges come from."""
         if not isinstance(self.mechanism, BucketResponse):
             return ""
-        scale = self.scale.source if isinstance(self.scale, DrawnEdges) else "declared"
-        edges = "declared edges"
-        if scale == "public_sample":
-            edges = "edges of a public sample"
-        if scale == "private_quantiles":
-            edges = "private quantiles"
+        edges = "public edges" if self.private_edges is None else "private quantiles"
         return f"element-level local DP, per cell, by {edges}"
 
 

@@ -125,11 +125,9 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
         where: Its place.
         feature: As parsed.
     """
-    if feature.epsilons and feature.mechanism is None:
-        yield Fault(f"{where}.epsilons", "is only for a feature with a mechanism", "leave it out")
     if feature.private_edges is not None:
         yield Fault(
-            f"{where}.scale.source",
+            f"{where}.scale.epsilon",
             "private_quantiles are only for feature holders, whose columns are released",
             "declare edges, or leave the scale out",
         )
@@ -174,26 +172,17 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
         yield from unmapped
         if mechanism is not None and not unmapped:
             yield from _domain_faults(where, feature, domain)
-    if isinstance(mechanism, Designed):
-        if isinstance(mechanism.table, str):
-            yield Fault(
-                f"{where}.mechanism.table",
-                "names a file, which only federation.yaml can do: give the table itself",
-            )
-        if feature.epsilons:
-            yield Fault(
-                f"{where}.epsilons",
-                "is not for a designed channel, whose table is for one epsilon",
-                "leave it out",
-            )
+    if isinstance(mechanism, Designed) and isinstance(mechanism.table, str):
+        yield Fault(
+            f"{where}.mechanism.table",
+            "names a file, which only federation.yaml can do: give the table itself",
+        )
 
 
 def _domain_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
     assert feature.mechanism is not None
-    single = isinstance(feature.mechanism, Designed)
     try:
-        for epsilon in (feature.mechanism.epsilon,) if single else feature.agreed_epsilons:
-            feature.mechanism.model_copy(update={"epsilon": epsilon}).require(domain)
+        feature.mechanism.require(domain)
     except ConfigError as error:
         yield Fault(where, error.problem, error.remedy)
 

@@ -1,6 +1,6 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
 
@@ -136,14 +136,12 @@ class Party(PublicKeys):
     Attributes:
         role: Whether the party holds the label.
         queue: Airflow queue of its workers.
-        pool: Airflow pool of its tasks.
         label: The label holder's target.
         features: Its columns.
     """
 
     role: Role
     queue: QueueName = "default"
-    pool: str = "default_pool"
     label: Label | None = None
     features: Mapping[FeatureName, Feature] = Field(default_factory=dict)
 
@@ -265,21 +263,6 @@ class Federation(Record):
     def feature_holders(self) -> tuple[str, ...]:
         """Names of the feature holders, in the file's order."""
         return tuple(n for n, p in self.parties.items() if p.role == "feature_holder")
-
-    def at_epsilons(self, choose: Callable[[tuple[float, ...]], float]) -> "Federation":
-        """With every protected feature at one of its agreed epsilons.
-
-        Args:
-            choose: Which of them.
-        """
-        parties = {}
-        for name, spec in self.parties.items():
-            features = {
-                feature: one.at(choose(one.agreed_epsilons)) if one.mechanism else one
-                for feature, one in spec.features.items()
-            }
-            parties[name] = spec.model_copy(update={"features": features})
-        return self.model_copy(update={"parties": parties})
 
     def with_shared_features(self) -> "Federation":
         """With what horizontal learning declares once, repeated at each party."""

@@ -1,20 +1,17 @@
 """A run whose tasks can never start ends at once, instead of waiting without end.
 
-Airflow's scheduler never queues a task whose pool does not exist, and a task has no way to ask
-which pools there are. The scheduler has: when a run starts, this listener compares the declared
-pools with what there is and leaves in XCom that something is missing; the first task,
-which always runs in ``default_pool``, finds that and fails, so that its party's notifiers tell of
-it. It lies at the task after the first one, since a task's own XCom is emptied when it starts. Any
-worker can write it, so its text is read by nobody: `opboost airflow check` names what is missing.
+Airflow's scheduler queues a task without asking whether it can ever start. So when a run starts,
+this listener compares slots with what the run needs and leaves in XCom that something is missing;
+the first task finds that and fails, so that its party's notifiers tell of it. It lies at the task
+after the first one, since a task's own XCom is emptied when it starts. Any worker can write it, so
+its text is read by nobody: `opboost airflow check` names what is missing.
 
-A problem is a pool that does not exist or has no slot, or too few slots for the tasks of horizontal
-learning, which wait for each other and must all run at the same time. A queue without a worker is
-none: Celery's workers can only be asked over the broker, and a busy one may not answer. A missing
-worker shows on the run's page while its first task waits, and in the run's note after
-`[scheduler] task_queued_timeout`.
+A problem is too few slots for the tasks of horizontal learning, which wait for each other and must
+all run at the same time. A queue without a worker is none: Celery's workers can only be asked over
+the broker, and a busy one may not answer. A missing worker shows on the run's page while its first
+task waits, and in the run's note after `[scheduler] task_queued_timeout`.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -70,38 +67,25 @@ def _after(task: Any) -> str:
     return str(min(task.downstream_task_ids, key=lambda to: (to.rpartition(".")[0] != group, to)))
 
 
-def slot_problems(
-    used: Collection[str], together: Counter[str], slots: Mapping[str, int], parallelism: int
-) -> list[str]:
-    """What pools lack.
+def slot_problems(together: int, slots: int, parallelism: int) -> list[str]:
+    """Limits that keep tasks from starting.
 
     Args:
-        used: Pools of any task.
-        together: How many tasks in each pool must run at the same time.
-        slots: Of each pool that there is; negative where it has no limit.
-        parallelism: How many tasks a scheduler runs at once; 0 for no limit.
+        together: Number of tasks that must run at the same time.
+        slots: Slots of ``default_pool``; negative where it has no limit.
+        parallelism: Number of tasks that a scheduler runs at once; 0 for no limit.
     """
-    found = []
-    if missing := sorted(set(used) - set(slots)):
-        found.append(
-            f"The federation file names pools that do not exist: {', '.join(missing)}. Create them "
-            "(`airflow pools set NAME SLOTS DESCRIPTION`, or Admin > Pools), or correct the file, "
-            "and run again."
-        )
-    needed = together | Counter(dict.fromkeys(used, 1))
-    short = [
-        f"pool {pool} has {slots[pool]} slots, and {count} are needed"
-        for pool, count in sorted(needed.items())
-        if 0 <= slots.get(pool, -1) < count
+    short = []
+    if 0 <= slots < max(together, 1):
+        short.append(f"default_pool has {slots} slots, and {max(together, 1)} are needed")
+    if 0 < parallelism < together:
+        short.append(f"core.parallelism is {parallelism}, and {together} is needed")
+    if not short:
+        return []
+    return [
+        f"There are too few slots: {'; '.join(short)}. Give more, and run again. In horizontal "
+        "learning all parties train at the same time."
     ]
-    if 0 < parallelism < together.total():
-        short.append(f"core.parallelism is {parallelism}, and {together.total()} is needed")
-    if short:
-        found.append(
-            f"There are too few slots: {'; '.join(short)}. Give more, and run again. In horizontal "
-            "learning all parties train at the same time."
-        )
-    return found
 
 
 def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
@@ -117,18 +101,17 @@ def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
     from opboost_ops.pages.airflow_tables import Pool
 
     parallelism = settings.getint("core", "parallelism")
-    rows = session.execute(select(Pool.pool, Pool.slots))
-    slots = {str(name): int(count) for name, count in rows}
+    slots = session.scalar(select(Pool.slots).where(Pool.pool == "default_pool"))
     found: list[str] = []
     for tasks in dags:
-        together = Counter(task.pool for task in tasks if task.task_id.endswith(f".{ROUNDS}"))
-        found += slot_problems({task.pool for task in tasks}, together, slots, parallelism)
+        together = sum(task.task_id.endswith(f".{ROUNDS}") for task in tasks)
+        found += slot_problems(together, int(slots), parallelism)
     return list(dict.fromkeys(found))
 
 
 @hookimpl
 def on_dag_run_running(dag_run: Any) -> None:
-    """Compare a starting run's pools with what there is.
+    """Compare a starting run's needs with the slots that there are.
 
     Args:
         dag_run: The scheduler's run, in its session.

@@ -47,7 +47,7 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at this Airflow: package, preloading, DAGs, parties, pools and queues."""
+    """Look at this Airflow: package, preloading, DAGs, parties, slots and queues."""
     adopt_section()
     found = [*_installed(), _preloading()]
     dags, faults = _dags()
@@ -82,7 +82,7 @@ def _installed() -> Iterator[Finding]:
     else:
         yield Finding(
             "blocks",
-            "The plugin is not registered: pools are not checked, and there are no pages.",
+            "The plugin is not registered: slots are not checked, and there are no pages.",
             "Install the package: pip install 'opboost-ops[airflow]'.",
         )
 
@@ -200,7 +200,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     for problem in problems:
         yield Finding("blocks", problem)
     if not problems:
-        yield Finding("ok", "All pools exist, with enough slots.")
+        yield Finding("ok", "There are enough slots.")
     seconds = conf.getint("dag_processor", "refresh_interval", fallback=300)
     unread = sorted(name for name in dags if name not in known or known[name][1])
     if unread:

@@ -5,7 +5,6 @@ from typing import Any, get_args
 
 from airflow.sdk import Param
 
-from opboost_ops.config.agreement import form_epsilons
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import AnyTraining, Denoise, Training
 
@@ -25,9 +24,7 @@ def training_form(federation: Federation) -> dict[str, Param]:
         return {}
     training = federation.training
     fields = _fields(type(training))
-    epsilon = _epsilon(federation)
     return {
-        **({"epsilon": epsilon} if epsilon else {}),
         "trees": _number("Trees", fields["trees"], training.trees, [50, 200]),
         "learning_rate": _number(
             "Learning rate", fields["learning_rate"], training.learning_rate, [0.05, 0.3]
@@ -79,52 +76,6 @@ def scoring_form() -> dict[str, Param]:
             pattern="^([0-9a-f]{16})?$",
         )
     }
-
-
-def _epsilon(federation: Federation) -> Param | None:
-    offered = form_epsilons(federation)
-    if not offered:
-        return None
-    declared = [
-        feature.mechanism.epsilon
-        for party in federation.feature_holders
-        for feature in federation.parties[party].features.values()
-        if feature.mechanism
-    ]
-    features = len(declared)
-    words = f"{features} feature{'s' if features != 1 else ''}"
-    usual = f"as declared: {_span(declared)}, {_cost(sum(declared), words)}"
-    return Param(
-        None,
-        title="Epsilon of all protected features",
-        description=(
-            f"Declared: {_span(declared)}. Offered are the epsilons that the parties have agreed "
-            "on. What a run costs: each person's loss grows by about epsilon a feature, for values "
-            "one step of the domain apart. Another epsilon than before is a fresh draw of every "
-            "cell and is charged in full; a party's budget may refuse it. The exact loss curve of "
-            "each release is on the privacy ledger's page."
-        ),
-        type=["null", "number"],
-        enum=[None, *offered],
-        values_display={
-            "null": usual,
-            **{_written(e): f"{e:g}: {_cost(e * features, words)}" for e in offered},
-        },
-    )
-
-
-def _cost(whole: float, words: str) -> str:
-    return f"nominal loss of a step {whole:.4g} over {words}"
-
-
-def _span(found: list[float]) -> str:
-    low, high = min(found), max(found)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}, by feature"
-
-
-def _written(number: float) -> str:
-    """A number as a browser writes it: whole ones without a point."""
-    return repr(float(number)).removesuffix(".0")
 
 
 def _number(

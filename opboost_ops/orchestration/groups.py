@@ -78,7 +78,6 @@ def opens(
     """
     operator = PartyOperator if form is None else partial(FormOperator, form=form)
     common = common_of(federation.parties[federation.label_holder], federation.label_holder)
-    # In default_pool, which always exists: it is the task that reports missing pools.
     return partial(
         operator,
         task_id="open_run",
@@ -159,7 +158,6 @@ def _tasks(
     for chain in phase.chains:
         given: dict[str, Any] = {
             "task_id": chain.name,
-            "pool": spec.pool,
             "doc_md": description(chain),
             "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
             "python_callable": tasks.run_stages,

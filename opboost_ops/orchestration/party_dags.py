@@ -124,7 +124,6 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
     title, tooltip = JOINS
     with TaskGroup(f"{party}_open", group_display_name=f"{party}: {title}", tooltip=tooltip):
         common = common_of(federation.parties[party], party)
-        # In default_pool, which always exists: it is the task that reports missing pools.
         return PartyOperator(
             task_id="join_run",
             doc_md=OWN_AIRFLOW["join_run"],
@@ -143,7 +142,6 @@ def _waits(
     return partial(
         StoreSensor,
         task_id=f"wait_for_{phase.awaits[0]}",
-        pool=spec.pool,
         doc_md=OWN_AIRFLOW["wait_for"].format(names),
         python_callable=sensors.wait_for,
         op_kwargs={

@@ -1,4 +1,4 @@
-"""The Airflow plugin: the scheduler's look at pools, and pages in the UI.
+"""The Airflow plugin: the scheduler's look at slots, and pages in the UI.
 
 Registered by entry point and by `plugins/`. Every component of Airflow loads it, so it imports
 little; the pages' own imports are made by the API server, when the first page is asked for.

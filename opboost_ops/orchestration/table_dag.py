@@ -52,7 +52,6 @@ def tables_dag(
                 PartyOperator(
                     task_id=f"{party}_{what}",
                     doc_md=words,
-                    pool=spec.pool,
                     outlets=[asset],
                     python_callable=tasks.look_at_table,
                     op_kwargs={

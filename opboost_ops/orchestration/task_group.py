@@ -26,7 +26,7 @@ from opboost_ops.orchestration.our_runs import TAG
 class FederationTaskGroup(TaskGroup):
     """All tasks of one federation's training or scoring, to be put between one's own.
 
-    Group and task ids are those of the federation's own DAG, below this group's id; queues, pools
+    Group and task ids are those of the federation's own DAG, below this group's id; queues
     and owners are the parties'. The DAG gets their tags, by which listeners and people find it. The
     run's id comes from the DAG and its run, as elsewhere, so a DAG holds a federation once.
 
@@ -35,7 +35,7 @@ class FederationTaskGroup(TaskGroup):
             find it.
         purpose: ``train`` or ``score``.
         form: What the trigger form would have given, by name. Values are templates: for example
-            ``{"epsilon": "{{ params.epsilon }}"}``. An empty one means as declared. Nothing else of
+            ``{"trees": "{{ params.trees }}"}``. An empty one means as declared. Nothing else of
             the DAG's parameters or its run's configuration is read.
         group_id: This group's id; ``<federation>_<purpose>`` when absent.
         default_args: Win over ours: retries, callbacks, times. Owners and queues stay the parties'.

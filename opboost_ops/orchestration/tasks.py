@@ -73,14 +73,11 @@ def open_run(
 
 
 def _of_template(value: Any) -> Any:
-    """A field's value; templates make words of numbers, and of a value that is not there."""
-    if value == "None":
-        return None
-    try:
-        number = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-    return number if isinstance(number, int | float) else value
+    """A field's value: templates make a word of one that is absent, and texts of numbers.
+
+    Texts are read by `form_values`, field by field: a version's digits may look like a number.
+    """
+    return None if value == "None" else value
 
 
 @plainly

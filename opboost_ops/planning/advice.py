@@ -46,7 +46,7 @@ def with_best_scales(
             found = quantile_edges(
                 inside(values[name], features[name]), federation.domain.to_domain().size
             )
-            scale = {"edges": list(found), "source": "public_sample"}
+            scale = {"edges": list(found)}
         elif best.cells not in ("linear", "log1p"):
             continue
         if scale != features[name].scale:
@@ -70,7 +70,7 @@ def write_proposal(
     Args:
         file: ``federation.yaml``; its comments are lost.
         party: The feature holder.
-        mechanisms: By feature; further epsilons of these go.
+        mechanisms: By feature.
         scales: By feature.
         left_out: Features that are released no more.
 
@@ -85,7 +85,5 @@ def write_proposal(
         for name, entry in entries.items():
             if name in features:
                 features[name][key] = entry
-    for name in mechanisms:
-        features[name].pop("epsilons", None)
     load_federation(file, data)
     dump(file, data)

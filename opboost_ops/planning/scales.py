@@ -15,14 +15,6 @@ from opboost_ops.privacy.domain_sizes import kept
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
 
-#: What edges are called by where they come from.
-_EDGES = {
-    "declared": "declared edges",
-    "public_sample": "edges of a public sample",
-    "private_quantiles": "private edges",
-}
-
-
 #: What cells of equal shares of the public rows are called.
 SAMPLED = "edges of this sample"
 
@@ -102,7 +94,7 @@ def compare_scales(
         "log1p": DomainMap(domain, feature.bounds, "log1p"),
     }
     if isinstance(feature.scale, DrawnEdges):
-        maps[_EDGES[feature.scale.source]] = feature.domain_map(domain)
+        maps["declared edges" if private is None else "private edges"] = feature.domain_map(domain)
     if sample is not None:
         sample = inside(sample, feature)
         if len(sample) and sample.min() < sample.max():
@@ -113,7 +105,7 @@ def compare_scales(
     near = (upper - lower) / (domain.size - 1)
     lines: list[ScaleLine] = []
     for cells, mapping in maps.items():
-        edges = cost if cells == _EDGES["private_quantiles"] else 0.0
+        edges = cost if cells == "private edges" else 0.0
         epsilon = float(f"{total - edges:.6g}")
         if not LEAST_EPSILON <= epsilon < float("inf"):
             continue

@@ -28,8 +28,8 @@ _WHOM = {
     "left": "learns which of them are in each single feature holder's table",
 }
 
-#: Loss(R - L) of one more draw, by what is charged and by epsilon.
-Costs = Mapping[str, Mapping[float, float]]
+#: Loss(R - L) of one more draw, by what is charged.
+Costs = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Leaving:
-    """A release of a party's, at one of its agreed epsilons.
+    """A release of a party's.
 
     Attributes:
         party: Who sends.
         receiver: To whom.
         charge: What is charged: a feature, or its missing bit.
-        epsilon: At which epsilon.
+        epsilon: Its nominal epsilon.
         curve: Its loss.
     """
 
@@ -69,7 +69,7 @@ class Leaving:
 
 
 def leaving(federation: Federation, party: str) -> list[Leaving]:
-    """What leaves a party, at every agreed epsilon; nothing that is exact.
+    """What leaves a party randomised; nothing that is exact.
 
     Args:
         federation: As declared.
@@ -77,23 +77,12 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
     """
     if party not in federation.feature_holders:
         return []
-    spec = federation.parties[party]
-    every = sorted({e for f in spec.features.values() for e in f.agreed_epsilons})
-    found: dict[tuple[str, float], Leaving] = {}
-    for epsilon in every:
-        features = {
-            name: feature.at(epsilon)
-            for name, feature in spec.features.items()
-            if epsilon in feature.agreed_epsilons
-        }
-        only = {**federation.parties, party: spec.model_copy(update={"features": features})}
-        columns = columns_of(federation.model_copy(update={"parties": only}), party)
-        epsilons = {c.charge: c.mechanism.epsilon for c in columns}
-        for charge, curve in column_losses(columns).items():
-            key = (charge, epsilons[charge])
-            found[key] = Leaving(party, federation.label_holder, *key, curve)
-    order = {charge: at for at, (charge, _) in enumerate(found)}
-    return sorted(found.values(), key=lambda line: (order[line.charge], line.epsilon))
+    columns = columns_of(federation, party)
+    epsilons = {column.charge: column.mechanism.epsilon for column in columns}
+    return [
+        Leaving(party, federation.label_holder, charge, epsilons[charge], curve)
+        for charge, curve in column_losses(columns).items()
+    ]
 
 
 def changes(agreements: Agreements, federation: Federation) -> list[Change]:
@@ -162,11 +151,8 @@ def _column_of(path: str) -> str:
 
 
 def _costs(federation: Federation, party: str) -> Costs:
-    """Loss(R - L) of one more draw, by what is charged and by agreed epsilon."""
-    costs: dict[str, dict[float, float]] = {}
-    for line in leaving(federation, party):
-        costs.setdefault(line.charge, {})[line.epsilon] = float(line.curve.loss[-1])
-    return costs
+    """Loss(R - L) of one more draw, by what is charged."""
+    return {line.charge: float(line.curve.loss[-1]) for line in leaving(federation, party)}
 
 
 def _means(
@@ -259,35 +245,22 @@ def _of_a_feature(
             f"{feature} counts as a column that never released anything: its budget and what its "
             f"cells have released start over{_draw(whose, mine)}"
         )
-    if rest[:1] == ["epsilons"]:
-        new = set(after or ()) - set(before or ())
-        if not new:
-            return f"{feature} is released at fewer epsilons; what was drawn stays charged"
-        fresh = {c: {e: v for e, v in by.items() if e in new} for c, by in mine.items()}
-        return (
-            "each epsilon, higher or lower, is a draw of its own of every cell"
-            f"{_draw(whose, {feature: fresh[feature]} if feature in fresh else {})}"
-        )
     if rest[:2] == ["missing", "bit"]:
-        bits = {charge: by for charge, by in mine.items() if charge != feature}
+        bits = {charge: loss for charge, loss in mine.items() if charge != feature}
         return f"whether a value of {feature} is missing{_draw(whose, bits)}"
-    own = {charge: by for charge, by in mine.items() if charge == feature}
+    own = {charge: loss for charge, loss in mine.items() if charge == feature}
     return f"cells of {feature} become other values, or other noise{_draw(whose, own)}"
 
 
 def _charges(costs: Costs, feature: str) -> Costs:
-    return {charge: by for charge, by in costs.items() if charge.split("=")[0] == feature}
+    return {charge: loss for charge, loss in costs.items() if charge.split("=")[0] == feature}
 
 
 def _draw(party: str, costs: Costs) -> str:
-    if not any(costs.values()):
+    if not costs:
         return ""
     return f"; a fresh draw of every cell of {party}: loss(R-L) once more, {_named(costs)}"
 
 
 def _named(costs: Costs) -> str:
-    return ", ".join(
-        f"{charge} {loss:.3f} at epsilon {epsilon:g}"
-        for charge, by in costs.items()
-        for epsilon, loss in by.items()
-    )
+    return ", ".join(f"{charge} {loss:.3f}" for charge, loss in costs.items())

@@ -21,7 +21,7 @@ from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.party_sites import party_environment
 from opboost_ops.run.phases import Phase, phases, stages_of
-from opboost_ops.run.worker import OPEN, Assignment, execute
+from opboost_ops.run.worker import OPEN, Assignment, execute, received_error
 
 if TYPE_CHECKING:
     from opboost_ops.run.local import AtWait, Finished, Listener
@@ -253,8 +253,7 @@ class _Process:
             else:
                 waits(event["text"])
         if event["event"] == "failed":
-            kinds = {kind.__name__: kind for kind in OpBoostError.__subclasses__()}
-            raise kinds.get(event["kind"], OpBoostError)(f"{event['stage']}: {event['error']}")
+            raise received_error(event)
         return event["summary"], event["spent"]
 
     def _next(self) -> dict[str, Any]:

@@ -4,14 +4,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opboost_ops.config.agreement import form_epsilons
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, Fault
 
 #: What a run's trigger form may change; an empty field means as declared.
 FORM: Mapping[Purpose, tuple[str, ...]] = {
-    "train": ("epsilon", "trees", "learning_rate", "depth", "denoise", "parameters"),
+    "train": ("trees", "learning_rate", "depth", "denoise", "parameters"),
     "score": ("version",),
 }
 
@@ -92,9 +91,6 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
             "decides which sums leave.",
             "Change federation.yaml, and let every party agree.",
         )
-    if "epsilon" in given:
-        epsilon = _agreed(given.pop("epsilon"), federation)
-        federation = federation.at_epsilons(lambda _: epsilon)
     data = federation.model_dump(mode="json")
     if "parameters" in given:
         # One more, or another value of one: what is declared beside it stays.
@@ -107,15 +103,3 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
         data["training"]["parameters"] |= own
     data["training"].update(given)
     return parse_federation(data, "the trigger form")
-
-
-def _agreed(epsilon: Any, federation: Federation) -> float:
-    offered = form_epsilons(federation)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or epsilon not in offered:
-        known = ", ".join(f"{e:g}" for e in offered) or "none for all protected features"
-        raise ConfigError(
-            f"The form asks for an epsilon that is not agreed; agreed: {known}.",
-            "Another one is a fresh draw of every cell: declare it under `epsilons` of each "
-            "protected feature, and let every party agree.",
-        )
-    return float(epsilon)

@@ -262,7 +262,7 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
 
 def _as_then(declared: Federation, trained: Federation) -> Federation:
     """A version's own declaration, with what needs no agreement as it is today."""
-    free = ("queue", "pool")
+    free = ("queue",)
     parties = {
         name: spec.model_copy(update={key: getattr(declared.parties[name], key) for key in free})
         for name, spec in trained.parties.items()

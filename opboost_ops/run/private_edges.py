@@ -49,8 +49,7 @@ class PrivateEdges:
     @property
     def scale(self) -> dict[str, object]:
         """The feature's ``scale`` in the federation file."""
-        source = {"source": "private_quantiles", "epsilon": self.epsilon}
-        return {"edges": list(self.edges), **source}
+        return {"edges": list(self.edges), "epsilon": self.epsilon}
 
 
 @dataclass(frozen=True)

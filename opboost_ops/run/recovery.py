@@ -185,7 +185,7 @@ def _models(
 
 
 def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
-    """By the newest plan in the store that the party agreed to, at the largest agreed epsilons."""
+    """By the newest plan in the store that the party agreed to."""
     newest = state.agreements.read().newest(name)
     store = open_store(site.store)
     for run in store.runs(name) if newest is not None else ():
@@ -204,7 +204,7 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
             except (OpBoostError, KeyError, ValueError):
                 continue
             if newest and plan and not fields(newest.content, plan.federation):
-                return plan.federation.at_epsilons(max)
+                return plan.federation
     raise ConfigError(
         f"What {name} declares is not known: {site.party} has agreed to nothing in it, or no plan "
         "of what it has agreed to is in the store.",

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,42 @@ def _after_approval(
         time.sleep(_AGAIN)
 
 
+def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
+    """An error as a party's process sends it: its kind, and its texts by name.
+
+    Args:
+        error: The stage's.
+    """
+    if isinstance(error, OpBoostError):
+        facts = {name: value for name, value in vars(error).items() if isinstance(value, str)}
+        return {"kind": type(error).__name__, "facts": facts}
+    return {"kind": "ConnectionError", "facts": {"problem": str(error)}}
+
+
+def received_error(event: Mapping[str, Any]) -> Exception:
+    """The error that `sent_error` sent, with the stage before its problem.
+
+    Args:
+        event: The event of a stage that has failed.
+    """
+    facts = {**event["facts"], "problem": f"{event['stage']}: {event['facts']['problem']}"}
+    if event["kind"] == "ConnectionError":
+        return ConnectionError(facts["problem"])
+    kinds = {kind.__name__: kind for kind in _kinds(OpBoostError)}
+    kind = kinds.get(event["kind"], OpBoostError)
+    # Kinds differ in their arguments, which became problem and remedy where the error was raised.
+    error = kind.__new__(kind)
+    OpBoostError.__init__(error, facts["problem"], facts["remedy"])
+    vars(error).update(facts)
+    return error
+
+
+def _kinds(kind: type[OpBoostError]) -> Iterator[type[OpBoostError]]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)
+
+
 def serve() -> int:
     """Execute the stages named on stdin, a line each; events go to stdout, a JSON line each.
 
@@ -138,7 +174,7 @@ def _serve(assignment: Assignment) -> int:
         try:
             summary, spent = execute(assignment, stage, waits)
         except (OpBoostError, ConnectionError) as error:
-            _emit(event="failed", stage=stage, kind=type(error).__name__, error=str(error))
+            _emit(event="failed", stage=stage, **sent_error(error))
             return 1
         _emit(event="finished", stage=stage, summary=summary, spent=spent)
     return 0

@@ -19,7 +19,7 @@ from opboost_ops.setup.offers import DOMAIN
 from opboost_ops.setup.private_edges import take_in
 
 #: What a party's entry keeps from the file that is there, since no offer says it.
-_KEPT = ("queue", "pool", "signing_key_from", "signing_key_expires",
+_KEPT = ("queue", "signing_key_from", "signing_key_expires",
          "former_keys", "revoked_keys")  # fmt: skip
 
 

@@ -49,7 +49,7 @@ class Cap:
 
 @dataclass(frozen=True)
 class ReleasedColumn:
-    """A column as it is released at one of its agreed epsilons.
+    """A column as it is released.
 
     Attributes:
         column: What is charged: a feature, or its missing bit.
@@ -84,7 +84,7 @@ class ReleasedColumn:
 
 @dataclass(frozen=True)
 class Totals:
-    """What one person's record costs, over all columns, each at its largest agreed epsilon.
+    """What one person's record costs, over all columns.
 
     Attributes:
         loss_1, loss_whole: Of one release.
@@ -131,7 +131,7 @@ class ConsentSheet:
 
     @property
     def record(self) -> tuple[ReleasedColumn, ...]:
-        """Each charge once, at its largest agreed epsilon."""
+        """Each charge once."""
         return tuple({line.column: line for line in self.columns}.values())
 
     @property
@@ -226,7 +226,7 @@ def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
     if "=" in line.charge:
         assert isinstance(feature.missing, Fill) and feature.missing.bit is not None
         return Law(feature.missing.bit.channel(BIT))
-    mechanism = feature.at(line.epsilon).mechanism
+    mechanism = feature.mechanism
     assert mechanism is not None
     if isinstance(mechanism, UnaryEncoding):
         return Law(mechanism.channel(BIT), len(feature.categories or ()))

@@ -23,7 +23,7 @@ from opboost_ops.views.ledger import LedgerView, RemainingRuns, left_of
 def first_forecast(
     agreements: Iterable[Agreement], party: str, policy: Policy
 ) -> dict[UUID, Forecast]:
-    """Forecasts of agreed columns, each at its largest epsilon, as if nothing was ever released.
+    """Forecasts of agreed columns, as if nothing was ever released.
 
     Args:
         agreements: Those that stand.
@@ -32,7 +32,7 @@ def first_forecast(
     """
     found: dict[UUID, Account] = {}
     for agreed in agreements:
-        federation = _at_most(agreed.content["federation"])
+        federation = _federation_of(agreed.content["federation"])
         if federation is None:
             continue
         for key, column in _keys(federation, party):
@@ -83,25 +83,8 @@ def _keys(federation: Federation, party: str) -> Iterator[tuple[Key, Column]]:
         yield key, column
 
 
-def _at_most(content: Mapping[str, Any]) -> Federation | None:
-    """The federation of an agreement, each column at the largest epsilon that was agreed.
-
-    None where an agreement has only the digest of a mechanism's table.
-    """
-    parties = {
-        name: {**spec, "features": {f: _feature(one) for f, one in spec["features"].items()}}
-        # The label holder may have none of its own.
-        if "features" in spec
-        else spec
-        for name, spec in content["parties"].items()
-    }
+def _federation_of(content: Mapping[str, Any]) -> Federation | None:
+    """The federation of an agreement; None where a mechanism's table is there by its digest."""
     with suppress(ValidationError):
-        return Federation.model_validate({**content, "parties": parties})
+        return Federation.model_validate(content)
     return None
-
-
-def _feature(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "epsilons" not in spec:
-        return spec
-    mechanism = {**spec["mechanism"], "epsilon": max(spec["epsilons"])}
-    return {**{k: v for k, v in spec.items() if k != "epsilons"}, "mechanism": mechanism}

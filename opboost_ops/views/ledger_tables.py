@@ -108,7 +108,7 @@ def planned_blocks(forecasts: Mapping[UUID, Forecast], view: LedgerView) -> list
     runs = ("loss(1) of a run", "loss(R-L) of a run", "loss(1) at the cap", "loss(R-L) at the cap")
     heads = ("feature", *runs, "budget(1)", "budget(R-L)", "retrainings left")
     title = "What each agreed column may cost"
-    note = "At its largest agreed epsilon, at worst."
+    note = "At worst."
     if any(found.shared for found in forecasts.values()):
         note += " Of a column that several federations release, a run of each."
     return [

@@ -54,7 +54,7 @@ def routed(federations: Path) -> Path:
         federations,
         scoring={"mode": "routed"},
         schedule={"cron": "0 3 * * *", "on_tables": "*/5 * * * *"},
-        parties={"bank": {"queue": "bank_queue", "pool": "bank_pool"}},
+        parties={"bank": {"queue": "bank_queue"}},
     )
     return federations
 
@@ -119,8 +119,6 @@ def test_it_waits_for_what_comes_from_elsewhere_alone(routed: Path) -> None:
     first = bank[train].get_task("bank_open.join_run")
     assert bank[train].get_task("bank_release.check_table").upstream_task_ids == {first.task_id}
     assert not first.upstream_task_ids
-    assert first.pool == "default_pool"
-    assert bank[train].get_task("bank_psi.wait_for_psi_query").pool == "bank_pool"
 
 
 def test_the_label_holders_half_has_schedule_and_form_and_the_others_join(routed: Path) -> None:

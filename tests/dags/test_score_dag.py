@@ -41,8 +41,8 @@ def test_feature_holders_do_not_wait_for_each_other(
     assert not any(task.startswith("shop_psi") for task in before)
 
 
-def test_tasks_run_on_their_partys_queue_and_pool(federations: Path) -> None:
-    own = {p: {"queue": f"{p}_queue", "pool": f"{p}_pool"} for p in ("credit", "bank")}
+def test_tasks_run_on_their_partys_queue(federations: Path) -> None:
+    own = {p: {"queue": f"{p}_queue"} for p in ("credit", "bank")}
     dag = dag_of(federations, parties=own, schedule={"timeout_hours": 3})
     for task in dag.tasks:
         party = task.task_id.split(".")[0].rpartition("_")[0]
@@ -50,8 +50,6 @@ def test_tasks_run_on_their_partys_queue_and_pool(federations: Path) -> None:
         # It ends before its run does.
         assert timedelta(hours=2) < task.execution_timeout < timedelta(hours=3)
         assert task.queue == ("default" if party == "shop" else f"{party}_queue")
-        anyones = party == "shop" or task.task_id == "credit_open.open_run"
-        assert task.pool == ("default_pool" if anyones else f"{party}_pool")
     assert dag.dagrun_timeout == timedelta(hours=3)
     assert (dag.max_active_runs, dag.catchup) == (1, False)
     assert {"opboost", "score", "credit_scoring", "credit", "shop", "bank"} <= dag.tags

@@ -38,7 +38,7 @@ def test_it_holds_the_tasks_of_the_federations_own_dag(
     }
     for name in own.task_ids:
         theirs, ours = dag.get_task(f"credit.{name}"), own.get_task(name)
-        for setting in ("queue", "pool", "owner", "retries", "execution_timeout"):
+        for setting in ("queue", "owner", "retries", "execution_timeout"):
             assert getattr(theirs, setting) == getattr(ours, setting), (name, setting)
         assert theirs.on_failure_callback
         # By them pages and notes know whose task it is, within groups of people's own.

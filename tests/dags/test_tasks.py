@@ -1,4 +1,4 @@
-"""What a task does with success and failure, and with missing pools."""
+"""What a task does with success and failure, and with missing slots."""
 
 import errno
 import json
@@ -79,7 +79,7 @@ def clean(error: BaseException) -> None:
 def test_unknown_form_fields_are_refused(
     good_file: Path, monkeypatch: pytest.MonkeyPatch, conf: dict[str, Any], word: str
 ) -> None:
-    """``{"conf": {"epsilom": 0.01}}`` ran at the declared epsilon."""
+    """``{"conf": {"epsilom": 0.01}}`` ran as declared."""
     monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
     in_task(monkeypatch, dict.fromkeys(FORM["train"]) | conf, conf=conf)
     with pytest.raises(AirflowFailException, match=f"The form has unknown fields: {word}"):

@@ -1,4 +1,4 @@
-"""A real Airflow with a good federation, one whose pool is missing, and a broken one."""
+"""A real Airflow with two good federations and a broken one."""
 
 import contextlib
 import json
@@ -58,10 +58,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data["schedule"] = {"on_tables": "0 0 1 1 *"}
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     del data["schedule"]
-    data["name"] = "pooled"
-    data["parties"]["bank"]["pool"] = "no_such_pool"
-    (folder / "pooled.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
-    agree_for_all(folder / "pooled.yaml")
+    data["name"] = "second"
+    (folder / "second.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
+    agree_for_all(folder / "second.yaml")
     data["name"] = "broken"
     data["domain"] = {"lower": 10, "upper": 1}
     (folder / "broken.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
@@ -107,7 +106,7 @@ def page(airflow: Standalone, client: Client) -> Iterator[Any]:
 @pytest.fixture(scope="package")
 def client(airflow: Standalone) -> Client:
     client = airflow.client()
-    for dag in ("credit_scoring_train", "pooled_train", "broken_train"):
+    for dag in ("credit_scoring_train", "second_train", "broken_train"):
         while not client.has_dag(dag):
             airflow.check()
     return client

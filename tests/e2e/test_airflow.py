@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from opboost_ops.cli.demo import DemoError, follow
+from opboost_ops.cli.demo import follow
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.waiting import ended, errors
@@ -41,7 +41,7 @@ def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     assert model.read_text().count("Tree=") == 3
 
 
-@pytest.mark.parametrize("form", [{"epsilon": 0}, {"depth": 99}, {"learning_rate": "0,5"}])
+@pytest.mark.parametrize("form", [{"trees": 0}, {"depth": 99}, {"learning_rate": "0,5"}])
 def test_a_form_out_of_range_starts_nothing(client: Client, form: dict[str, object]) -> None:
     with pytest.raises(httpx.HTTPStatusError):
         client.trigger(DAG, form)
@@ -61,33 +61,6 @@ def test_the_second_of_two_runs_waits_while_people_act(client: Client) -> None:
         client.http.patch(f"/api/v2/dags/{DAG}", json={"is_paused": False}).raise_for_status()
         time.sleep(0.1)
     assert ("running", "queued") in seen
-
-
-def test_a_pool_that_does_not_exist_is_one_clear_error(
-    airflow: Standalone, client: Client, workspace: Path
-) -> None:
-    with pytest.raises(DemoError, match="pools that do not exist: no_such_pool"):
-        follow(airflow, client, workspace / "pooled.yaml", lambda *_: None)
-    run = client.get("dags/pooled_train/dagRuns")["dag_runs"][0]
-    # What the scheduler found is no part of what a person asked for.
-    assert run["conf"] == {}
-    # Told once: no task that is cleared in a run that goes on is refused for what was lacking then.
-    first = f"dags/pooled_train/dagRuns/{run['dag_run_id']}/taskInstances/credit_open.check_table"
-    assert client.get(f"{first}/xcomEntries")["xcom_entries"] == []
-    # Once the pool is there, clearing the run is enough.
-    reply = client.http.post("/api/v2/pools", json={"name": "no_such_pool", "slots": 2})
-    reply.raise_for_status()
-    client.http.post(
-        f"/api/v2/dags/pooled_train/dagRuns/{run['dag_run_id']}/clear",
-        json={"dry_run": False, "only_failed": False},
-    ).raise_for_status()
-    time.sleep(1)
-    # The party's site has no table for this federation: the run goes on until there.
-    assert ended(client, "pooled_train", run["dag_run_id"]) == "failed"
-    message = errors(client, "pooled_train", run["dag_run_id"])["credit_open.open_run"]
-    assert "no_such_pool" not in message
-    assert "table" in message
-    assert client.run("pooled_train", run["dag_run_id"])["conf"] == {}
 
 
 def test_a_broken_file_says_all_its_faults(client: Client) -> None:

@@ -65,18 +65,17 @@ def test_graph_and_grid_of_a_finished_run(
 def test_the_trigger_form(page: Any, airflow: Standalone, client: Client) -> None:
     dialog = opened_form(page, airflow)
     text = shot(page, "form")
-    for label in ("Epsilon of all protected features", "Trees", "Learning rate", "Depth of a tree"):
+    for label in ("Trees", "Learning rate", "Depth of a tree"):
         assert label in text
     assert "Declared: 40. Empty: as declared." in text
     assert "openlineage" not in text
     # Lists offer what is agreed or possible, and nothing else can be typed into them.
-    for field, last in (("epsilon", "0.64: nominal loss"), ("depth", "16")):
-        dialog.locator(f"[id=element_{field}]").click()
-        options = page.get_by_role("option")
-        options.first.wait_for()
-        texts = options.all_inner_texts()
-        assert texts[0].startswith("as declared") and texts[-1].startswith(last)
-        page.keyboard.press("Tab")
+    dialog.locator("[id=element_depth]").click()
+    options = page.get_by_role("option")
+    options.first.wait_for()
+    texts = options.all_inner_texts()
+    assert texts[0].startswith("as declared") and texts[-1].startswith("16")
+    page.keyboard.press("Tab")
     before = client.get(f"dags/{DAG}/dagRuns")["total_entries"]
     for field, nonsense in (
         ("trees", "lots"), ("trees", "1,000"), ("trees", "10001"),

@@ -65,7 +65,6 @@ def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
         "edges", "sample.parquet", "--column", "income", "--cells", "8", folder=tmp_path
     )
     edges = told["scale"]["edges"]
-    assert told["scale"]["source"] == "public_sample"
     counts = np.bincount(np.searchsorted(edges, values, side="left"))
     assert len(counts) == 8
     assert counts.min() >= 498
@@ -76,7 +75,7 @@ def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
     pl.DataFrame({"late": [0] * 950 + [1] * 30 + [2] * 20}).write_parquet(tmp_path / "ties.parquet")
     out = run(tmp_path, "edges", "ties.parquet", "--column", "late", "--epsilon", "4")
     assert yaml.safe_load(out) == {
-        "scale": {"edges": [0.0], "source": "public_sample"},
+        "scale": {"edges": [0.0]},
         "mechanism": {"name": "bucket_response", "epsilon": 4.0, "edges": [2]},
     }
 

@@ -239,10 +239,7 @@ def found_in(process: Path, needles: set[str]) -> set[str]:
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     """Only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
-    workspace.offer(2.0)
-    done = opboost(
-        "run", str(workspace.file), "--epsilon", "2", "--trees", "3", "--json", cwd=tmp_path
-    )
+    done = opboost("run", str(workspace.file), "--trees", "3", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert not (workspace.folder / "exchange" / ".throwaway").exists()
@@ -253,6 +250,6 @@ def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     assert set(result["metrics"]["federated_desensitised"]) == {"accuracy", "auc"}
     registered = json.loads(Path(result["model"]).with_name("federation.json").read_text())
     bank = registered["parties"]["bank"]["features"].values()
-    assert {feature["mechanism"]["epsilon"] for feature in bank} == {2.0}
+    assert {feature["mechanism"]["epsilon"] for feature in bank} == {0.64}
     declared = yaml.safe_load(workspace.file.read_text())["parties"]["bank"]["features"]
     assert {feature["mechanism"]["epsilon"] for feature in declared.values()} == {0.64}

@@ -14,7 +14,6 @@ from opboost_ops.config.agreement import (
     differences,
     digest_of,
     document,
-    form_epsilons,
 )
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
@@ -86,7 +85,7 @@ DEFAULTS = "3fb84105c6e99652"
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     schema = json.loads((schemas_folder() / "federation.schema.json").read_text())
     models = {"Federation": schema, **schema["$defs"]}
-    free = {"Party": {"queue", "pool"}, "Federation": {"schedule"}}
+    free = {"Party": {"queue"}, "Federation": {"schedule"}}
     free["Scoring"] = {"cron", "threshold", "calibration", "interval", "reasons"}
     known = {
         name: {
@@ -111,7 +110,7 @@ def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     "changes",
     [
         {"schedule": {"cron": "0 3 * * *", "timeout_hours": 3}},
-        {"parties__bank__queue": "bank", "parties__bank__pool": "big"},
+        {"parties__bank__queue": "bank"},
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "tolerance": 0.5}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": 20, "tuning": 30}},
         {"training": {"class_weight": "balanced"}},
@@ -134,8 +133,7 @@ def test_what_is_free_changes_no_digest(changes: dict[str, Any]) -> None:
         ({f"{INCOME}__scale": "log1p"}, BANK + "income.scale"),
         ({f"{INCOME}__missing__fill": 26}, BANK + "income.missing.fill"),
         ({f"{SIZE}__categories": ["m", "s", "l"]}, BANK + "size.categories"),
-        ({f"{INCOME}__mechanism__epsilon": 1 - 1e-9}, BANK + "income.epsilons"),
-        ({f"{INCOME}__epsilons": [0.5]}, BANK + "income.epsilons"),
+        ({f"{INCOME}__mechanism__epsilon": 1 - 1e-9}, BANK + "income.mechanism.epsilon"),
         ({"parties__bank__encryption_key": KEY}, "federation.parties.bank.encryption_key"),
         ({"parties__credit__label__column": "z"}, "federation.parties.credit.label.column"),
         ({"training": {"holdout": 0.5}}, "federation.training"),
@@ -157,31 +155,6 @@ def test_in_horizontal_learning_no_training_is_free() -> None:
         assert digest_of(document(parse_federation(changed, "federation.yaml"))) != digest_of(first)
 
 
-def test_a_run_at_any_agreed_epsilon_bears_the_same_agreement() -> None:
-    declared = federation(**{f"{INCOME}__epsilons": [0.5, 0.25]})
-    feature = declared.parties["bank"].features["income"]
-    assert feature.agreed_epsilons == (0.25, 0.5, 1.0)
-    for epsilon in feature.agreed_epsilons:
-        features = {**declared.parties["bank"].features, "income": feature.at(epsilon)}
-        bank = declared.parties["bank"].model_copy(update={"features": features})
-        parties = {**declared.parties, "bank": bank}
-        asked = declared.model_copy(update={"parties": parties})
-        assert columns_of(asked, "bank")[0].mechanism.epsilon == epsilon
-        assert document(asked) == document(declared)
-
-
-def test_the_form_offers_what_every_feature_may_be_asked_at() -> None:
-    assert form_epsilons(federation()) == ()
-    many = {"epsilons": [0.5, 1.0, 2.0]}
-    made = data()
-    for feature in made["parties"]["bank"]["features"].values():
-        feature.update(many)
-    assert form_epsilons(parse_federation(made, "f")) == (0.5, 1.0, 2.0)
-
-
-def test_epsilons_go_with_a_mechanism() -> None:
-    with pytest.raises(ConfigError, match="epsilons"):
-        federation(parties__credit__features={"own": {"uuid": str(uuid.uuid4()), "epsilons": [1]}})
 
 
 @pytest.mark.parametrize(

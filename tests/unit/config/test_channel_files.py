@@ -108,15 +108,11 @@ def test_bad_files_are_told_with_all_other_faults(
     assert len(faults) == 2
 
 
-def test_a_plan_names_no_file_and_further_epsilons_have_no_table(fresh: Workspace) -> None:
+def test_a_plan_names_no_file(fresh: Workspace) -> None:
     (fresh.folder / "near.json").write_text(table_text(table(), {}))
     declare(fresh)
     data = load_federation(fresh.file).model_dump(mode="json")
     income = data["parties"]["bank"]["features"]["income"]
-    income["epsilons"] = [0.64, 1.0]
-    with pytest.raises(ConfigError, match="whose table is for one epsilon"):
-        parse_federation(data, "plan")
-    income["epsilons"] = []
     income["mechanism"]["table"] = "near.json"
     with pytest.raises(ConfigError, match=r"only federation\.yaml can"):
         parse_federation(data, "plan")

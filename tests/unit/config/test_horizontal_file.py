@@ -74,13 +74,13 @@ def test_all_faults_come_at_once() -> None:
 
 def test_common_columns_may_have_declared_edges() -> None:
     data = good()
-    data["features"]["income"]["scale"] = {"edges": [1000, 5000], "source": "public_sample"}
+    data["features"]["income"]["scale"] = {"edges": [1000, 5000]}
     federation = parse_federation(data, "federation.yaml")
     assert {c.name for c in shared_columns(federation)} >= {"income"}
     stored = federation.model_dump(mode="json")
     assert parse_federation(stored, "federation.json") == federation
-    data["features"]["income"]["scale"] |= {"epsilon": 1, "source": "private_quantiles"}
-    assert "- features.income.scale.source: " in faults(data)
+    data["features"]["income"]["scale"] |= {"epsilon": 1}
+    assert "- features.income.scale.epsilon: " in faults(data)
 
 
 def test_private_sums_refuse_what_only_exact_ones_have() -> None:

@@ -65,7 +65,6 @@ ATTACKS: dict[str, Callable[[Any], Any]] = {
     "a billionth less": lambda d: bank(d)["income"]["mechanism"].update(
         epsilon=bank(d)["income"]["mechanism"]["epsilon"] * (1 - 1e-9)
     ),
-    "a list of epsilons": lambda d: bank(d)["income"].update(epsilons=[0.1, 0.2]),
     "domain x 20": lambda d: d["domain"].update(upper=200),
     "a key left out": lambda d: d["parties"]["credit"].pop("encryption_key"),
     "a key of its own": lambda d: d["parties"]["credit"].update(
@@ -179,7 +178,7 @@ def test_what_is_free_to_change_runs_under_the_same_agreement(honest: Workspace)
         "federation.yaml",
         agree=False,
         training={"trees": 2, "depth": 2, "learning_rate": 0.3, "tolerance": 1.0},
-        parties={"bank": {"queue": "other", "pool": "other"}},
+        parties={"bank": {"queue": "other"}},
         schedule={"cron": "0 4 * * *"},
     )
     honest.all({"trees": 3})

@@ -1,7 +1,6 @@
 """What a trigger form says by its API, where Airflow's own form does not look at it first."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,12 +42,6 @@ def test_parameters_of_the_command_line_are_what_yaml_says() -> None:
     }
     with pytest.raises(ConfigError, match="alpha more than once"):
         _parameters(["alpha=1", "alpha=2"])
-
-
-@pytest.mark.parametrize("value", ["0,64", "0.64", [0.64], {"shop": 0.64}, 0, 0.64 * (1 - 1e-9)])
-def test_nothing_but_an_agreed_epsilon_is_one(workspace: Workspace, value: Any) -> None:
-    with pytest.raises(ConfigError, match="an epsilon that is not agreed"):
-        with_form(workspace.declared, {"epsilon": value})
 
 
 @pytest.mark.parametrize(

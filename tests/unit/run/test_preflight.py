@@ -181,12 +181,12 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
     fill_disk(workspace, "credit")
     monkeypatch.setitem(sys.modules, "distributed", None)
     workspace.declare("credit/site.yaml", dask="tcp://127.0.0.1:8786")
-    problems = [ConfigError("no pool gpu"), ConfigError("no worker of bank_queue")]
+    problems = [ConfigError("no slots"), ConfigError("no worker of bank_queue")]
     with pytest.raises(OpBoostError) as caught:
         open_run(workspace.file, workspace.run, {}, "train", problems)
     text = str(caught.value)
     assert "4 problems block" in text
-    for told in ("no pool gpu", "no worker of bank_queue",
+    for told in ("no slots", "no worker of bank_queue",
                  "Dask is not installed", "too little disk space"):  # fmt: skip
         assert told in text, told
     assert workspace.published() == []
@@ -196,8 +196,8 @@ def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Works
     least_budget(workspace, "bank", "income", 0.5)
     workspace.open()
     run = Run("credit_scoring", workspace.run, "credit")
-    with pytest.raises(BudgetError, match=r"(?s)2 problems.*no pool gpu.*income"):
-        invitations.join("bank", run, "train", [ConfigError("no pool gpu")])
+    with pytest.raises(BudgetError, match=r"(?s)2 problems.*no slots.*income"):
+        invitations.join("bank", run, "train", [ConfigError("no slots")])
     assert len(refused(workspace, "bank")) == 1
     assert not released(workspace)
 

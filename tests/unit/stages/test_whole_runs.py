@@ -130,12 +130,9 @@ def test_a_declared_holdout_column(tmp_path: Path) -> None:
 
 def test_the_form_wins_over_the_file(tmp_path: Path) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
-    workspace.offer(0.5)
-    workspace.all({"epsilon": 0.5, "trees": 7, "learning_rate": "", "depth": None})
+    workspace.all({"trees": 7, "learning_rate": "", "depth": None})
     version = workspace.version(FIRST_RUN)
     registered = json.loads((version / "federation.json").read_text())
-    features = registered["parties"]["b0"]["features"].values()
-    assert {feature["mechanism"]["epsilon"] for feature in features} == {0.5}
     assert registered["training"]["trees"] == 7
     assert registered["training"]["depth"] == 3
     assert lightgbm.Booster(model_file=str(version / "model.txt")).num_trees() == 7

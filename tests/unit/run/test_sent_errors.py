@@ -1,0 +1,42 @@
+"""An error of a party's process is the same error for whoever started the run."""
+
+import json
+
+import pytest
+
+from opboost_ops.errors import ClosedSessionError, ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.party_state import LostDatabase
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.run.worker import received_error, sent_error
+
+
+def received(error: OpBoostError | ConnectionError) -> Exception:
+    """The error after its way through the line that a process writes."""
+    return received_error(json.loads(json.dumps({"stage": "rank", **sent_error(error)})))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Rejected("bad_signature", "ranks of bank"),
+        LostDatabase("The database is gone.", "Restore it."),
+        ClosedSessionError("The session has ended.", "Start another run."),
+        PolicyError("The policy refuses this.", "Change it.", notice="policy_refused"),
+        ConfigError("The file is wrong", "Correct it.", file="site.yaml"),
+        OpBoostError("Something else."),
+    ],
+)
+def test_kind_problem_and_remedy_arrive(error: OpBoostError) -> None:
+    arrived = received(error)
+    assert type(arrived) is type(error)
+    assert arrived.problem == f"rank: {error.problem}"
+    assert arrived.remedy == error.remedy
+    assert str(arrived) == f"rank: {error}"
+    for name in ("reason", "notice", "file"):
+        assert getattr(arrived, name, None) == getattr(error, name, None)
+
+
+def test_a_network_fault_may_be_tried_again() -> None:
+    arrived = received(ConnectionRefusedError("The store does not answer."))
+    assert isinstance(arrived, ConnectionError)
+    assert str(arrived) == "rank: The store does not answer."
