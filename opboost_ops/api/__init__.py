@@ -24,7 +24,7 @@ from opboost_ops.api.consent import Checked, Consent, agree, check
 from opboost_ops.api.ledger import Statement, ledger
 from opboost_ops.api.model import Model
 from opboost_ops.api.models import Models, card, models, outcomes
-from opboost_ops.api.plans import channel, divide, leakage, plan, simulate, sizes
+from opboost_ops.api.plans import channel, divide, leakage, plan, simulate
 from opboost_ops.api.runs import Scored, Trained, run, score
 from opboost_ops.api.setup import bounds, federate, init, private_edges
 from opboost_ops.serving.answers import Score
@@ -57,5 +57,4 @@ __all__ = [
     "run",
     "score",
     "simulate",
-    "sizes",
 ]

@@ -18,7 +18,6 @@ from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
 from opboost_ops.planning.files import rows_of
 from opboost_ops.planning.ranking import Ranking, rank
-from opboost_ops.planning.sizes import sizes as sizes
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.run.party_sites import federation_file
 

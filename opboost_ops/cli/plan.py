@@ -13,7 +13,6 @@ from opboost_ops.errors import ConfigError
 if TYPE_CHECKING:
     from opboost_ops.planning.division import Proposal
     from opboost_ops.planning.ranking import Ranking
-    from opboost_ops.planning.sizes import Sizes
 
 
 def command(
@@ -40,13 +39,6 @@ def command(
         float | None,
         typer.Option(help="Find the least total that keeps this share of the unprotected gain."),
     ] = None,
-    values: Annotated[
-        list[int] | None, typer.Option(help="Compare domains of these sizes at one loss.")
-    ] = None,
-    near: Annotated[
-        list[str] | None,
-        typer.Option(help="NAME=DISTANCE, in raw units: where --values have the same loss."),
-    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The picture's file; default: in the party's home.")
     ] = None,
@@ -63,8 +55,7 @@ def command(
     Also applies the caps of the party's policy.yaml if it is next to the federation file.
 
     With a total, proposes which columns to release and how to divide it among them, from a public
-    sample or declared importances. With --values, compares sizes of the domain. Neither reads the
-    party's own table.
+    sample or declared importances. This does not read the party's own table.
     """
     import json
 
@@ -73,18 +64,14 @@ def command(
 
     totals = {"total_loss_1": total_loss_1, "total_loss_whole": total_loss_whole}
     caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole}
-    weights = _pairs(importance or [], "--importance")
+    weights = _weights(importance or [])
     divided = any(total is not None for total in totals.values())
     if not divided and (weights or reach is not None):
         raise ConfigError(
             "--importance and --reach are for dividing a total.",
             "Give --total-loss-1, --total-loss-whole, or both.",
         )
-    if near and (divided or not values):
-        raise ConfigError("--near is for comparing --values.", "Give the sizes to compare.")
-    if write and values and not divided:
-        raise ConfigError("--write is for mechanisms, cells and columns, not for --values.")
-    found: Proposal | Sizes | Ranking
+    found: Proposal | Ranking
     if divided:
         with counting("channels") as progress:
             found = api.divide(
@@ -92,10 +79,6 @@ def command(
                 out=out, progress=progress, write=write, **totals,
             )  # fmt: skip
         show: Any = _show_proposal
-    elif values:
-        apart = _pairs(near or [], "--near")
-        found = api.sizes(federation, values, party, near=apart, sample=sample, **caps)
-        show = _show_sizes
     else:
         with counting("mechanisms") as progress:
             found = api.plan(
@@ -110,13 +93,13 @@ def command(
             print("Written into federation.yaml. Every party has to agree to it.")
 
 
-def _pairs(texts: list[str], option: str) -> dict[str, float]:
-    """Options of the form NAME=NUMBER."""
+def _weights(texts: list[str]) -> dict[str, float]:
+    """Weights by name, of texts of the form NAME=NUMBER."""
     found: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
-            raise ConfigError(f"{option} takes NAME=NUMBER, and {text} has no number.")
+            raise ConfigError(f"--importance takes NAME=NUMBER, and {text} has no number.")
         try:
             found[name] = float(number)
         except ValueError:
@@ -184,18 +167,3 @@ def _show_proposal(proposal: "Proposal") -> None:
         folder = proposal.picture.parent
         print(f"Put {', '.join(tables)} of {folder} beside federation.yaml.")
     print(f"Picture: {proposal.picture}")
-
-
-def _show_sizes(compared: "Sizes") -> None:
-    from opboost_ops.cli.printing import print_table
-    from opboost_ops.planning.sizes import BOTH
-
-    for name, found in compared.features.items():
-        near = f"{found[0]['near']:.4g}" if found else "near"
-        heads = ("|D|", "a step is", "loss(1)", f"loss at {near}", "loss(R-L)", "typical error")
-        rows = []
-        for line in found:
-            losses = (f"{line[key]:.3f}" for key in ("loss_1", "loss_near", "loss_whole"))
-            rows.append((line["values"], f"{line['step']:.4g}", *losses, f"{line['error']:.4g}"))
-        print_table(f"{name}: values {near} apart cost the same", heads, rows)
-    print(BOTH)

@@ -128,7 +128,7 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
     if feature.private_edges is not None:
         yield Fault(
             f"{where}.scale.epsilon",
-            "private_quantiles are only for feature holders, whose columns are released",
+            "private edges are only for feature holders, whose columns are released",
             "declare edges, or leave the scale out",
         )
     if isinstance(feature.missing, Fill) and feature.missing.bit is not None:

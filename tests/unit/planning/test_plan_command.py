@@ -85,15 +85,6 @@ def test_importances_need_no_table_at_all(ask: Ask) -> None:
     assert told["left_out"] == ["balance"]
 
 
-def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
-    told = ask(values=[10, 46], max_loss_1=1.0, near=["debt_ratio=0.1"])
-    few, many = told["features"]["debt_ratio"]
-    assert (few["values"], many["values"]) == (10, 46)
-    assert few["near"] == many["near"] == 0.1
-    assert all({"loss_1", "loss_near", "loss_whole"} <= set(line) for line in (few, many))
-    assert few["loss_near"] <= 1.0 and many["loss_near"] <= 1.0
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -107,10 +98,6 @@ def test_sizes_are_compared_by_raw_units(ask: Ask) -> None:
         ({"total_loss_1": 0.1, "importance": ["income=1"], "reach": 0.9}, "lower --reach"),
         ({"total_loss_1": 0.0009, "importance": ["income=1"]}, "This total is too small"),
         ({"importance": ["income=1"]}, "are for dividing a total"),
-        ({"near": ["income=1"]}, "is for comparing --values"),
-        ({"values": [10]}, "needs a cap"),
-        ({"values": [1], "max_loss_1": 1.0}, "must be of 2 to 1024"),
-        ({"values": [9], "max_loss_1": 1.0, "near": ["shoe=1"]}, "shoe is not one of its features"),
     ],
 )
 def test_what_cannot_be_planned_is_one_message(
