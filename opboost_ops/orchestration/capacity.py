@@ -12,12 +12,7 @@ the broker, and a busy one may not answer. A missing worker shows on the run's p
 task waits, and in the run's note after `[scheduler] task_queued_timeout`.
 """
 
-<<<<<<< HEAD
-from collections.abc import Collection, Mapping, Sequence
-=======
-import json
 from collections.abc import Mapping, Sequence
->>>>>>> cee8c95d (style: unused imports)
 from typing import Any
 
 from airflow.listeners import hookimpl
