@@ -47,11 +47,17 @@ def write_named(
         ConfigError: An option is not for this table, or the folder is in use.
     """
     if dataset == lenders.NAME:
-        given = {"epsilon": epsilon, "lower": lower, "upper": upper}
-        if named := [f"--{name}" for name, value in given.items() if value is not None]:
+        vertical = {
+            "--epsilon": epsilon,
+            "--lower": lower,
+            "--upper": upper,
+            "--denoise": form.get("denoise"),
+            "--parameter": form.get("parameters"),
+        }
+        if named := [option for option, value in vertical.items() if value is not None]:
             raise ConfigError(
                 f"{', '.join(named)} is not for {dataset}, whose learning is horizontal.",
-                "Nothing is randomised there: leave it out.",
+                "No column is randomised there, and FederBoost trains: leave it out.",
             )
         usual = lenders.SMALL if model_epsilon is None else lenders.private_training(model_epsilon)
         declared = {name: value for name, value in form.items() if value is not None}

@@ -24,6 +24,9 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.run.agreement import MADE_UP, agree
 from opboost_ops.run.publication import SEEDED
 
+#: The share of rows that are held out under routed scoring where a table declares a column.
+_ROUTED_HOLDOUT = 0.3
+
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
 
 
@@ -68,7 +71,11 @@ def write_workspace(
     data = _federation(dataset, public, epsilon, lower, upper)
     if scoring:
         data["scoring"] = dict(scoring)
-    data["training"] = {"holdout": dataset.holdout, **(training or {})}
+    routed = "routed" in ((scoring or {}).get("mode"), *(scoring or {}).get("evaluate", ()))
+    # With routed scoring other parties must know the held-out rows, which a column does not tell.
+    of_column = isinstance(dataset.holdout, Mapping)
+    holdout = _ROUTED_HOLDOUT if routed and of_column else dataset.holdout
+    data["training"] = {"holdout": holdout, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
         # The person who tries it is all parties at once.
@@ -291,6 +298,11 @@ def _federation(
 ) -> dict[str, Any]:
     mechanism = {"name": "global_map", "epsilon": dataset.epsilon if epsilon is None else epsilon}
     bounds = dataset.domain
+    domain = {
+        "lower": bounds[0] if lower is None else lower,
+        "upper": bounds[1] if upper is None else upper,
+    }
+    most = domain["upper"] - domain["lower"]
     parties: dict[str, Any] = {}
     for party in dataset.tables:
         holder = party == dataset.label_holder
@@ -301,7 +313,7 @@ def _federation(
         entry["features"] = {
             name: {
                 "uuid": column_uuid(dataset.name, party, name),
-                **feature,
+                **_with_edges(feature, most),
                 **({} if holder else {"mechanism": _mechanism(feature, mechanism)}),
             }
             for name, feature in dataset.features[party].items()
@@ -314,12 +326,18 @@ def _federation(
         "terms": federation_terms(f"Demonstrate training on {dataset.name}"),
         "learning": "vertical",
         "id": {"column": ID, "type": "string"},
-        "domain": {
-            "lower": bounds[0] if lower is None else lower,
-            "upper": bounds[1] if upper is None else upper,
-        },
+        "domain": domain,
         "parties": parties,
     }
+
+
+def _with_edges(feature: Mapping[str, Any], most: int) -> dict[str, Any]:
+    """The feature; of declared edges no more than a smaller domain takes, evenly chosen."""
+    scale = feature.get("scale")
+    if not isinstance(scale, Mapping) or not 0 < most < len(edges := scale["edges"]):
+        return dict(feature)
+    chosen = [edges[(2 * at + 1) * len(edges) // (2 * most)] for at in range(most)]
+    return {**feature, "scale": {"edges": chosen}}
 
 
 def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from uuid import uuid4
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 
 from opboost_ops.config.loading import load_offer, load_policy, load_site
-from opboost_ops.domain import Domain
+from opboost_ops.datasets.limits import limits
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.run.recovery import recover
 from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
@@ -191,8 +191,9 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
     # The policy that init wrote has room for them beside two values of a person.
     rule = policy.features["income"]
-    curve = loss_curve(offer.features["income"].mechanism, Domain(1, 10))  # type: ignore[arg-type]
-    assert rule.budget_1 == pytest.approx(2 * curve.loss[0] + 0.1, abs=1e-3)
+    declared = yaml.safe_load((tmp_path / "bank" / "bank-offer.yaml").read_text())["features"]
+    without = limits(declared["income"], {"lower": 1, "upper": 10})["budget_1"]
+    assert rule.budget_1 == pytest.approx(without + 0.1, abs=1e-3)
 
 
 def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:

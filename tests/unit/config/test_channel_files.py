@@ -45,7 +45,12 @@ def test_a_table_goes_into_plan_and_agreement(fresh: Workspace) -> None:
     again = parse_federation(json.loads(json.dumps(federation.model_dump(mode="json"))), "plan")
     assert again == federation
     mechanism = declared(federation)["parties"]["bank"]["features"]["income"]["mechanism"]
-    assert mechanism == {"name": "designed", "most": 4.0, "table": table_digest(kept)}
+    assert mechanism == {
+        "name": "designed",
+        "epsilon": 0.64,
+        "most": 4.0,
+        "table": table_digest(kept),
+    }
     pinned = agreed(federation)
     assert kept.counts[0][0] not in json.dumps(pinned)
     (income,) = [c for c in columns_of(federation, "bank") if c.name == "income"]
