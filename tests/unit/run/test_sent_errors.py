@@ -1,4 +1,4 @@
-"""An error of a party's process is the same error for whoever started the run."""
+"""An error of a party's process reaches the starter of the run with its kind and remedy."""
 
 import json
 
