@@ -36,7 +36,7 @@ class Readers(SimpleAuthManager):
         return super().is_authorized_view(access_view=access_view, user=user)
 
     def is_authorized_dag(self, *, method, user, access_entity=None, details=None):
-        if user.get_name() == "{NARROW}" and not (details and "pooled" in (details.id or "")):
+        if user.get_name() == "{NARROW}" and not (details and "second" in (details.id or "")):
             return False
         return super().is_authorized_dag(
             method=method, user=user, access_entity=access_entity, details=details
