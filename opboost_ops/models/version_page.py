@@ -192,6 +192,11 @@ def _intervals(version: Version) -> list[Block]:
         "models). Another draw of noise or other training rows are not covered. A gain is above "
         "zero where this version is better, also of a loss."
     )
+    if version.evaluation.get("heavy_tailed"):
+        note += (
+            " The errors have heavy tails: a few rows decide the squared error, so compare the "
+            "mean absolute error too."
+        )
     return [Table("intervals", "Metrics with 95 % intervals", heads, rows, note)]
 
 

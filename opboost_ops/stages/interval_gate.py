@@ -92,20 +92,21 @@ def interval_gate(
 
 
 def intervals_of(comparison: Comparison, new: str) -> dict[str, Any]:
-    """What a version keeps of the intervals.
+    """Intervals in a version's evaluation.
 
     Args:
         comparison: The models on the held-out rows.
         new: The new one's name among them.
 
     Returns:
-        ``interval_method`` in words; ``intervals`` by model and metric; and ``gains`` of the new
-        one over each other model, by metric: above zero where the new one is better, also of a
-        loss.
+        ``interval_method`` in words; ``heavy_tailed`` of the new model's errors; ``intervals`` by
+        model and metric; and ``gains`` of the new one over each other model, by metric: above zero
+        where the new one is better, also of a loss.
     """
     others = [name for name in comparison.models() if name != new]
     return {
         "interval_method": METHOD,
+        "heavy_tailed": comparison.heavy_tailed(new),
         "intervals": {
             name: {m: comparison.interval(name, m).document() for m in comparison.names()}
             for name in comparison.models()

@@ -49,6 +49,17 @@ def test_a_figure_does_not_stand_on_the_rows_that_it_was_fitted_to(method: Metho
     assert brier(label, outside) > brier(label, inside)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_figures_of_tied_scores_are_not_better_than_new_rows_would_show(method: Method) -> None:
+    """The mean of 32 coins predicts another one with a Brier score of .25 (1 + 1 / 32)."""
+    random, figures = np.random.default_rng(5), []
+    for _ in range(200):
+        label = (random.random(40) < 0.5).astype(float)
+        score = np.full(40, 0.5)
+        figures.append(brier(label, calibration.out_of_fold(method, label, score)))
+    assert np.mean(figures) > 0.25
+
+
 def test_platts_two_numbers_are_those_that_made_the_labels() -> None:
     label, _, score = distorted(40_000)
     fitted = calibration.fit("platt", label, score)
