@@ -157,7 +157,7 @@ def _membership(
 
 def _draws(federation: Federation, holder: str) -> int:
     with state_of(federation.workspace, holder) as state:
-        return sum(one.kind == "draw" for one in state.ledger.releases())
+        return sum(one.kind == "draw" for one in state.ledger.entries())
 
 
 def dictionary(folder: Path, nights: int) -> list[dict[str, Any]]:

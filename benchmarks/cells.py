@@ -11,10 +11,10 @@ import uuid
 from pathlib import Path
 
 import numpy as np
+from opboost_ops.privacy.cells import Cells
 
 from benchmarks.measure import parser_of, show
 from opboost_ops.domain import Domain
-from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.database import Database
 
 CONTEXT = bytes(32)

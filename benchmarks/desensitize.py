@@ -29,6 +29,7 @@ from opboost_ops.mechanisms import (
     Piecewise,
     noise,
 )
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 
 SECRET = bytes(32)
@@ -59,7 +60,7 @@ def main() -> None:
         "mechanisms": {},
     }
     for mechanism in mechanisms(options.epsilon):
-        _, ours = timed(lambda m=mechanism: release(values, keys, m, domain), options.repeats)
+        _, ours = timed(lambda m=mechanism: release(values, m, domain), options.repeats)
         _, floats = timed(lambda m=mechanism: inverse_cdf(values, m, domain, rng), options.repeats)
         result["mechanisms"][mechanism.label()] = {
             "seconds": round(ours, 6),
@@ -84,9 +85,9 @@ def mechanisms(epsilon: float) -> list[Mechanism]:
     ]
 
 
-def release(values: np.ndarray, keys: np.ndarray, m: Mechanism, domain: Domain) -> np.ndarray:
+def release(values: np.ndarray, m: Mechanism, domain: Domain) -> np.ndarray:
     """Ours."""
-    return randomise(values, keys, m, domain, b"map", SECRET, COLUMN)
+    return randomise(values, m, domain, Words.fresh())
 
 
 def inverse_cdf(
@@ -117,7 +118,6 @@ def pyope_seconds(values: np.ndarray, domain: Domain, timed_values: int) -> floa
 def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, float]:
     """Ten columns from Parquet to desensitised Parquet, beside reading and writing them."""
     domain, bounds = Domain(1, 10), (-4.0, 4.0)
-    keys = rng.integers(0, 256, (rows, 16), dtype=np.uint8)
     mapping, mechanism = DomainMap(domain, bounds), GlobalMap(epsilon=epsilon)
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.parquet", Path(folder) / "out.parquet"
@@ -127,11 +127,9 @@ def table(rows: int, epsilon: float, rng: np.random.Generator) -> dict[str, floa
         def protect() -> None:
             frame = pl.read_parquet(source)
             columns = {}
-            for i, name in enumerate(frame.columns):
+            for name in frame.columns:
                 codes = mapping.encode(frame.get_column(name).to_numpy())
-                out = randomise(
-                    codes, keys, mechanism, domain, mapping.digest(), SECRET, uuid.UUID(int=i)
-                )
+                out = randomise(codes, mechanism, domain, Words.fresh())
                 columns[name] = pl.Series(smallest_integers(out))
             pl.DataFrame(columns).write_parquet(target)
 

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+from opboost_ops.privacy.accountant import accounts
 
 from benchmarks.measure import parser_of, show
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Draw, Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.tables import METADATA
@@ -68,7 +68,7 @@ def fill(url: str, nights: int) -> None:
             connection.execute(sa.insert(METADATA.tables[name]), lines)
 
 
-def of_a_night(night: int, curve: Any) -> list[Release]:
+def of_a_night(night: int, curve: Any) -> list[LedgerEntry]:
     """Twenty lines."""
     facts: dict[str, Any] = {
         "federation": "credit",
@@ -97,15 +97,15 @@ def of_a_night(night: int, curve: Any) -> list[Release]:
             inputs=10,
             stands_for=1,
         )
-        found.append(Release(**of, kind="draw", artifact=name, draws=name, draw=draw))
+        found.append(LedgerEntry(**of, kind="draw", artifact=name, draws=name, draw=draw))
     for i in range(10):
         of = {**facts, "account": "local_dp", "feature": list(COLUMNS.values())[i // 2]}
         of |= {"column": list(COLUMNS)[i // 2], "cells": KEY, "loss": curve}
         found.append(
-            Release(**of, kind="ranks", artifact=f"{night}.{5 + i}", draws=f"{night}.{i // 2}")
+            LedgerEntry(**of, kind="ranks", artifact=f"{night}.{5 + i}", draws=f"{night}.{i // 2}")
         )
     for i in range(15, 20):
-        found.append(Release(**facts, kind="plan", artifact=f"{night}.{i}", account="exact"))
+        found.append(LedgerEntry(**facts, kind="plan", artifact=f"{night}.{i}", account="exact"))
     return found
 
 

@@ -7,7 +7,6 @@ AUC or accuracy of randomised and of clear test rows, means over seeds.
 """
 
 import argparse
-import itertools
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -140,12 +139,8 @@ def private(
 
 def recursive(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Sequence[int]:
     """The places of all edges by the mechanism that is released."""
-    numbers, cells = itertools.count(), DOMAIN.size
-
-    def uniform(bound: int) -> int:
-        return noise.uniform_below(key, next(numbers), bound)
-
-    return draw(below, people, weights(cells, epsilon), cells, uniform)
+    cells = DOMAIN.size
+    return draw(below, people, weights(cells, epsilon), cells, noise.Words(key).below)
 
 
 if __name__ == "__main__":

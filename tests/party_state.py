@@ -4,20 +4,20 @@ from contextlib import AbstractContextManager
 
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace
 
 
 def state_of(workspace: Workspace, party: str) -> AbstractContextManager[PartyState]:
-    """Ledger, cells and audit log of a party."""
+    """Ledger, pins and audit log of a party."""
     return open_state(workspace.site(party))
 
 
-def releases_of(workspace: Workspace, party: str) -> list[Release]:
+def entries_of(workspace: Workspace, party: str) -> list[LedgerEntry]:
     """Entries of a party's ledger."""
     with state_of(workspace, party) as state:
-        return state.ledger.releases()
+        return state.ledger.entries()
 
 
 def context_of(workspace: Workspace, party: str) -> Context:
@@ -32,7 +32,7 @@ def context_of(workspace: Workspace, party: str) -> Context:
 def forget(site: Site, person: str | int) -> None:
     """Put a person on a party's list of the forgotten."""
     with open_state(site) as state:
-        state.forgotten.add(site.noise_secret(), person)
+        state.forgotten.add([state.forgotten.hashed(person)])
 
 
 def edit_agreement(site: Site, old: str, new: str) -> None:
@@ -47,8 +47,8 @@ def edit_agreement(site: Site, old: str, new: str) -> None:
             )
 
 
-def cell_files(state: PartyState) -> dict[str, bytes]:
-    """The files to which a party's database points, those of people among them, by name."""
-    found = state.cells.generations().values()
-    names = {one.name for one in found} | {f"{one.people}.people" for one in found if one.people}
-    return {name: (state.cells.folder / name).read_bytes() for name in sorted(names)}
+def pin_files(state: PartyState) -> dict[str, bytes]:
+    """The files to which a party's database points, by name."""
+    names = [one.pins.name for one in state.releases.all() if one.pins]
+    folder = state.pins.folder
+    return {name: (folder / name).read_bytes() for name in sorted(names)}

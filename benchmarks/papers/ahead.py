@@ -141,7 +141,5 @@ def _answer(node: _Node, queries: Queries, open_: np.ndarray, found: np.ndarray)
 
 
 def _uniform(secret: bytes, purpose: bytes, count: int) -> np.ndarray:
-    places = np.arange(count, dtype=np.uint64)
-    keys = np.column_stack([places, places]).view(np.uint8)
-    words = noise.cell_words(secret, _COLUMN, purpose, keys, np.zeros(count, dtype=np.int64))
+    words = noise.Words.seeded(secret, purpose.decode()).take(count)
     return np.asarray(((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53)

@@ -3,16 +3,14 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.papers import pictures
 from opboost_ops.config.loading import POLICY, load_federation, load_policy
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import (
     AdjMap,
     GeneralisedResponse,
@@ -21,9 +19,8 @@ from opboost_ops.mechanisms import (
     LocalMap,
     Mechanism,
     Piecewise,
-    noise,
 )
-from opboost_ops.privacy.averaging import fresh_and_keyed
+from opboost_ops.privacy.averaging import fresh_and_pinned
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.views.consent_sheet import consent_sheet
 
@@ -122,15 +119,10 @@ def _averaging(path: Path) -> Path:
     domain = Domain(1, 1000)
     rows = 2000
     values = np.linspace(domain.lower, domain.upper, rows).round().astype(np.int64)
-    keys = noise.person_keys(_PUBLIC, pa.array(range(rows)), "integer")
-    curves = fresh_and_keyed(
+    curves = fresh_and_pinned(
         values,
-        keys,
         GlobalMap(epsilon=0.08),
         domain,
-        DomainMap(domain, (0.0, 1.0)).digest(),
-        _PUBLIC,
-        UUID(_COLUMN),
         30,
     )
     figure, (plot,) = pictures.canvas(width=5.6)
@@ -138,7 +130,7 @@ def _averaging(path: Path) -> Path:
         plot,
         list(range(1, 31)),
         {
-            "keyed noise (as released)": [a.success for a in curves.keyed],
+            "keyed noise (as released)": [a.success for a in curves.pinned],
             "fresh noise at every run": [a.success for a in curves.fresh],
         },
     )

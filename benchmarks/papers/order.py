@@ -18,7 +18,6 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 from matplotlib.axes import Axes
 
 from benchmarks.papers import pictures
@@ -42,7 +41,7 @@ from benchmarks.papers.settings import (
 from opboost_ops.config.feature import Feature
 from opboost_ops.datasets import load
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.mechanisms import noise
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.loss import end_losses
 from opboost_ops.privacy.order import expected_weighted_kendall, pair_order
@@ -131,10 +130,7 @@ def measure(cell: Mapping[str, Any]) -> dict[str, float]:
     for name in cell["columns"].split(","):
         values = _values(name, domain)
         secret = hashlib.sha256(f"{cell['seed']}/order".encode()).digest()
-        context = name.encode()
-        released = randomise(
-            values, _keys(len(values)), mechanism, domain, context, secret, _COLUMN
-        )
+        released = randomise(values, mechanism, domain, Words.seeded(secret, name))
         found[name] = weighted_kendall(values, released)
     return found
 
@@ -188,10 +184,6 @@ def _equal_row(row: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _keys(rows: int) -> np.ndarray:
-    return noise.person_keys(_PUBLIC, pa.array(range(rows)), "integer")
-
-
 @lru_cache(maxsize=64)
 def _values(name: str, domain: Domain) -> np.ndarray:
     raw, mapping = _raw(name, domain)

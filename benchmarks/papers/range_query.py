@@ -14,7 +14,6 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
-import pyarrow as pa
 
 from benchmarks.papers import ahead, markdown, pictures, ranges
 from benchmarks.papers.estimators import CONDITION, direct, inverse, likely
@@ -33,8 +32,8 @@ from benchmarks.papers.settings import (
     shown,
 )
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import noise
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.parameters import built
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.loss import end_losses
@@ -202,10 +201,6 @@ def _values(name: str, domain: Domain) -> np.ndarray:
 
 
 @lru_cache(maxsize=2)
-def _keys(rows: int) -> np.ndarray:
-    return noise.person_keys(_PUBLIC, pa.array(range(rows)), "integer")
-
-
 def _released(
     values: np.ndarray,
     setting: Mapping[str, Any],
@@ -219,8 +214,8 @@ def _released(
     mechanism = mechanism_of(setting)
     counts = np.empty((len(channel.outputs), repeats))
     for repeat in range(repeats):
-        secret = hashlib.sha256(f"{repeat}/range query".encode()).digest()
-        made = randomise(values, _keys(len(values)), mechanism, domain, b"", secret, _COLUMN)
+        words = Words.seeded(_PUBLIC, f"{repeat}/range query")
+        made = randomise(values, mechanism, domain, words)
         outputs = place[made - domain.lower]
         counts[:, repeat] = np.bincount(outputs, minlength=len(channel.outputs))
     return counts

@@ -19,6 +19,7 @@ from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
 from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label
@@ -179,7 +180,7 @@ class TwoParties:
             draw: Others than 0, which is what A trains on, are independent of it, as releases to
                 other receivers are.
         """
-        return self._randomised(mechanism, self.protected, self._keys[: self.train], draw)
+        return self._randomised(mechanism, self.protected, "train", draw)
 
     def desensitised(self, mechanism: Chosen) -> np.ndarray:
         """The test matrix as production has it: B's held-out rows pass the mechanism, too.
@@ -188,7 +189,7 @@ class TwoParties:
             mechanism: What randomises them, as in `frames`.
         """
         held = {name: values[self.train :] for name, values in self._clear.items()}
-        released = self._randomised(mechanism, held, self._keys[self.train :])
+        released = self._randomised(mechanism, held, "held out")
         own = [values[self.train :] for values in self.own.values()]
         matrix = np.column_stack([*own, *(v.astype(float) for v in released.values())])
         return np.asfortranarray(matrix)
@@ -197,24 +198,17 @@ class TwoParties:
         self,
         mechanism: Chosen,
         columns: Mapping[str, np.ndarray],
-        keys: np.ndarray,
+        place: str,
         draw: int = 0,
     ) -> dict[str, np.ndarray]:
         secret = hashlib.sha256(self._secret + bytes([draw])).digest() if draw else self._secret
         found: dict[str, np.ndarray] = {}
-        for i, (name, values) in enumerate(columns.items()):
+        for name, values in columns.items():
             chosen = _of(mechanism, name)
             found[name] = values
             if chosen is not None:
-                found[name] = randomise(
-                    values,
-                    keys,
-                    chosen,
-                    self._domain,
-                    self.maps[name].digest(),
-                    secret,
-                    UUID(int=_UUID.int + i),
-                )
+                words = Words.seeded(secret, f"{chosen}/{name}/{place}")
+                found[name] = randomise(values, chosen, self._domain, words)
         return found
 
     def materialised(self, model: str, frame: Frame, missing: bool = False) -> str:

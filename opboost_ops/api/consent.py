@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import polars as pl
 
@@ -15,7 +14,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.display.blocks import finite
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import agreements_of
-from opboost_ops.privacy.pins import once_agreed, unpinned_columns
+from opboost_ops.privacy.pinned_receivers import once_agreed
 from opboost_ops.run import agreement
 from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
@@ -77,7 +76,6 @@ class Consent:
         changes: What is new since the party's last agreement.
         number: Of the party's agreement to just this; None if it has not agreed.
         sheet: All that leaves, and what it means.
-        pins: UUIDs of columns, by feature, that agreeing pins in the party's policy.
         policy: The party's, as it will be once it has agreed.
     """
 
@@ -87,7 +85,6 @@ class Consent:
     changes: tuple[Change, ...]
     number: int | None
     sheet: ConsentSheet
-    pins: Mapping[str, UUID]
     policy: Policy
 
     def __repr__(self) -> str:
@@ -181,8 +178,7 @@ def agree(
     newest = agreements.newest(declared.name)
     number = newest.number if newest is not None and newest.digest == found else None
     policy = load_policy(Path(site) / POLICY)
-    pins = unpinned_columns(policy, declared)
     policy = once_agreed(policy, declared)
     sheet = consent_sheet(declared, mine.party, policy, found)
     new = tuple(changes(agreements, declared))
-    return Consent(mine.party, declared, found, new, number, sheet, pins, policy)
+    return Consent(mine.party, declared, found, new, number, sheet, policy)

@@ -6,9 +6,9 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.config.loading import load_party
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy import statement
 from opboost_ops.privacy.model_account import ModelAccount, account_of
+from opboost_ops.views.ledger import ledger_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,9 +17,9 @@ class Statement:
 
     Attributes:
         party: Whose.
-        columns: A row for each charged column: ``feature``, ``column`` (its UUID), ``mechanism``,
-            ``releases``, the public worst case ``loss_1`` and ``loss_whole``, and
-            ``retrainings_left``, null where they never end.
+        columns: A row for each released feature and receiver: ``feature``, raw ``column``,
+            ``receiver``, days of its ``releases``, ``loss`` of one, ``spent`` and ``budget`` of
+            the raw column, and ``since`` when its values stand.
         exact: A row for each kind of release that has no epsilon: ``receiver``, ``kind``,
             ``times`` and what it ``discloses``.
         models: What all private models have cost together.
@@ -45,25 +45,13 @@ def ledger(site: str | Path) -> Statement:
     """
     folder = Path(site)
     declared, policy = load_party(folder / "site.yaml")
-    with open_state(declared) as state:
-        releases, accounts = state.ledger.releases(), state.ledger.accounts()
-    words = statement.protections(releases)
-    columns = [
-        {
-            "feature": found.feature,
-            "column": str(uuid),
-            "mechanism": words.get(uuid),
-            "releases": found.account.releases,
-            "loss_1": float(found.account.step),
-            "loss_whole": float(found.account.whole),
-            "retrainings_left": found.retrainings,
-        }
-        for uuid, found in statement.forecasts(accounts, policy).items()
-    ]
-    exact = [asdict(line) for line in statement.exact_lines(releases)]
+    view = ledger_of(declared, policy)
+    entries = [entry for _, entry in view.entries]
+    columns = [line.document for line in view.lines]
+    exact = [asdict(line) for line in statement.exact_lines(entries)]
     return Statement(
         party=declared.party,
         columns=pl.DataFrame(columns, infer_schema_length=None),
         exact=pl.DataFrame(exact, infer_schema_length=None),
-        models=account_of(releases, policy.model_budget),
+        models=account_of(entries, policy.model_budget),
     )

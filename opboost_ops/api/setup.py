@@ -27,6 +27,7 @@ def private_edges(
     epsilon: float,
     columns: Mapping[str, int] | None = None,
     federation: str | Path | None = None,
+    number: int = 1,
 ) -> EdgesWritten:
     """Draw private edges from a party's own table, charge them, and write them into its file.
 
@@ -35,13 +36,14 @@ def private_edges(
         epsilon: Of each column, for a person who is added, removed or replaced.
         columns: How many cells, by feature; the domain's for every numeric column when absent.
         federation: The ``federation.yaml``; the party's offer when absent.
+        number: Of the draw, from 1; another one draws, and costs, again.
 
     Raises:
         OpBoostError: A column takes no edges, the policy or a budget does not allow them, or the
             table cannot be read; nothing was drawn or written.
     """
     file = None if federation is None else Path(federation)
-    return write_private_edges(Path(site), epsilon, columns, file)
+    return write_private_edges(Path(site), epsilon, columns, file, number)
 
 
 def federate(offers: Sequence[str | Path], file: str | Path = "federation.yaml") -> Federated:

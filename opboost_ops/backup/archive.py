@@ -28,7 +28,7 @@ from opboost_ops.mechanisms import noise
 MANIFEST, SITE = "backup.json", "site.yaml"
 
 #: Folders of the entries of each kind.
-DATABASE, CELLS, MODELS, KEYS = "database", "cells", "models", "keys"
+DATABASE, PINS, MODELS, KEYS = "database", "pins", "models", "keys"
 
 #: Most bytes of a manifest.
 _LIMIT = 64 * 2**20

@@ -10,7 +10,7 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.run.taking_part import stopped
 
 #: Most runs that a message names.
@@ -25,7 +25,7 @@ class Present:
         anything: Whether there is a state, whole or damaged.
         readable: Whether the ledger's database could be read.
         entries: Its entries.
-        forgotten: Whom it has been asked to forget; see `ForgottenPeople.entries`.
+        forgotten: Whom it has been asked to forget; see `ForgottenPeople.people`.
         withdrawn: Digests of agreements that are answered no more, by federation.
         stopped: Federations in which it has stopped taking part.
         stores: By federation, the identity of the store that it has pinned.
@@ -33,8 +33,8 @@ class Present:
 
     anything: bool
     readable: bool
-    entries: Sequence[Release] = ()
-    forgotten: frozenset[tuple[str, str]] = frozenset()
+    entries: Sequence[LedgerEntry] = ()
+    forgotten: frozenset[str] = frozenset()
     withdrawn: frozenset[tuple[str, str]] = frozenset()
     stopped: frozenset[str] = frozenset()
     stores: Mapping[str, str] = field(default_factory=dict)
@@ -49,14 +49,14 @@ def look(site: Site) -> Present:
     Raises:
         ConfigError: Its database is a server's, and does not answer.
     """
-    files = any(path.is_file() for root in (site.cells, site.models) for path in root.rglob("*"))
+    files = any(path.is_file() for root in (site.pins, site.models) for path in root.rglob("*"))
     url = site.ledger_url()
     if not has_tables(url):
         return Present(files, False)
     try:
         with open_state(site, fresh=True) as state:
-            entries = state.ledger.releases()
-            listed = state.forgotten.read().entries
+            entries = state.ledger.entries()
+            listed = state.forgotten.read().people
             agreements = state.agreements.read()
             made = agreements.agreements
             withdrawn = _not_in_force(agreements)
@@ -82,7 +82,7 @@ def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
-def not_in_backup(present: Present, rows: Path) -> list[Release]:
+def not_in_backup(present: Present, rows: Path) -> list[LedgerEntry]:
     """Entries of the ledger that is there which a backup has not.
 
     Args:
@@ -94,7 +94,7 @@ def not_in_backup(present: Present, rows: Path) -> list[Release]:
     return [one for one in present.entries if (one.artifact, one.feature or "") not in known]
 
 
-def require_meant(present: Present, beyond: list[Release], at: str, party: str) -> None:
+def require_meant(present: Present, beyond: list[LedgerEntry], at: str, party: str) -> None:
     """Refuse to move a state aside unless somebody said so.
 
     Args:
@@ -122,7 +122,7 @@ def require_meant(present: Present, beyond: list[Release], at: str, party: str) 
     )
 
 
-def runs_of(entries: Iterable[Release]) -> str:
+def runs_of(entries: Iterable[LedgerEntry]) -> str:
     """Which runs entries are of, in words."""
     runs = sorted({entry.run for entry in entries} - {""})
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""

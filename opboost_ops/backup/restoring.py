@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    CELLS,
+    PINS,
     DATABASE,
     KEYS,
     MANIFEST,
@@ -42,7 +42,7 @@ from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.rows import copy_file, copy_tables, replace_rows, table_names
 from opboost_ops.privacy.tables import VERSION, now
 from opboost_ops.run.taking_part import stopped
@@ -65,7 +65,7 @@ class Restored:
     contents: Contents
     aside: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
-    beyond: tuple[Release, ...] = ()
+    beyond: tuple[LedgerEntry, ...] = ()
 
 
 def restore(
@@ -101,7 +101,7 @@ def restore(
             require_sealed(stage, contents, _secret(site, stage, contents))
             small = _small(folder, site, stage)
             present = look(site)
-            beyond = not_in_backup(present, stage / DATABASE / "releases.jsonl")
+            beyond = not_in_backup(present, stage / DATABASE / "entries.jsonl")
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
             kept = []
@@ -188,7 +188,7 @@ def _site_of(folder: Path, stage: Path, contents: Contents) -> Site:
 def _require_inside(folder: Path, site: Site) -> None:
     """Refuse a site that nobody here has declared, where files of it would lie elsewhere."""
     url = site.ledger_url()
-    places = [site.home, site.cells, site.models, site.scores, *key_places(site).values()]
+    places = [site.home, site.pins, site.models, site.scores, *key_places(site).values()]
     places += [Path(url.removeprefix("sqlite:///"))] if url.startswith("sqlite:///") else []
     own = folder.resolve()
     if any(own not in path.resolve().parents for path in places):
@@ -276,7 +276,7 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
             state = PartyState.of(site, database)
             if state.audit.verify() != (contents.entries, contents.head):
                 raise damaged("its audit log")
-            places.swap(stage / CELLS, site.cells)
+            places.swap(stage / PINS, site.pins)
             places.swap(stage / MODELS, site.models)
             _carry_over(state, site, present)
     finally:
@@ -285,9 +285,8 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:
     """Nobody consents by a restore: who was forgotten since, and what was withdrawn, stays so."""
-    if present.forgotten - state.forgotten.read().entries:
-        state.forgotten.merge(present.forgotten)
-        state.cells.forget(state.forgotten.read().hashes())
+    if state.forgotten.add(present.forgotten):
+        state.releases.forget(present.forgotten)
     kept = "kept through a restore"
     for made in state.agreements.read().agreements:
         if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:

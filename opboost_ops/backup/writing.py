@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    CELLS,
+    PINS,
     DATABASE,
     KEYS,
     MODELS,
@@ -108,7 +108,7 @@ def key_places(site: Site) -> dict[str, Path]:
     Args:
         site: The party's.
     """
-    names = ("secret", "signing_key", "encryption_key", "alignment_key", "cells_key")
+    names = ("secret", "signing_key", "encryption_key", "alignment_key")
     paths: dict[str, Path | None] = {name: getattr(site, name) for name in names}
     return {name: path for name, path in paths.items() if path and path.is_absolute()}
 
@@ -123,7 +123,7 @@ def _collect(folder: Path, site: Site, stage: Path) -> Contents:
         def at_rest() -> None:
             nonlocal moment
             moment = now()
-            for kind, root in ((CELLS, site.cells), (MODELS, site.models)):
+            for kind, root in ((PINS, site.pins), (MODELS, site.models)):
                 _take(root, stage / kind)
 
         with state.database.snapshot(at_rest) as view:
@@ -138,7 +138,7 @@ def _collect(folder: Path, site: Site, stage: Path) -> Contents:
         software=__version__,
         tables=VERSION,
         secret=noise.fingerprint(secret),
-        lines=rows["releases"],
+        lines=rows["entries"],
         entries=rows["audit"],
         head=head,
         files=dict(_digests(stage)),

@@ -117,9 +117,8 @@ def command(
         html.write_text(page, encoding="utf-8")
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
     if as_json:
-        pins = {name: str(uuid) for name, uuid in consent.pins.items()}
         new = [vars(change) for change in consent.changes]
-        told = {"digest": found, "changes": new, "pins": pins}
+        told = {"digest": found, "changes": new}
         print(json.dumps({**told, "sheet": sheet.document()}))
         return
     if digest is not None and digest != found:
@@ -132,7 +131,7 @@ def command(
         _require_made_up(mine, site)
     agreements = agreements_of(mine)
     newest = agreements.newest(declared.name)
-    if newest is not None and consent.number and not keep_version and not consent.pins:
+    if newest is not None and consent.number and not keep_version:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
               f"{newest.at}, {found}.")  # fmt: skip
         _show_queries(mine, consent)
@@ -140,8 +139,6 @@ def command(
     _show(consent, agreements)
     _show_queries(mine, consent)
     _show_retired(mine, declared, keep_version or [])
-    for name, uuid in consent.pins.items():
-        print(f"Agreeing pins the column of {name} in policy.yaml: {uuid}.")
     print(f"Digest: {found}")
     if not yes and digest is None:
         try:

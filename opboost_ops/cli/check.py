@@ -10,7 +10,7 @@ from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.config.policy import Policy
+    pass
 
 
 def command(federation: FederationFile, as_json: AsJson = False) -> None:
@@ -22,7 +22,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.printing import print_line, print_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
-    from opboost_ops.privacy.missing_caps import missing_caps
     from opboost_ops.run.changes import leaving
     from opboost_ops.run.domain_fillings import domain_fillings
     from opboost_ops.run.exact_releases import exact_releases
@@ -47,10 +46,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     site = contexts[declared.label_holder][0].site
     if missing := list(not_installed(declared, "train", site)):
         raise together(missing, f"training {declared.name} here")
-    policies = {
-        party: load_policy(file.parent / POLICY)
-        for party, file in site_files(path, declared).items()
-    }
     domain = declared.domain.to_domain()
     receiver = declared.label_holder
     for party in declared.feature_holders:
@@ -59,14 +54,10 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
-            most = _most(policies.get(party), release.charge, len(curve.loss) + 1)
-            # The public worst case ends there, however many draws there are (privacy.worst).
-            every = "no max_changes" if most is None else f"at most {most} x {curve.loss[-1]:.3f}"
-            rows.append((release.charge, curve.mechanism, *ends, holds, every))
+            rows.append((release.charge, curve.mechanism, *ends, holds))
         print_table(
             f"{party} sends to {receiver}, randomised on [{domain.lower}, {domain.upper}]",
-            ("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon",
-             "loss(R-L), all nights"),
+            ("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon"),
             rows,
         )  # fmt: skip
         for name, lines in scales_of(declared, party).items():
@@ -90,8 +81,9 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     for sender, to, discloses in exact_releases(declared):
         print_line(f"  {sender} to {to}: {discloses}")
     for party, file in site_files(path, declared).items():
-        for line in missing_caps(load_policy(file.parent / POLICY)):
-            print_line(f"{party}/{POLICY}: {line}", "red")
+        for name, rule in load_policy(file.parent / POLICY).features.items():
+            if rule.mechanisms and rule.budget is None:
+                print_line(f"{party}/{POLICY}: features.{name} has no budget", "red")
     for line in key_dates(declared):
         print(f"Keys of {line}.")
     if not scoring_parties(declared, contexts):
@@ -111,9 +103,3 @@ def _print_json(federation: Path) -> None:
     print(json.dumps(found.document()))
     if found.faults or found.lacking:
         raise typer.Exit(1)
-
-
-def _most(policy: "Policy | None", charge: str, inputs: int) -> int | None:
-    """How many different values a cell may release, with the cap in force; None without one."""
-    rule = policy.features.get(charge.partition("=")[0]) if policy is not None else None
-    return None if rule is None or rule.max_changes is None else min(rule.max_changes, inputs)

@@ -24,6 +24,9 @@ def command(
         float | None,
         typer.Option(help="Draw them from the party's own table; this epsilon is charged."),
     ] = None,
+    number: Annotated[
+        int, typer.Option(min=1, help="With --private: of the draw; another one costs again.")
+    ] = 1,
     federation: Annotated[
         Path | None,
         typer.Option(
@@ -43,7 +46,7 @@ def command(
 
     For a public sample, prints the `scale` entry. With --private, draws differentially private
     quantiles from the party's own table, charges them to the column in its ledger, and writes them
-    into its offer or the federation file. The same table gives the same edges at no further cost.
+    into its offer or the federation file. Asked for again, they are the same at no further cost.
     """
     if private is None:
         if federation is not None:
@@ -56,7 +59,7 @@ def command(
         )
     from opboost_ops import api
 
-    _print_private(api.private_edges(source, private, {column: cells}, federation), as_json)
+    _print_private(api.private_edges(source, private, {column: cells}, federation, number), as_json)
 
 
 def _print_sampled(

@@ -1,4 +1,4 @@
-"""`opboost forget`: a person leaves a party's cells and its next releases."""
+"""`opboost forget`: a person leaves a party's pins and its next releases."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,6 @@ def command(
     from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.privacy.forgotten import cell_hashes
     from opboost_ops.privacy.tables import now
     from opboost_ops.run.forgotten_rows import remove_rows
     from opboost_ops.stages.cache import cached_files
@@ -61,29 +60,25 @@ def command(
     # Under one recipe as under another.
     found_as += [id_of_text(given, one) for _, one in _ids_of(declared) if one.is_made]
     identities = list(dict.fromkeys(found_as))
-    secret = declared.noise_secret()
-    secrets = declared.noise_secrets()
     with open_state(declared) as state, state.together():
-        releases = [r for r in state.ledger.releases() if r.account == "local_dp"]
-        receivers = {line.receiver for line in releases} | set(policy.receivers)
-        hashes = cell_hashes(secrets.values(), sorted(receivers), identities)
-        for identity in identities:
-            state.forgotten.add(secret, identity, hashes.tolist())
-        removed = state.cells.forget(hashes)
-        state.audit.add("forgotten", "cells", declared.party, detail=f"{removed} cells")
+        entries = [e for e in state.ledger.entries() if e.account == "local_dp"]
+        hashes = [state.forgotten.hashed(identity) for identity in identities]
+        state.forgotten.add(hashes)
+        removed = state.releases.forget(hashes)
+        state.audit.add("forgotten", "pins", declared.party, detail=f"{removed} pins")
         entry, head = state.audit.head()
     with open_state(declared) as state:
-        state.cells.collect()
+        state.releases.collect()
     copies = remove_rows(declared, policy, identities)
     for path in cached_files(declared.home):
         # It would outlive the runs; the next one makes it again.
         path.unlink(missing_ok=True)
     found, unread = _tables_with(declared, policy, identities)
     if removed or found or copies:
-        print(f"{declared.party} forgot the person: {removed} cell states were removed.")
+        print(f"{declared.party} forgot the person: {removed} pins were removed.")
     elif unread:
         print(
-            f"{declared.party} has put the ID on its list, but no cell state has it, and of its "
+            f"{declared.party} has put the ID on its list, but no pin is theirs, and of its "
             f"tables {', '.join(unread)} could not be checked: check how it is written."
         )
     else:
@@ -94,7 +89,7 @@ def command(
     print("From its next run on no release holds a row of theirs.")
     if copies:
         print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
-    artifacts = {(r.receiver, r.artifact) for r in releases if r.draw is None}
+    artifacts = {(e.receiver, e.artifact) for e in entries if e.artifact != e.release}
     received = {to: sum(r == to for r, _ in artifacts) for to in sorted({r for r, _ in artifacts})}
     if removed:
         for receiver, count in received.items():
@@ -102,12 +97,6 @@ def command(
                 f"Cannot be recalled: up to {count} artifacts that {receiver} has received, and "
                 "models trained on them."
             )
-    gone = sorted({line.noise for line in releases if line.noise} - set(secrets))
-    if gone:
-        print(
-            f"Noise secrets {', '.join(gone)} are no longer beside the present one: whose cells "
-            "are whose in the states that were made under them, nobody can tell any more."
-        )
     print(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
@@ -120,12 +109,11 @@ def command(
             "software": __version__,
             "audit_entry": entry,
             "audit_head": head,
-            "cell_states_removed": removed,
+            "pins_removed": removed,
             "copies_cleaned": copies,
             "still_in_the_tables_of": found,
             "tables_not_looked_at": unread,
             "artifacts_that_cannot_be_recalled": received if removed else {},
-            "noise_secrets_gone": gone,
         }
         receipt.write_text(f"{json.dumps(told, indent=1)}\n", encoding="utf-8")
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {entry}.")

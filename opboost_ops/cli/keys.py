@@ -87,25 +87,3 @@ def renew(
     until = None if revoke else today + timedelta(days=days)
     for line in renew_key(site, cast(KeyUse, use), today, until):
         print(line)
-
-
-@app.command("rotate")
-def rotate(
-    site: Site,
-    yes: Annotated[
-        bool,
-        typer.Option(
-            "--yes", help="Confirm: all later releases are new draws and are charged again."
-        ),
-    ] = False,
-) -> None:
-    """Replace the noise secret: every later release is a new draw, recorded in the ledger.
-
-    Without --yes, prints what that costs. All federations of the site move to the new secret at
-    once. Keeps the old secret beside the new one, because it opens what was released under it;
-    delete it when nobody needs that any more.
-    """
-    from opboost_ops.setup.keys import rotate_secret
-
-    party, old, new = rotate_secret(site, confirmed=yes)
-    print(f"{party}: noise secret {old} was replaced by {new}.")

@@ -50,9 +50,9 @@ def _show(attacked: "Attacked") -> None:
     )  # fmt: skip
     print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
     for name, curves in found.averaging.items():
-        first, last = curves.keyed[0].success, curves.keyed[-1].success
+        first, last = curves.pinned[0].success, curves.pinned[-1].success
         print_line(
-            f"{name}: averaging {len(curves.keyed)} retrainings places {last:.3f} of the rows, "
+            f"{name}: averaging {len(curves.pinned)} retrainings places {last:.3f} of the rows, "
             f"after {first:.3f} with one; fresh noise would let it place "
             f"{curves.fresh[-1].success:.3f}."
         )

@@ -10,85 +10,54 @@ from opboost_ops.cli.arguments import AsCsv, AsJson, Site
 from opboost_ops.cli.forms import one_form, print_csv
 from opboost_ops.errors import ConfigError
 
+#: Columns of `opboost ledger show --csv`, in their order.
+COLUMN_FIELDS = ("feature", "column", "receiver", "releases", "loss", "spent", "budget", "since")
+
 app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 
 @app.command("show")
-def show(
-    site: Site,
-    people: Annotated[
-        bool,
-        typer.Option("--people", help="Also what cells have released; keep this inside the party."),
-    ] = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-) -> None:
-    """Print each column's worst case and budget, and all exact disclosures."""
+def show(site: Site, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+    """Print each column's releases, cost and budget, and all exact disclosures."""
     import json
 
-    from opboost_ops.cli.ledger_words import (
-        COLUMN_FIELDS,
-        both_readings,
-        column_entry,
-        people_blocks,
-        people_entry,
-    )
     from opboost_ops.config.loading import load_party
-    from opboost_ops.exchange.party_state import open_state, reuse_open_state
     from opboost_ops.privacy import statement
-    from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
     from opboost_ops.privacy.model_account import account_of, more_such
-    from opboost_ops.privacy.people import people as of_people
     from opboost_ops.views.ledger import ledger_of
 
     one_form(as_json, as_csv)
     declared, policy = load_party(site / "site.yaml")
-    with reuse_open_state(), open_state(declared) as state:
-        view = ledger_of(declared, policy)
-        releases = [line for _, line in view.entries]
-        inside = of_people(releases, state.cells) if people else None
-    forecasts, words = view.forecasts, statement.protections(releases)
-    budget = policy.model_budget
-    columns = [
-        {**column_entry(uuid, found), "mechanism": words.get(uuid)}
-        for uuid, found in forecasts.items()
-    ]
+    view = ledger_of(declared, policy)
+    entries = [entry for _, entry in view.entries]
+    columns = [line.document for line in view.lines]
     if as_csv:
         print_csv(COLUMN_FIELDS, columns)
         return
+    budget = policy.model_budget
     if as_json:
-        result: dict[str, Any] = {
-            "party": declared.party,
-            "columns": columns,
-            **both_readings(forecasts),
-            "models": {
-                **account_of(releases, budget).document,
-                "budget": None if budget is None else budget.model_dump(),
-                "more": None if budget is None else more_such(releases, budget),
-            },
-            "exact": [asdict(line) for line in statement.exact_lines(releases)],
-            "left_open": [
-                *missing_caps(policy),
-                *filter(None, map(too_narrow, forecasts.values())),
-            ],
+        models = {
+            **account_of(entries, budget).document,
+            "budget": None if budget is None else budget.model_dump(),
+            "more": None if budget is None else more_such(entries, budget),
         }
-        if inside is not None:
-            result["people"] = people_entry(inside)
+        result: dict[str, Any] = {
+            "columns": columns,
+            "exact": [asdict(line) for line in statement.exact_lines(entries)],
+            "models": [models] if any(e.account == "model" for e in entries) else [],
+        }
         print(json.dumps(result))
         return
     from opboost_ops.cli.printing import print_blocks
-    from opboost_ops.display.blocks import Heading, Note
+    from opboost_ops.display.blocks import Heading
     from opboost_ops.views import ledger_tables
 
-    protected = [f"{one.feature}: {words[key]}" for key, one in forecasts.items() if key in words]
     print_blocks(
         [
             Heading(f"{declared.party}: privacy ledger"),
-            *ledger_tables.open_notes(policy, forecasts),
-            *([ledger_tables.totals(forecasts, view, view.entries)] if forecasts else []),
-            ledger_tables.columns_table(forecasts, policy.all_features),
-            *([Note("", "How they are protected:", "", tuple(protected))] if protected else []),
-            *(people_blocks(inside) if inside is not None else []),
+            *ledger_tables.open_notes(policy, view.lines),
+            *([ledger_tables.totals(view.lines, view, view.entries)] if view.lines else []),
+            ledger_tables.columns_table(view.lines),
             *ledger_tables.models_blocks(view.entries, view.entries, budget),
             ledger_tables.exact_table(view.entries),
         ]
@@ -101,7 +70,7 @@ def check(
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
-    """Compare the database with store, checkpoints and cell files; exit 1 on a gap."""
+    """Compare the database with store, checkpoints and pin files; exit 1 on a gap."""
     import json
 
     from opboost_ops.config.loading import load_site
@@ -115,7 +84,7 @@ def check(
     lines, entries, head = 0, 0, ""
     try:
         with open_state(declared) as state:
-            lines = len(state.ledger.releases())
+            lines = len(state.ledger.entries())
             entries, head = state.audit.head()
     except LostDatabase:
         pass
@@ -142,10 +111,12 @@ def recover(
     site: Site,
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Charge the missing releases, and accept the present store."),
+        typer.Option(
+            "--yes", help="End all releases, charge missing ones, accept the present store."
+        ),
     ] = False,
 ) -> None:
-    """Charge releases that the ledger has lost, or accept another store."""
+    """End all releases, charge those that the ledger has lost, or accept another store."""
     from opboost_ops.config.loading import load_party
     from opboost_ops.run.recovery import recover as charge
     from opboost_ops.run.rollback import check as find_gaps
@@ -165,7 +136,8 @@ def recover(
                 "Mount the right one; or add --yes. Nothing was changed.",
             )
         raise ConfigError(
-            f"Recovery would charge {lost} gaps at the declared worst case, permanently.",
+            f"Recovery would end all releases and charge {lost} gaps, permanently; each next run "
+            "opens, and charges, new releases.",
             "Restore the newest backup, which costs less; or add --yes. Nothing was changed.",
         )
     done = charge(declared, policy)
@@ -175,9 +147,26 @@ def recover(
             "and no other one."
         )
     print(
-        f"{declared.party}: {done.releases} missing releases and {done.states} lost cell states "
-        "were charged at the declared worst case."
+        f"{declared.party}: {done.releases} missing releases were charged, and {done.ended} open "
+        "releases have ended."
     )
+
+
+@app.command("renew")
+def renew(
+    site: Site,
+    column: Annotated[str, typer.Argument(help="The raw column.")],
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Confirm: the next run charges it again.")
+    ] = False,
+) -> None:
+    """End a column's release, so that the next run opens and charges another, of today's values."""
+    from opboost_ops.config.loading import load_party
+    from opboost_ops.run.recovery import renew as end_release
+
+    declared, policy = load_party(site / "site.yaml")
+    for line in end_release(declared, policy, column, confirmed=yes):
+        print(line)
 
 
 @app.command("export")

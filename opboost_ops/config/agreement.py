@@ -8,7 +8,10 @@ noise is another agreement, too.
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
+
+from pydantic import ValidationError
 
 from opboost_ops.config.channel_files import table_digest
 from opboost_ops.config.columns import columns_of
@@ -94,6 +97,17 @@ def declared(federation: Federation) -> dict[str, Any]:
         if not found.get(key):
             found.pop(key, None)
     return found
+
+
+def federation_of(content: Mapping[str, Any]) -> Federation | None:
+    """The federation of an agreement; None where it has only the digest of a mechanism's table.
+
+    Args:
+        content: Of the agreement; see `document`.
+    """
+    with suppress(ValidationError):
+        return Federation.model_validate(content["federation"])
+    return None
 
 
 def computed(federation: Federation) -> dict[str, Any]:

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from uuid import UUID
 
 from opboost_ops.config.column_names import column_name
 from opboost_ops.config.declared_map import map_digest, missing_digest
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, IdColumn
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding, noise
+from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.channel import Channel
 
@@ -27,7 +26,6 @@ class Column:
         name: Its name in artifacts and models.
         feature: The feature that it tells about.
         charge: Under which name its loss is charged: the bits of a category share one.
-        uuid: The feature's UUID.
         domain: Where its released values lie.
         source: The preprocessed column that it is made from.
         source_domain: Where that column's values lie.
@@ -40,7 +38,6 @@ class Column:
     name: str
     feature: str
     charge: str
-    uuid: UUID
     domain: Domain
     source: str
     source_domain: Domain
@@ -48,15 +45,6 @@ class Column:
     map_digest: bytes
     bit: int | None = None
     guarantee: str = ""
-
-    def noise_context(self, secret: bytes) -> bytes:
-        """Name of all that keys this column's noise besides its UUID: a cell's state is under it.
-
-        Args:
-            secret: The receiver's secret.
-        """
-        channel = self.mechanism.channel(self.domain)
-        return noise.cell_context(secret, self.map_digest, channel.digest())
 
 
 def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
@@ -128,7 +116,6 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
                 name=column_name(name, category),
                 feature=name,
                 charge=name,
-                uuid=feature.uuid,
                 domain=BIT,
                 source=name,
                 source_domain=Domain(0, len(categories) - 1),
@@ -141,7 +128,6 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
             name=name,
             feature=name,
             charge=name,
-            uuid=feature.uuid,
             domain=domain,
             source=name,
             source_domain=domain,
@@ -155,7 +141,6 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
             name=missing,
             feature=name,
             charge=missing,
-            uuid=feature.uuid,
             domain=BIT,
             source=missing,
             source_domain=BIT,

@@ -12,7 +12,7 @@ from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
 
 #: Of a feature: not part of the way from a raw cell to an integer.
-_BESIDE = frozenset({"uuid", "mechanism"})
+_BESIDE = frozenset({"uuid", "mechanism", "refresh"})
 
 #: Of a feature: what the digest spells out.
 _BY_FORM = frozenset({"bounds", "scale", "missing"})

@@ -191,11 +191,14 @@ class Feature(AnyFeature):
     Attributes:
         missing: A fill may have a randomised bit that says what was missing.
         mechanism: How the feature is randomised; required of feature holders.
+        refresh: When people's values are released anew: ``never``, or in the first run of each
+            calendar year, which is another charged release.
     """
 
     scale: Literal["linear", "log1p"] | DrawnEdges = "linear"
     missing: Literal["forbid", "keep"] | Fill = "forbid"
     mechanism: Mechanism | None = None
+    refresh: Literal["never", "yearly"] = "never"
 
     @property
     def guarantee(self) -> str:

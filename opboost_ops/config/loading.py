@@ -79,12 +79,10 @@ def load_site(path: Path, folder: Path | None = None) -> Site:
     site = _parse(Site, read_yaml(path), path.name, lambda _: iter(()))
     folder = (folder or path.parent).resolve()
     keys = ("secret", "signing_key", "encryption_key", "alignment_key", "serve_token")
-    paths = ("home", "cells", "models", "scores", *keys)
+    paths = ("home", "pins", "models", "scores", *keys)
     update: dict[str, Any] = {
         name: folder / getattr(site, name) for name in paths if in_a_file(getattr(site, name))
     }
-    if site.cells_key is not None:
-        update["cells_key"] = folder / site.cells_key
     update["ledger"] = below(folder, site.ledger)
     update["store"] = site.store if site.store.startswith(AIRFLOW) else below(folder, site.store)
     update["tables"] = {

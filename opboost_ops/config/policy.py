@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
-from uuid import UUID
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.federation import ScoringMode
@@ -25,45 +24,38 @@ class Receiver(Record):
     signing_key: PublicKey
 
 
+#: How routed answers are made: from pinned values, or from those of the day.
+Routed = Literal["once", "every_run"]
+
+
 class FeatureRule(Record):
     """A feature's column, and what may be released of it.
 
     Attributes:
-        uuid: The column's permanent name, made once by the party and repeated in the federation
-            file. Noise, cells, edges and budgets use it; a plan with another one, or none, is
-            refused.
-        column: Its name in the party's own table, if different; no other party sees it.
+        column: Its name in the party's own table, if different; no other party sees it. Losses are
+            charged to this raw column.
         mechanisms: Mechanisms that may release it; none for columns that stay at home (the label
             holder's own, and all in horizontal learning).
-        budget_1: Cap on the sum of loss(1) over all different releases ever, a move by one step of
-            the domain.
-        budget_whole: The same for loss(R - L), a move across the domain; a category's whole loss.
-        max_changes: How many different values of a person's cell may be released. A cell at this
-            cap repeats the last one, which nobody outside can see.
-        least_cell_width: Least distance, in the feature's unit, between all partition edges and
-            thresholds ever disclosed; for a nominal feature, 1 is one category. Required for
-            Local-map and routed scoring, which are exact.
+        budget: Cap on the sum of loss(R - L) over all releases of the raw column, whatever the
+            receiver, with missing bits and private edges.
+        routed: Whether routed scoring may compare its exact values with thresholds: ``once`` those
+            pinned with the release, ``every_run`` those of the day. Not allowed when absent.
     """
 
-    uuid: UUID | None = None
     column: Column | None = None
     mechanisms: tuple[str, ...] = ()
-    budget_1: PositiveFloat | None = None
-    budget_whole: PositiveFloat | None = None
-    max_changes: int | None = Field(default=None, ge=1)
-    least_cell_width: NonNegativeFloat | None = None
+    budget: PositiveFloat | None = None
+    routed: Routed | None = None
 
 
 class AllFeatures(Record):
-    """Caps on the total loss of one person's features.
+    """Cap on the total loss of one person's features.
 
     Attributes:
-        budget_1: On the sum of loss(1) over all features and all different releases ever.
-        budget_whole: The same for loss(R - L).
+        budget: On the sum of loss(R - L) over all raw columns and releases.
     """
 
-    budget_1: PositiveFloat | None = None
-    budget_whole: PositiveFloat | None = None
+    budget: PositiveFloat | None = None
 
 
 class ModelBudget(Record):
@@ -184,16 +176,3 @@ class Policy(Record):
         if rule is not None and rule.column is not None:
             return rule.column
         return self.columns.get(name, name)
-
-    def rule_of(self, column: UUID, feature: str) -> FeatureRule | None:
-        """The rule of a column: by its pinned UUID, in a policy that pins none by name.
-
-        Args:
-            column: Its UUID.
-            feature: Its last known name.
-        """
-        for rule in self.features.values():
-            if rule.uuid == column:
-                return rule
-        named = self.features.get(feature)
-        return named if named is not None and named.uuid is None else None

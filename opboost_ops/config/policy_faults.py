@@ -8,24 +8,14 @@ from opboost_ops.errors import Fault
 
 
 def policy_faults(policy: Policy) -> Iterator[Fault]:
-    """All columns that have two names, and all names of two columns.
-
-    A column with two UUIDs would have its budgets twice, and two draws of the same cells.
+    """All raw columns that have two names.
 
     Args:
         policy: As parsed.
     """
-    uuids: dict[str, list[str]] = defaultdict(list)
     columns: dict[str, list[str]] = defaultdict(list)
     for name, rule in policy.features.items():
-        if rule.uuid is not None:
-            uuids[str(rule.uuid)].append(f"features.{name}")
         columns[rule.column or name].append(f"features.{name}")
-    for places in uuids.values():
-        for place in places[1:]:
-            yield Fault(
-                f"{place}.uuid", f"is also that of {places[0]}", "a column has one of its own"
-            )
     for name, column in policy.columns.items():
         if name in policy.features:
             yield Fault(f"columns.{name}", "is a feature", f"write features.{name}.column instead")

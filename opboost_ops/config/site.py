@@ -52,12 +52,11 @@ class Site(Record):
             ``opboost_store`` in the secrets backend of this worker's Airflow.
         ledger: Database URL of the party's ledger, or ``env:NAME`` of it, for a URL with a
             password.
-        cells: Folder of the cell files; they never leave.
+        pins: Folder of the pin files; they never leave.
         retention_days: Days after which a run is removed from store and home; default: never.
         dask: Address of the scheduler of the label holder's own Dask cluster (an extra), on which
             it trains LightGBM, or ``env:NAME`` for an environment variable that holds it. Default:
             training in one process.
-        cells_key: File of 32 bytes that encrypts cell files at rest; default: not encrypted.
         models: Where the label holder keeps its models.
         scores: Where the label holder keeps the scores of new rows.
         secret: File of the 32 secret bytes from which all noise comes. Or ``env:NAME`` for an
@@ -80,8 +79,7 @@ class Site(Record):
     home: Path = Path("home")
     store: str
     ledger: str = "sqlite:///ledger.sqlite"
-    cells: Path = Path("cells")
-    cells_key: Path | None = None
+    pins: Path = Path("pins")
     dask: str = ""
     retention_days: PositiveFloat | None = None
     models: Path = Path("models")
@@ -117,7 +115,7 @@ class Site(Record):
         keys = self.secret.parent if in_a_file(self.secret) else self.home.parent / "keys"
         return keys / "psi"
 
-    def noise_secret(self) -> noise.Secret:
+    def noise_secret(self) -> bytes:
         """The party's noise secret, 32 bytes.
 
         Raises:
@@ -127,18 +125,6 @@ class Site(Record):
             return noise.read_secret(self.secret)
         text = text_of(self.secret, "noise secret")
         return noise.secret_from_text(text, str(self.secret))
-
-    def noise_secrets(self) -> dict[str, noise.Secret]:
-        """The party's noise secret and those before it that are still beside it, by fingerprint.
-
-        Raises:
-            ConfigError: One of them is of another size, or readable by others.
-        """
-        found = [self.noise_secret()]
-        if in_a_file(self.secret):
-            beside = sorted(self.secret.parent.glob(f"{self.secret.name}.until-*"))
-            found += [noise.read_secret(path) for path in beside]
-        return {noise.fingerprint(secret): secret for secret in found}
 
     def serving_token(self) -> str:
         """The token that programs show to `opboost serve`.

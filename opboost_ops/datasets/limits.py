@@ -11,8 +11,8 @@ from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.loss import LossCurve, category_loss, loss_curve
 
-#: How many different values of a person's cell may be released under a policy that is written.
-MOST_CHANGES = 2
+#: How many releases of a feature fit into the budget of a policy that is written.
+RELEASES = 1
 
 _MECHANISM: TypeAdapter[Mechanism] = TypeAdapter(Mechanism)
 
@@ -23,10 +23,10 @@ _STEPS = 10_000
 def limits(
     feature: Mapping[str, Any], domain: Mapping[str, int], edges: float = 0.0
 ) -> dict[str, Any]:
-    """Caps of a feature's rule at its declared mechanism's own losses.
+    """The budget of a feature's rule at its declared mechanism's own loss.
 
-    They need the domain and the mechanism alone, so they are known before bounds and categories
-    are. A loss that is infinite by structure gets no cap, for none would let it pass.
+    It needs the domain and the mechanism alone, so it is known before bounds and categories are. A
+    loss that is infinite by structure gets no budget, for none would let it pass.
 
     Args:
         feature: Its entry in the federation file.
@@ -34,22 +34,19 @@ def limits(
         edges: What private edges of a number cost once, besides.
 
     Returns:
-        ``max_changes``; and, where losses are finite, ``budget_1`` and ``budget_whole``: the cost
-        of that many different values of a person, over any number of trainings, so that no
-        release of another map or channel fits in.
+        ``budget`` where the loss is finite: the cost of one release, so that no release of another
+        map or channel fits in.
     """
     try:
         curves = list(_curves(feature, Domain(domain["lower"], domain["upper"])))
     except ValidationError:
         return {}  # No mechanism: anyone who reads the federation file is told where and why.
-    rule: dict[str, Any] = {"max_changes": MOST_CHANGES}
-    for end, at in (("1", 0), ("whole", -1)):
-        losses = [curve.loss[at] for curve in curves]
-        finite = [loss for loss in losses if loss != "inf"]
-        if len(finite) == len(losses):
-            once = edges if feature.get("type") == "numeric" else 0.0
-            rule[f"budget_{end}"] = _up(MOST_CHANGES * sum(finite) + once)
-    return rule
+    losses = [curve.loss[-1] for curve in curves]
+    finite = [loss for loss in losses if loss != "inf"]
+    if len(finite) < len(losses):
+        return {}
+    once = edges if feature.get("type") == "numeric" else 0.0
+    return {"budget": _up(RELEASES * sum(finite) + once)}
 
 
 def _curves(feature: Mapping[str, Any], domain: Domain) -> Iterator[LossCurve]:

@@ -6,7 +6,6 @@ nobody's guarantee: the table is one's own.
 """
 
 import hashlib
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from opboost_ops.boosting.parts import held_back
 from opboost_ops.datasets.split_table import Column, SplitTable
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.loss import loss_curve
 
@@ -29,7 +29,6 @@ MODES = ("desensitised", "routed")
 ALONE, CENTRALISED = "alone", "centralised"
 
 _HELD_OUT = 0.2
-_NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b77")
 
 
 @dataclass(frozen=True)
@@ -166,8 +165,6 @@ class _Whole:
     def __init__(self, imagined: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
         self._imagined, self._domain, self._held = imagined, domain, held
         self._secret = hashlib.sha256(f"simulation {seed}".encode()).digest()
-        rows = np.arange(len(held), dtype=np.uint64)
-        self._keys = np.column_stack([rows, rows]).view(np.uint8)
 
     def own(self) -> dict[str, Column]:
         return {f"own.{name}": column for name, column in self._imagined.own.items()}
@@ -232,27 +229,18 @@ class _Whole:
         self, name: str, column: Column, epsilon: float
     ) -> list[tuple[str, np.ndarray, np.ndarray]]:
         """Name, randomised values and exact ones; of categories a bit each."""
-        where = uuid.uuid5(_NAMESPACE, name)
-        digest = hashlib.sha256(name.encode()).digest()
         if not column.categories:
             mechanism = GlobalMap(name="global_map", epsilon=epsilon)
-            values = randomise(
-                column.codes, self._keys, mechanism, self._domain, digest, self._secret, where
-            )
+            values = randomise(column.codes, mechanism, self._domain, self._words(name, epsilon))
             return [(name, values.astype(float), column.codes.astype(float))]
         found = []
         unary = UnaryEncoding(name="unary", epsilon=epsilon)
         for bit in range(column.categories):
-            values = randomise_bit(
-                column.codes,
-                column.categories,
-                bit,
-                self._keys,
-                unary,
-                digest,
-                self._secret,
-                where,
-            )
+            words = self._words(f"{name}={bit}", epsilon)
+            values = randomise_bit(column.codes, column.categories, bit, unary, words)
             exact = (column.codes == bit).astype(float)
             found.append((f"{name}={bit}", values.astype(float), exact))
         return found
+
+    def _words(self, name: str, epsilon: float) -> Words:
+        return Words.seeded(self._secret, f"{name}/{epsilon}")

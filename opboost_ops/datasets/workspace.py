@@ -168,9 +168,8 @@ def write_keys(folder: Path, seed: bytes | None = None) -> dict[str, str]:
     Returns:
         The public keys as the federation file names them: ``signing_key``, ``encryption_key``.
     """
-    # Of the first key schedule where it is public: figures that were told stay what they are.
     secret = (
-        noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))
+        secrets.token_bytes(noise.SECRET_BYTES)
         if seed is None
         else SEEDED + seed[: 32 - len(SEEDED)]
     )
@@ -253,9 +252,9 @@ def policy_data(
 
 
 def _rule(feature: Mapping[str, Any], routed: bool) -> dict[str, Any]:
-    rule: dict[str, Any] = {"uuid": feature["uuid"], "mechanisms": _mechanisms(feature)}
-    if routed or feature["mechanism"]["name"] == "local_map":
-        rule["least_cell_width"] = 0
+    rule: dict[str, Any] = {"mechanisms": _mechanisms(feature)}
+    if routed:
+        rule["routed"] = "once"
     return rule
 
 

@@ -57,8 +57,9 @@ class Draft:
         rows: People, or entries of the document.
         answers: Digest of the artifact that it answers.
         losses: Loss curve of each feature that it releases.
-        thresholds: For which of its features it tells exactly on which side of thresholds each
-            cell lies, and where these are, in the feature's unit.
+        releases: Id of the release of each feature whose responses it carries.
+        disclosures: Further exact entries of the ledger, each written once: by name (64 hex
+            digits), the feature and what is disclosed of it.
         discloses: What it tells its reader outside any epsilon; a ledger line.
     """
 
@@ -73,7 +74,8 @@ class Draft:
     columns: tuple[str, ...] = ()
     answers: str | None = None
     losses: Mapping[str, LossCurve] = field(default_factory=dict)
-    thresholds: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    releases: Mapping[str, str] = field(default_factory=dict)
+    disclosures: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def seal(
         self,
@@ -130,6 +132,7 @@ class Draft:
             columns=self.columns,
             rows=self.rows,
             losses=dict(self.losses),
+            releases=dict(self.releases),
             files=listed,
             encrypted_to=envelope.name if envelope else None,
             experiment=experiment,

@@ -47,6 +47,7 @@ _ADDRESSED = ("psi_query", "split_request", "route_request")
 _RUN_ID = r"^[0-9a-f]{16}$"
 RunId = Annotated[str, Field(pattern=_RUN_ID)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 RoundName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
 KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
@@ -84,6 +85,7 @@ class Manifest(Record):
         columns: Features inside, in order.
         rows: Rows of its table; entries for a plan or a split request.
         losses: Loss curve of each feature released here.
+        releases: Id of the signer's release that each feature's responses belong to.
         files: The artifact's other files, as they are before any encryption: salted if they lie
             there encrypted.
         encrypted_to: Name of the receiver's key under which they lie in the store; None if they
@@ -107,6 +109,7 @@ class Manifest(Record):
     columns: tuple[FeatureName, ...] = ()
     rows: NonNegativeInt
     losses: Mapping[FeatureName, LossCurve] = Field(default_factory=dict)
+    releases: Mapping[FeatureName, ReleaseId] = Field(default_factory=dict)
     files: Mapping[str, File]
     encrypted_to: KeyName | None = None
     experiment: bool = False

@@ -1,30 +1,28 @@
-"""A party's state: one database and the cell files that it points to, opened together."""
+"""A party's state: one database and the pin files that it points to, opened together."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from uuid import UUID
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.pinned_stores import PinnedStores
-from opboost_ops.mechanisms.noise import read_secret
-from opboost_ops.privacy.accountant import Key
+from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import AgreementRecords, Agreements
-from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.checkpoints import Checkpoints
 from opboost_ops.privacy.database import Database, has_tables
-from opboost_ops.privacy.draws import Draws
 from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
-from opboost_ops.privacy.ledger import Ledger, has_no_cells
+from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.query_counts import QueryCounts
+from opboost_ops.privacy.releases import Releases
 from opboost_ops.privacy.sessions import Sessions
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.scratch.files import whole_file
 
-#: In the folder of cell states: which database they belong to.
+#: In the folder of pins: which database they belong to.
 _MARK = "database"
 
 #: The states that `reuse_open_state` keeps open in this thread, by database and folders.
@@ -36,49 +34,34 @@ class LostDatabase(ConfigError):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class LostState:
-    """A cell state that is gone.
-
-    Attributes:
-        column: The column's UUID.
-        charge: The feature, or the bit of it.
-        key: What was drawn under the noise key.
-    """
-
-    column: UUID
-    charge: str
-    key: Key
-
-
-@dataclass(frozen=True)
 class PartyState:
     """What a party keeps of all that it released and received.
 
     Attributes:
-        ledger: Its releases.
-        cells: What each of its cells has released.
+        ledger: Its entries.
+        releases: Its releases, and the pins of each.
         audit: What happened, chained.
         sessions: Which runs' sums it has taken part in.
         database: Where ledger and audit log lie.
-        draws: How its cells are held back and charged.
         checkpoints: Where the state stood in each run, and the latest of other parties.
         query_counts: Label holders' queries in epochs of private alignment.
         agreements: What it has agreed to.
         forgotten: Whom it was asked to forget.
         stores: Which store each of its federations uses.
+        pins: Its pin files.
     """
 
     ledger: Ledger
-    cells: Cells
+    releases: Releases
     audit: Audit
     sessions: Sessions
     database: Database
-    draws: Draws
     checkpoints: Checkpoints
     query_counts: QueryCounts
     agreements: AgreementRecords
     forgotten: Forgotten
     stores: PinnedStores
+    pins: Pins
 
     @classmethod
     def of(cls, site: Site, database: Database) -> "PartyState":
@@ -88,35 +71,22 @@ class PartyState:
             site: The party's.
             database: Its database.
         """
-        key = read_secret(site.cells_key) if site.cells_key is not None else None
-        cells = Cells(site.cells, database, Scratch(site.home, site.block_rows), key)
+        forgotten = Forgotten(database, lambda: noise.keyed_by(site.noise_secret(), "people"))
+        scratch = Scratch(site.home, site.block_rows)
+        pins = Pins(site.pins, scratch, lambda: noise.keyed_by(site.noise_secret(), "pins"))
         return cls(
             Ledger(database),
-            cells,
+            Releases(database, pins, forgotten),
             Audit(database),
             Sessions(database),
             database,
-            Draws(database, cells),
             Checkpoints(database),
             QueryCounts(database),
             AgreementRecords(database, site.party),
-            Forgotten(database),
+            forgotten,
             PinnedStores(database),
+            pins,
         )
-
-    def lost_states(self, *, verify: bool = False) -> list[LostState]:
-        """What has drawn under a noise key whose cell state is not there any more.
-
-        Args:
-            verify: Whether the files are read, and a damaged one is lost, too.
-        """
-        there = self.cells.is_whole if verify else self.cells.is_there
-        return [
-            LostState(column, f"{account.feature}={key.bit}" if key.bit else account.feature, key)
-            for column, account in self.ledger.accounts().items()
-            for key in account.keys.values()
-            if not has_no_cells(key.cells) and not there(column, key.cells)
-        ]
 
     def together(self) -> AbstractContextManager[object]:
         """Add entries of ledger and audit log within it all or not at all.
@@ -128,20 +98,20 @@ class PartyState:
 
 @contextmanager
 def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
-    """A party's state; a new one begins where there is none.
+    """A party's state.
 
     Args:
         site: The party's.
-        fresh: Whether a new database may begin where cell states say that there was one before.
+        fresh: Whether a new database may begin where pins say that there was one before.
 
     Raises:
-        ConfigError: The database cannot be opened, is another party's, or another one than the
-            cell states belong to; or its tables have another version.
+        ConfigError: The database cannot be opened, is another party's, of another secret, or
+            another one than the pins belong to.
         LostDatabase: It is gone, or empty, and there was one before.
     """
     url = site.ledger_url()
     opened = None if fresh else _OPENED.get()
-    key = (site.party, url, site.cells, site.home, site.cells_key, site.block_rows)
+    key = (site.party, url, site.pins, site.home, site.secret, site.block_rows)
     if opened is not None and key in opened:
         if opened[key].database.is_current():
             yield opened[key]
@@ -155,7 +125,8 @@ def open_state(site: Site, *, fresh: bool = False) -> Iterator[PartyState]:
         if not fresh and database.is_empty():
             require_never_begun(site)
         state = PartyState.of(site, database)
-        _require_one_database(site, database.identity(site.party), fresh)
+        identity = database.identity(site.party, _fingerprint(site), fresh=fresh)
+        _require_one_database(site, identity, fresh)
         if opened is not None:
             opened[key], reused = state, True
         yield state
@@ -205,30 +176,37 @@ def forgotten_of(site: Site) -> ForgottenPeople:
     Args:
         site: The party's.
     """
-    if not has_tables(site.ledger_url()) and not site.cells.is_dir():
+    if not has_tables(site.ledger_url()) and not site.pins.is_dir():
         return ForgottenPeople()
     with open_state(site) as state:
         return state.forgotten.read()
 
 
+def _fingerprint(site: Site) -> str:
+    """Of the party's secret; empty where it has none yet, which only runs need."""
+    with suppress(ConfigError):
+        return noise.fingerprint(site.noise_secret())
+    return ""
+
+
 def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
-    """Refuse cell states that belong to another database of the party."""
-    mark = site.cells / _MARK
-    if not site.cells.is_dir():
+    """Refuse pins that belong to another database of the party."""
+    mark = site.pins / _MARK
+    if not site.pins.is_dir():
         return
     if not mark.is_file() or fresh:
         with whole_file(mark) as file:
             file.write(f"{identity}\n".encode())
     elif mark.read_text().strip() != identity:
         raise ConfigError(
-            f"{site.party} has two databases: its cell states belong to another one than `ledger` "
+            f"{site.party} has two databases: its pins belong to another one than `ledger` "
             "in site.yaml names.",
             "Name the database that its releases were charged in. Nothing was charged.",
         )
 
 
 def require_never_begun(site: Site) -> None:
-    """Refuse to create a database where cell states say that there was one.
+    """Refuse to create a database where pins say that there was one.
 
     Args:
         site: The party's.
@@ -236,7 +214,7 @@ def require_never_begun(site: Site) -> None:
     Raises:
         LostDatabase: So it is; nothing was made.
     """
-    if next(site.cells.glob("*.parquet"), None) is None:
+    if next(site.pins.glob("*.pins"), None) is None:
         return
     raise LostDatabase(
         f"The database of {site.party} is gone, or empty, and there was one: what it has released "

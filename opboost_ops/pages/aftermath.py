@@ -10,11 +10,12 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.versions import Models, Version
 from opboost_ops.pages.deployment import has_state, parties
-from opboost_ops.views.ledger import ledger_of_run, sums_of
+from opboost_ops.views.ledger import charged as charged_by
+from opboost_ops.views.ledger import sum_of
 
 GO_ON = (
     "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "
-    "form has changed, trigger a new run. Unchanged cells are not charged again."
+    "form has changed, trigger a new run. No release is charged twice."
 )
 
 
@@ -23,13 +24,11 @@ class Charged(Record):
 
     Attributes:
         entries: Entries of its ledger, also those without an epsilon.
-        loss_1: Sum of loss(1) over its columns; null where it is infinite.
-        loss_whole: Sum of the losses across the full range; likewise.
+        loss: Sum of loss(R - L) over the releases that it has opened; null where it is infinite.
     """
 
     entries: int
-    loss_1: float = 0
-    loss_whole: float = 0
+    loss: float = 0
 
 
 def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
@@ -44,13 +43,13 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
     for party in parties() if only is None else [only]:
         # The party's own part of the page says what cannot be read.
         with suppress(OpBoostError, ValueError, OSError):
-            site, policy = site_of(party)
+            site, _ = site_of(party)
             if federation not in site.tables or not has_state(site):
                 continue
             with open_state(site) as state:
-                view = ledger_of_run(state, policy, federation, run)
-            step, whole = sums_of(view.accounts)
-            found[party] = Charged(entries=len(view.entries), loss_1=step, loss_whole=whole)
+                entries = state.ledger.of_run(federation, run)
+            loss = sum_of(charged_by(entry for _, entry in entries))
+            found[party] = Charged(entries=len(entries), loss=loss)
     return found
 
 
@@ -80,8 +79,7 @@ def sentences(
         next_run: When Airflow makes the next run.
     """
     released = [
-        f"{party}: {_count(one)}, loss {one.loss_1:.4g} for one step and {one.loss_whole:.4g} "
-        "across the full range"
+        f"{party}: {_count(one)}, loss(R-L) {one.loss:.4g}"
         for party, one in found.items()
         if one.entries
     ]

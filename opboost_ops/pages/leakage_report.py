@@ -21,13 +21,13 @@ def leakage_report(title: str, found: Leakage) -> str:
     if found.averaging:
         worst = max(found.averaging, key=lambda n: found.averaging[n].fresh[-1].success)
         curves = found.averaging[worst]
-        times = len(curves.keyed)
+        times = len(curves.pinned)
         caption = f"Averaging over retrainings: {worst}, share of rows"
         picture = chart(
             [
                 Curve(
-                    "keyed noise (as released)",
-                    [(t, a.success) for t, a in enumerate(curves.keyed, 1)],
+                    "pinned responses (as released)",
+                    [(t, a.success) for t, a in enumerate(curves.pinned, 1)],
                 ),
                 Curve(
                     "fresh noise at every run (not used)",

@@ -10,11 +10,9 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pages import statement
 from opboost_ops.pages.deployment import Query, parties
-from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.views import ledger_tables
-from opboost_ops.views.first_forecast import first_forecast
-from opboost_ops.views.ledger import LedgerView, ledger_of
+from opboost_ops.views.ledger import LedgerView, ledger_of, planned
 from opboost_ops.views.ledger_figures import history, loss_curves
 from opboost_ops.views.queries import queries
 
@@ -34,15 +32,17 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
         return statement.build(site, policy, query)
     view = ledger_of(site, policy)
     with open_state(site) as state:
-        return _blocks(state, view, policy, query)
+        return _blocks(state, site, view, policy, query)
 
 
-def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -> list[Block]:
-    seen = {name for name in view.columns if name == "all" or query.sees(name)}
+def _blocks(
+    state: PartyState, site: Site, view: LedgerView, policy: Policy, query: Query
+) -> list[Block]:
+    seen = {name for name in view.federations if name == "all" or query.sees(name)}
     dated = [(at, line) for at, line in view.entries if line.federation in seen]
     refused = _refusals(state, query)
     if not dated:
-        return [*refused, *_planned(state, view, query), *_agreed(state, query.sees)]
+        return [*refused, *_planned(state, site, view, query), *_agreed(state, query.sees)]
     wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
@@ -51,17 +51,14 @@ def _blocks(state: PartyState, view: LedgerView, policy: Policy, query: Query) -
     ]
     # Budgets are for all federations: who may not see one of them is not shown that more is left.
     found = view.of(seen)
-    narrowed = query.federation is not None or query.run is not None
-    here = accounts(line for _, line in shown) if narrowed else None
-    caps = policy.all_features
     waiting = [line for line in view.waiting if line.federation in seen]
     blocks: list[Block] = ledger_tables.warnings(waiting, dated)
-    blocks += [*refused, *_lost(state, {f.feature for f in found.values()})]
+    blocks += [*refused, *_lost(state, {line.feature for line in found})]
     if query.run is None:
         blocks += ledger_tables.open_notes(policy, found)
     if found:
         blocks.append(ledger_tables.totals(found, view, dated))
-        blocks.append(ledger_tables.columns_table(found, caps, here))
+        blocks.append(ledger_tables.columns_table(found))
         curves = (r for r in view.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
         pictures = (history(view.heights, found), loss_curves(drawn))
@@ -93,31 +90,30 @@ def entries(dated: Sequence[Dated], query: Query, view: LedgerView) -> Table:
 
 
 def _lost(state: PartyState, features: set[str]) -> list[Block]:
-    """A note of cell states that the ledger knows and that are gone."""
-    names = {lost.charge for lost in state.lost_states()}
-    behind = sorted(name for name in names if name.partition("=")[0] in features)
+    """A note of pins that the ledger knows and that are gone."""
+    behind = sorted({lost.feature for lost in state.releases.lost()} & features)
     if not behind:
         return []
-    text = "Cell states are lost."
-    remedy = "Restore the newest states, or see `opboost ledger check`: no run draws until then."
+    text = "Pins are lost."
+    remedy = "Restore the newest pins, or see `opboost ledger check`: no run releases until then."
     return [Note("bad", text, remedy, (", ".join(behind),))]
 
 
-def _planned(state: PartyState, view: LedgerView, query: Query) -> list[Block]:
-    """Before any run: what the agreed columns may cost, and how many runs fit."""
+def _planned(state: PartyState, site: Site, view: LedgerView, query: Query) -> list[Block]:
+    """Before any run: what the agreed columns will cost."""
     agreements = state.agreements.read()
     made = [
         agreements.newest(name)
         for name in sorted({one.federation for one in agreements.agreements})
     ]
     standing = [one for one in made if one is not None and query.sees(one.federation)]
-    found = first_forecast(standing, view.policy.party, view.policy)
+    found = planned(standing, site, view.policy, view)
     text = "Nothing was released yet."
     if not found:
         return [Note("muted", text)]
     return [
-        Note("", text, "What fits into the budgets, of what the party has agreed to:"),
-        *ledger_tables.planned_blocks(found, view),
+        Note("", text, "The party has agreed to these columns:"),
+        ledger_tables.columns_table(found, planned=True),
     ]
 
 

@@ -22,7 +22,7 @@ from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.deployment import Query, guarded, has_state
 from opboost_ops.pages.models import MODEL
 from opboost_ops.run.approval import asked_since
-from opboost_ops.views.ledger import ledger_of_run, sums_of
+from opboost_ops.views.ledger import charged, ledger_of_run, sum_of
 from opboost_ops.views.ledger_figures import loss_curves
 from opboost_ops.views.ledger_tables import warnings
 
@@ -127,15 +127,14 @@ def _charged(party: str, federation: str, query: Query) -> list[Block]:
     with open_state(site) as state:
         view = ledger_of_run(state, policy, federation, query.run or "")
     lines = view.entries
-    step, whole = sums_of(view.accounts)
+    spent = charged(entry for _, entry in lines)
     facts = Facts(
         (
-            Fact("Charged: loss(1)", number(step).text, "a person, all features"),
-            Fact("Charged: loss(R-L)", number(whole).text, "a person, all features"),
+            Fact("Charged: loss(R-L)", number(sum_of(spent)).text, "a person, all columns"),
             Fact("Ledger entries", f"{len(lines):,}"),
         )
     )
     blocks: list[Block] = warnings(view.waiting, lines)
-    if view.accounts:
+    if spent:
         blocks += [facts, loss_curves(release for _, release in lines)]
     return [*blocks, ledger.entries(lines, query, view)]

@@ -1,10 +1,9 @@
 """How each federation stands, for the status page and for programs: one frozen document."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
-from uuid import UUID
 
 from pydantic import Field
 
@@ -23,8 +22,7 @@ from opboost_ops.pages.deployment import Query, federations, has_state, parties
 from opboost_ops.run.approval import waits_since
 from opboost_ops.run.known_store import folder_fault
 from opboost_ops.run.taking_part import stopped
-from opboost_ops.views.first_forecast import remaining
-from opboost_ops.views.ledger import RemainingRuns, ledger_of
+from opboost_ops.views.ledger import ledger_of, left_of, lines_of
 
 #: Versions that are listed.
 _VERSIONS = 20
@@ -94,27 +92,27 @@ class Version(Record):
 
 
 class Account(Record):
-    """What a column has cost a person at worst, over all federations of its party.
+    """A column towards one receiver: its releases, and what they cost.
 
     Attributes:
-        feature: Its last known name.
-        column: Its UUID.
-        draws: How many draws there were.
-        loss_1: Sum of loss(1); null where it is infinite.
-        loss_whole: Sum of loss(R - L); likewise.
-        budget_1: The policy's cap on it; null for none.
-        budget_whole: Likewise.
-        retrainings: How many more fit; null where no budget ends them.
+        feature: Its name in the federation.
+        column: Name of the raw column.
+        releases: How many releases opened.
+        loss: Of one; null where it is infinite.
+        spent: By the raw column; likewise.
+        budget: Of the raw column; null for none.
+        since: The day whose values stand; null where no release is open.
+        more: How many more releases fit the budget; null without one.
     """
 
     feature: str
-    column: UUID
-    draws: int
-    loss_1: float
-    loss_whole: float
-    budget_1: float | None = None
-    budget_whole: float | None = None
-    retrainings: int | None = None
+    column: str
+    releases: int
+    loss: float
+    spent: float
+    budget: float | None = None
+    since: date | None = None
+    more: int | None = None
 
 
 class Party(Record):
@@ -123,9 +121,8 @@ class Party(Record):
     Attributes:
         party: Its name.
         ledger: What each column has cost.
-        retrainings: How many more fit; null where no budget ends them.
-        unlimited: Whether there are budgets, and they allow unlimited retrainings.
-        budget: Which cap or budget applies, what is left, and what happens when it is reached.
+        more: How many more releases fit the first of its budgets to end; null without one.
+        budget: Which budget that is, and what is left of it; empty where nothing is released.
         fault: What cannot be read.
         stopped: Since when it takes part in no run; null where it takes part.
         stopped_by: The user of Airflow who asked for that; empty where it was done at home.
@@ -139,8 +136,7 @@ class Party(Record):
 
     party: str
     ledger: tuple[Account, ...] = ()
-    retrainings: int | None = None
-    unlimited: bool = False
+    more: int | None = None
     budget: str = ""
     fault: str = ""
     stopped: datetime | None = None
@@ -300,26 +296,26 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         fault = folder_fault(state, site, federation)
         agreements = state.agreements.read()
     view = ledger_of(site, policy)
-    left = remaining(agreements, view, federation) or RemainingRuns(hint="")
+    lines = lines_of(agreements, view, site, federation)
+    left = left_of(lines)
     found = [
         Account(
             feature=one.feature,
-            column=column,
-            draws=one.account.releases,
-            loss_1=float(one.account.step),
-            loss_whole=float(one.account.whole),
-            budget_1=one.rule.budget_1,
-            budget_whole=one.rule.budget_whole,
-            retrainings=one.retrainings,
+            column=one.column,
+            releases=len(one.releases),
+            loss=float(one.loss),
+            spent=float(one.spent),
+            budget=one.budget,
+            since=one.since,
+            more=one.more,
         )
-        for column, one in view.of([federation]).items()
+        for one in view.of([federation])
     ]
     return Party(
         party=party,
         ledger=tuple(found),
-        retrainings=left.fits,
-        unlimited=left.fits is None and left.limited,
-        budget=left.hint,
+        more=left.more,
+        budget=left.hint if lines else "",
         stopped=datetime.fromisoformat(stop.at) if stop else None,
         stopped_by=stop.by if stop else "",
         resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),

@@ -23,11 +23,9 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, guarded
 from opboost_ops.pages.period import Period, asked_for
-from opboost_ops.privacy.accountant import accounts
 from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.statement import forecasts
 from opboost_ops.views.audit_log import LogRead, log_of
-from opboost_ops.views.ledger import LedgerView, ledger_of, sums_of
+from opboost_ops.views.ledger import LedgerView, charged, ledger_of, sum_of
 from opboost_ops.views.ledger_tables import exact_table
 from opboost_ops.views.queries import queries
 
@@ -51,7 +49,7 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     period = asked_for(query)
     view, log = ledger_of(site, policy), log_of(site)
     # Budgets are for all federations: a statement of a part of them would say too little.
-    if any(name != "all" and not query.sees(name) for name in view.columns):
+    if any(name != "all" and not query.sees(name) for name in view.federations):
         text = "This statement is of all federations of the party, and you may not see one of them."
         return [Note("muted", text)]
     inside = [(at, line) for at, line in view.entries if period.begin <= at < period.end]
@@ -67,7 +65,7 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     remedy = "`opboost audit show` says where; this statement cannot be compared with it."
     broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
     with open_state(site) as state:
-        guesses = queries(state, policy.alignment, view.columns)
+        guesses = queries(state, policy.alignment, view.federations)
     return [
         *broken,
         _facts(period, view, inside, log),
@@ -80,17 +78,15 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
 
 
 def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
-    then, now = (sums_of(view.before(at)) for at in (period.begin, period.end))
+    then, now = (sum_of(view.before(at)) for at in (period.begin, period.end))
     runs = {(line.federation, line.run) for _, line in inside if line.run}
     facts = [
         Fact("Period (UTC)", period.words, "both days included"),
         Fact("Runs", f"{len(runs):,}"),
-        Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one draw"),
+        Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one release"),
     ]
-    for end, label in enumerate(("loss(1)", "loss(R-L)")):
-        hint = f"from {number(then[end]).text} to {number(now[end]).text}, worst case"
-        grown = number(_grown(then[end], now[end])).text
-        facts.append(Fact(f"A person was charged: {label}", grown, hint))
+    hint = f"from {number(then).text} to {number(now).text}, worst case"
+    facts.append(Fact("A person was charged: loss(R-L)", number(_grown(then, now)).text, hint))
     if spent := view.models_epsilon(period.end):
         before = view.models_epsilon(period.begin)
         hint = f"from {before:.3f} to {spent:.3f}, worst case"
@@ -103,33 +99,28 @@ def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRe
 def _columns(
     period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
 ) -> Table:
-    then, mine = view.before(period.begin), accounts(line for _, line in inside)
+    new, until = charged(line for _, line in inside), view.before(period.end)
+    opened = Counter(line.column for _, line in inside if line.artifact == line.release)
+    names = {line.column: (line.feature, line.budget) for line in view.lines}
     rows = []
-    for uuid, found in forecasts(view.before(period.end), view.policy).items():
-        account, old = found.account, then.get(uuid)
+    for column, spent in until.items():
+        feature, budget = names.get(column, (column, None))
         rows.append(
             (
-                Cell(found.feature),
-                count(mine[uuid].releases if uuid in mine else 0),
-                number(float(account.step) - (float(old.step) if old else 0.0)),
-                number(float(account.whole) - (float(old.whole) if old else 0.0)),
-                number(float(account.step)),
-                number(found.rule.budget_1),
-                number(float(account.whole)),
-                number(found.rule.budget_whole),
-                Cell(str(uuid)),
+                Cell(feature),
+                Cell(column),
+                count(opened[column]),
+                number(float(new.get(column, 0))),
+                number(float(spent)),
+                number(budget),
             )
         )
-    period_heads = ("draws in the period", "loss(1) in the period", "loss(R-L) in the period")
-    ends = ("loss(1) at its end", "budget(1) today", "loss(R-L) at its end", "budget(R-L) today")
-    note = (
-        "The worst case, from public facts alone, for a person at whom every value changed: "
-        "loss(1) for a move by one step of the domain, loss(R-L) for one across it."
-    )
-    empty = "No randomised cell had left by the end of the period."
-    heads = ("feature", *period_heads, *ends, "column")
-    title = "What each feature has cost in the period"
-    return Table("statement", title, heads, tuple(rows), note, empty, preamble=preamble)
+    heads = ("feature", "raw column", "charges in the period", "loss(R-L) in the period")
+    ends = ("loss(R-L) at its end", "budget today")
+    note = "A person's worst case: each release is charged once, when it opens."
+    empty = "No release had opened by the end of the period."
+    title = "What each column has cost in the period"
+    return Table("statement", title, (*heads, *ends), tuple(rows), note, empty, preamble=preamble)
 
 
 def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:

@@ -19,7 +19,7 @@ from opboost_ops.display.blocks import (
 from opboost_ops.pages.aftermath import GO_ON, sentences
 from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago, lasting
 from opboost_ops.pages.state import Federation, Party, Purpose, Run
-from opboost_ops.views.ledger import RemainingRuns
+from opboost_ops.views.ledger import Left
 from opboost_ops.views.ledger_tables import left_cell, left_fact
 
 #: A run that has been under way for longer is looked at, in seconds.
@@ -165,26 +165,20 @@ def _champion(one: Federation) -> Fact:
     return Fact("Champion's age", age or "unknown", one.champion, href="models")
 
 
-def _left(party: Party) -> RemainingRuns:
-    budgets = [a for a in party.ledger if a.retrainings is not None]
-    first = min(budgets, key=lambda account: account.retrainings or 0, default=None)
-    limited = party.unlimited or party.retrainings is not None
-    ends = first is not None and first.retrainings == party.retrainings
-    return RemainingRuns(
-        party.retrainings, first.feature if first and ends else "", limited, party.budget
-    )
+def _left(party: Party) -> Left:
+    first = next((one for one in party.ledger if one.more == party.more), None)
+    named = first.feature if first and party.more is not None else ""
+    return Left(party.more, named, party.budget)
 
 
 def _nights(one: Federation) -> Fact:
     shown = [(party.party, _left(party)) for party in one.parties if party.budget]
     left = [replace(of, hint=f"{party}: {of.hint}") for party, of in shown]
-    ends = [found for found in left if found.fits is not None]
-    first = min(ends, key=lambda found: found.fits or 0, default=None)
+    ends = [of for of in left if of.more is not None]
+    first = min(ends, key=lambda of: of.more or 0, default=next(iter(left), None))
     if first is None:
-        first = next((found for found in left if found.limited), next(iter(left), None))
-    if first is None:
-        why = "until a party here releases a protected column"
-        return Fact("Retrainings left", "unlimited", why, "muted")
+        why = "no party here releases a protected column"
+        return Fact("Releases left", "unlimited", why, "muted")
     return left_fact(first, href="ledger")
 
 

@@ -155,5 +155,4 @@ def _least(divider: Divider, wanted: float) -> int:
 def _over(rule: FeatureRule | None, losses: tuple[float, float]) -> bool:
     if rule is None:
         return False
-    caps = (rule.budget_1, rule.budget_whole)
-    return any(cap is not None and loss > cap for cap, loss in zip(caps, losses, strict=True))
+    return rule.budget is not None and losses[1] > rule.budget

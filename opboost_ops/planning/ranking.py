@@ -141,8 +141,8 @@ def rank(
     for name in marginals:
         rule = rules.get(name)
         caps[name] = Caps(
-            _least(limits.step, rule.budget_1 if rule else None),
-            _least(limits.whole, rule.budget_whole if rule else None),
+            limits.step,
+            _least(limits.whole, rule.budget if rule else None),
         )
     found = {}
     for cap in dict.fromkeys(caps.values()):

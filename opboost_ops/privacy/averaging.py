@@ -1,15 +1,14 @@
 """Attacks on several releases of the same rows: to average them, and to link their rows."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 import numpy as np
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Mechanism, noise
+from opboost_ops.mechanisms import Mechanism
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy.attacks import (
     ROUNDING,
@@ -32,11 +31,11 @@ class Retrainings:
     """Success of averaging after 1, 2, ... retrainings on unchanged values.
 
     Attributes:
-        keyed: With the noise that is really used: every retraining repeats the first.
+        pinned: With pinned responses: every retraining repeats the first.
         fresh: As it would be with new noise at every retraining.
     """
 
-    keyed: tuple[Attack, ...]
+    pinned: tuple[Attack, ...]
     fresh: tuple[Attack, ...]
 
 
@@ -68,30 +67,19 @@ def averaging(
     return _curve(values, channel, releases, tolerance, marginal, [len(releases)])[0]
 
 
-def fresh_and_keyed(
+def fresh_and_pinned(
     values: np.ndarray,
-    person_keys: np.ndarray,
     mechanism: Mechanism,
     domain: Domain,
-    map_digest: bytes,
-    secret: bytes,
-    column_uuid: UUID,
     times: int,
     marginal: np.ndarray | None = None,
 ) -> Retrainings:
-    """What retraining tells with keyed noise, against what it would tell with fresh noise.
-
-    The keyed releases are made by the release itself; the fresh ones take their words from the
-    outputs 1, 2, ... of each cell, which nothing releases.
+    """Success of averaging with pinned responses, and with new noise at every retraining.
 
     Args:
         values: True domain integers, int64, shape (n,).
-        person_keys: uint8, shape (n, 16).
         mechanism: What randomises them.
         domain: Where they lie; 5 % of it is the tolerance.
-        map_digest: Digest of the map that made them.
-        secret: The receiver's secret, 32 bytes.
-        column_uuid: The column's immutable UUID.
         times: Most retrainings, at least 1.
         marginal: As for ``averaging``.
 
@@ -99,18 +87,11 @@ def fresh_and_keyed(
         ContractError: There are no rows, or a value lies outside the domain.
     """
     channel, tolerance = mechanism.channel(domain), tolerance_of(domain)
-    context = hashlib.sha256(map_digest + channel.digest()).digest()
-    inputs = positions(values, channel.inputs)
-    cell = (values, person_keys, mechanism, domain, map_digest, secret, column_uuid)
-    keyed = np.stack([randomise(*cell) for _ in range(times)])
-    words = (
-        noise.cell_words(secret, column_uuid, context, person_keys, values, output)
-        for output in range(1, times + 1)
-    )
-    fresh = np.stack([channel.outputs[channel.alias.sample(inputs, word)] for word in words])
+    fresh = np.stack([randomise(values, mechanism, domain, Words.fresh()) for _ in range(times)])
+    pinned = np.repeat(fresh[:1], times, axis=0)
     after = range(1, times + 1)
     return Retrainings(
-        keyed=tuple(_curve(values, channel, keyed, tolerance, marginal, after)),
+        pinned=tuple(_curve(values, channel, pinned, tolerance, marginal, after)),
         fresh=tuple(_curve(values, channel, fresh, tolerance, marginal, after)),
     )
 

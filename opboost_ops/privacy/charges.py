@@ -1,7 +1,6 @@
-"""What a publication is charged for, beyond its artifacts."""
+"""The cost of a differentially private model."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from opboost_ops.privacy.renyi import RenyiCurve
@@ -24,18 +23,3 @@ class ModelCharge:
     rows: int
     what: Literal["model", "metrics"] = "model"
     curve: RenyiCurve | None = None
-
-
-@dataclass(frozen=True)
-class Charges:
-    """What a publication's randomised cells were charged for, before.
-
-    Attributes:
-        keys: Name of the noise key, by charge; see `Release.cells`.
-        draws: Name of the draw, by charge; see `Release.draws`.
-        edges: Partition edges that are disclosed exactly, by charge, in the feature's unit.
-    """
-
-    keys: Mapping[str, str] = field(default_factory=dict)
-    draws: Mapping[str, str] = field(default_factory=dict)
-    edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)

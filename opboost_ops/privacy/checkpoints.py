@@ -116,9 +116,9 @@ class Checkpoints(Records):
             number += 1
             mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
             # Manifests know checkpoints, and the DAG processor reads ids of runs: nothing heavy.
-            from opboost_ops.privacy.ledger import lines_after
+            from opboost_ops.privacy.ledger import entries_after
 
-            lines = lines_after(connection, entry)
+            lines = entries_after(connection, entry)
             for _, release in lines:
                 to = (release.federation, release.receiver)
                 if to == (federation, receiver) and release.kind in kinds:

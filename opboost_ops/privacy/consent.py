@@ -8,7 +8,6 @@ from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
-from opboost_ops.privacy.pins import unpinned_columns
 
 #: What the label holder learns, by what a policy calls it.
 _LEARNS = {"all": "whether all feature holders have them", "each": "which ones have them"}
@@ -57,18 +56,13 @@ def _released(policy: Policy, federation: Federation, party: str) -> Iterator[st
         if feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             asked = feature.mechanism.name if feature.mechanism else "none"
             yield f"features.{name}.mechanisms: {asked} is not among them"
-        elif feature.mechanism.name == "local_map" and rule.least_cell_width is None:
-            yield (
-                f"features.{name}.least_cell_width: local_map discloses its partitions exactly, "
-                "and how narrow they may become is not said"
-            )
         bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
         if bit is not None and bit.name not in rule.mechanisms:
             yield f"features.{name}.mechanisms: {bit.name} is not among them"
-        if "routed" in federation.scoring.modes and rule.least_cell_width is None:
+        if "routed" in federation.scoring.modes and rule.routed is None:
             yield (
-                f"features.{name}.least_cell_width: routed scoring discloses thresholds exactly, "
-                "and how narrow the cells between them may become is not said"
+                f"features.{name}.routed: routed answers tell its exact value, and neither `once` "
+                "nor `every_run` is written there"
             )
 
 
@@ -82,7 +76,7 @@ def _plainly(policy: Policy, federation: Federation, party: str) -> Iterator[str
 
 
 def require_own_columns(policy: Policy, federation: Federation, party: str) -> None:
-    """Refuse a declaration by which a column of the party would have a second account.
+    """Refuse a declaration by which two features are one column of the party's table.
 
     Args:
         policy: The party's own.
@@ -90,34 +84,21 @@ def require_own_columns(policy: Policy, federation: Federation, party: str) -> N
         party: The party.
 
     Raises:
-        PolicyError: Its UUIDs are not those that the policy pins.
+        PolicyError: Naming them.
     """
     if refused := list(_other_columns(policy, federation, party)):
         raise PolicyError(
-            f"The columns of {party} are not those of its policy: {'; '.join(refused)}.",
-            "Nothing was drawn. Correct the federation file, or pin the columns: `opboost agree`.",
+            f"The columns of {party} are not apart: {'; '.join(refused)}.",
+            "Nothing was drawn. Correct the federation file, or `column` in policy.yaml.",
         )
 
 
 def _other_columns(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
-    for name, uuid in unpinned_columns(policy, federation).items():
-        if federation.parties[party].role == "feature_holder":
-            yield (
-                f"features.{name}.uuid: the policy does not pin it; `opboost agree` adds the line "
-                f"`uuid: {uuid}` once its owner has read it"
-            )
     identity, features = federation.id.column, federation.parties[party].features
     raw = {name: policy.raw_column(name, identity) for name in (identity, *features)}
     for one, other in combinations(sorted(raw), 2):
         if raw[one] == raw[other]:
             yield f"{one} and {other} are one column of the party's table"
-    pinned = {rule.uuid: name for name, rule in policy.features.items() if rule.uuid is not None}
-    for name, feature in features.items():
-        rule = policy.features.get(name)
-        if rule is not None and rule.uuid not in (None, feature.uuid):
-            yield f"features.{name}.uuid: the plan gives another one"
-        if (known := pinned.get(feature.uuid, name)) != name:
-            yield f"features.{name}.uuid: the policy pins that one for {known}"
 
 
 def require_splits_allowed(

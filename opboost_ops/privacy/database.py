@@ -18,13 +18,13 @@ from opboost_ops.privacy.tables import METADATA, SCHEMA, VERSION, set_version, t
 #: Seconds that a writer waits for another one, who may be charging the cells of a large table.
 PATIENCE = 900
 
-#: Whose database it is, and which one of theirs: one row.
-_STATE = table("state", {"id": 36}, party=160)
+#: Whose database it is, which one of theirs, and the fingerprint of their secret: one row.
+_STATE = table("state", {"id": 36}, party=160, secret=16)
 
 #: Asked each time that a party's state is opened, a dozen times a stage: as text, which need not be
 #: compiled again for each database.
 _NEWEST = str(sa.select(sa.func.max(SCHEMA.c.version)))
-_WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party))
+_WHOSE = str(sa.select(_STATE.c.id, _STATE.c.party, _STATE.c.secret))
 
 #: Name of PostgreSQL's advisory lock under which a party's accounts are written.
 _LOCK = 0x0B0057
@@ -202,38 +202,49 @@ class Database:
     def is_empty(self) -> bool:
         """Whether nothing was ever written: no release, and nothing that happened."""
         with self.reading() as connection:
-            tables = set(METADATA.tables) & {"audit", "releases"}
+            tables = set(METADATA.tables) & {"audit", "entries"}
             queries = (f"SELECT 1 FROM {table} LIMIT 1" for table in tables)  # noqa: S608
             return all(connection.exec_driver_sql(query).first() is None for query in queries)
 
-    def identity(self, party: str) -> str:
+    def identity(self, party: str, secret: str, *, fresh: bool = False) -> str:
         """The database's own id; a new database is the party's from now on.
 
         Args:
             party: Whose it must be.
+            secret: Fingerprint of the party's secret, by which its people are hashed; empty where
+                it has none yet.
+            fresh: Whether another secret than before is accepted.
 
         Raises:
-            ConfigError: It is another party's.
+            ConfigError: It is another party's, or of another secret.
         """
-        found = self._identity()
-        if found is None:
+        row = self._identity()
+        if row is None:
             with self.writing() as connection:
-                found = self._identity()
-                if found is None:
-                    found = (str(uuid4()), party)
-                    row = dict(zip(("id", "party"), found, strict=True))
-                    connection.execute(sa.insert(_STATE).values(row))
-        if found[1] != party:
+                row = self._identity()
+                if row is None:
+                    row = (str(uuid4()), party, secret)
+                    values = dict(zip(("id", "party", "secret"), row, strict=True))
+                    connection.execute(sa.insert(_STATE).values(values))
+        if row[1] != party:
             raise ConfigError(
-                f"The database of {party} belongs to {found[1]}.",
+                f"The database of {party} belongs to {row[1]}.",
                 "Check `ledger` in site.yaml: every party has a database of its own.",
             )
-        return found[0]
+        if secret and row[2] != secret and (fresh or not row[2]):
+            self.execute(sa.update(_STATE).values(secret=secret))
+        elif secret and row[2] != secret:
+            raise ConfigError(
+                f"The secret of {party} is not the one under which its people were pinned.",
+                "Put the former file back, from a backup. Without it, `opboost ledger recover SITE` "
+                "ends all releases, and forgotten people must be forgotten again.",
+            )
+        return row[0]
 
-    def _identity(self) -> tuple[str, str] | None:
+    def _identity(self) -> tuple[str, str, str] | None:
         with self.reading() as connection:
             row = connection.exec_driver_sql(_WHOSE).first()
-        return (row.id, row.party) if row is not None else None
+        return (row.id, row.party, row.secret) if row is not None else None
 
     def _version(self) -> int:
         """Of tables that were complete before; 0 where another file was put in their place."""

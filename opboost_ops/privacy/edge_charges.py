@@ -1,26 +1,26 @@
-"""Private edges in the ledger: one entry a draw of all edges of a column.
+"""Private edges: drawn once for a column, number of cells, epsilon and number, kept and charged.
 
-The entry is charged to the column as a bit of its own, ``income=edges``. Somebody whose value moves
-by one step of the domain may be somebody who moves across an edge, so loss(1) is as large as
-loss(R - L): the epsilon for a person who is added, removed or replaced.
+Somebody whose value moves by one step of the domain may be somebody who moves across an edge, so
+loss(1) is as large as loss(R - L): the epsilon for a person who is added, removed or replaced.
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
+from datetime import date
 from typing import Any
-from uuid import UUID
+from uuid import uuid4
 
+from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.feature import AnyFeature, DrawnEdges
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
 from opboost_ops.mechanisms import private_quantiles
-from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.ledger import EDGES_KEY, Ledger
 from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.releases import Release, Releases
 
-#: Kind of the entry, and how it is named beside its feature.
+#: The name of the charge beside its feature.
 EDGES = "edges"
 
 #: Who learns the edges: they stand in the federation file.
@@ -55,43 +55,76 @@ def curve(cells: int, epsilon: float, domain: Domain) -> LossCurve:
     )
 
 
-def edges_name(column: UUID, edges: Sequence[float], epsilon: float) -> str:
-    """Digest of drawn edges, 64 hex digits, by which their entry is found.
+def content_of(edges: Sequence[float], epsilon: float) -> str:
+    """Drawn edges as their release keeps them.
 
     Args:
-        column: The column's UUID.
-        edges: As declared.
+        edges: In the feature's unit, rising.
         epsilon: Of the draw.
     """
-    facts = [str(column), [float(edge).hex() for edge in edges], float(epsilon).hex()]
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+    return json.dumps([[float(edge).hex() for edge in edges], float(epsilon).hex()])
 
 
-def entry(
-    feature: str, column: UUID, loss: LossCurve, artifact: str, draws: str, **facts: Any
+def edges_in(release: Release) -> tuple[float, ...]:
+    """The edges that a release keeps.
+
+    Args:
+        release: Of kind ``edges``.
+    """
+    edges, _ = json.loads(release.content)
+    return tuple(map(float.fromhex, edges))
+
+
+def edges_release(
+    feature: str,
+    column: str,
+    loss: LossCurve,
+    declaration: str,
+    day: date,
+    federation: str,
+    content: str = "",
 ) -> Release:
-    """The entry of one draw: it costs its loss once, whatever happens to cells.
+    """The release of one draw.
 
     Args:
         feature: Its name.
-        column: Its UUID.
+        column: Name of the raw column.
         loss: Of the draw.
-        artifact: Name of what was drawn from: another table is another draw.
-        draws: `edges_name` of what was drawn.
-        facts: The rest of a `Release`.
+        declaration: See `declaration_of`.
+        day: On which it is drawn.
+        federation: Name of the federation.
+        content: See `content_of`; empty before the draw.
     """
     return Release(
-        **{"run": "", "receiver": EVERYBODY, "rows": 0, **facts},
-        kind=EDGES,
-        artifact=artifact,
-        account="local_dp",
-        feature=f"{feature}={EDGES}",
+        id=uuid4().hex,
+        kind="edges",
+        feature=feature,
         column=column,
-        cells=f"{EDGES_KEY}{artifact[:11]}",
-        draws=draws,
-        draw=Draw(number=1, added=1, worst=1, inputs=1),
-        loss=loss,
+        receiver=EVERYBODY,
+        federation=federation,
+        declaration=declaration,
+        opened=day,
+        run="",
+        losses={f"{feature}={EDGES}": loss},
+        content=content,
     )
+
+
+def declaration_of(
+    column: str, feature: AnyFeature, cells: int, epsilon: float, number: int
+) -> str:
+    """Name of a draw, 64 hex digits: of one name there is one draw, whatever the table has.
+
+    Args:
+        column: Name of the raw column.
+        feature: As declared.
+        cells: How many cells.
+        epsilon: Of the draw.
+        number: Of the draw, from 1.
+    """
+    bounds = [float(bound).hex() for bound in feature.bounds or ()]
+    facts: list[Any] = ["edges", column, bounds, cells, float(epsilon).hex(), number]
+    return hashlib.sha256(canonical(facts)).hexdigest()
 
 
 def private_edges(federation: Federation, party: str) -> dict[str, AnyFeature]:
@@ -106,7 +139,7 @@ def private_edges(federation: Federation, party: str) -> dict[str, AnyFeature]:
 
 
 def edges_words(name: str, feature: AnyFeature) -> str:
-    """What the private edges of a feature disclose.
+    """The disclosure by the private edges of a feature.
 
     Args:
         name: The feature's.
@@ -120,45 +153,43 @@ def edges_words(name: str, feature: AnyFeature) -> str:
     )
 
 
-def uncharged(ledger: Ledger, federation: Federation, party: str) -> dict[str, AnyFeature]:
-    """A party's features of whose private edges its ledger has no entry, by name.
+def uncharged(releases: Releases, federation: Federation, party: str) -> dict[str, AnyFeature]:
+    """A party's features whose private edges its ledger has not charged, by name.
 
     Args:
-        ledger: The party's.
+        releases: The party's.
         federation: As declared.
         party: The party.
     """
     declared = private_edges(federation, party)
     if not declared:
         return {}
-    names = {name: declared_name(feature) for name, feature in declared.items()}
-    known = ledger.drawn(EDGES, names.values())
-    return {name: declared[name] for name, wanted in names.items() if wanted not in known}
+    known = {one.content for one in releases.all() if one.kind == "edges"}
+    found: dict[str, AnyFeature] = {}
+    for name, feature in declared.items():
+        edges = feature.private_edges
+        assert edges is not None and edges.epsilon is not None
+        if content_of(edges.edges, edges.epsilon) not in known:
+            found[name] = feature
+    return found
 
 
-def require_charged(ledger: Ledger, federation: Federation, party: str) -> None:
-    """Refuse private edges of which the party's ledger has no entry.
+def require_charged(releases: Releases, federation: Federation, party: str) -> None:
+    """Refuse private edges that the party's ledger has not charged.
 
     Args:
-        ledger: The party's.
+        releases: The party's.
         federation: As declared.
         party: The party.
 
     Raises:
         BudgetError: They were drawn elsewhere or edited, or the ledger was rolled back.
     """
-    if unknown := uncharged(ledger, federation, party):
+    if unknown := uncharged(releases, federation, party):
         names = ", ".join(unknown)
         raise BudgetError(
-            f"The ledger of {party} has no entry of the private edges of {names}: they were "
+            f"The ledger of {party} has not charged the private edges of {names}: they were "
             "edited, drawn elsewhere, or the ledger was rolled back.",
             "Restore the newest backup, charge them with `opboost ledger recover`, or draw edges "
             "with `opboost edges`.",
         )
-
-
-def declared_name(feature: AnyFeature) -> str:
-    """`edges_name` of a feature's private edges as they are declared."""
-    edges = feature.private_edges
-    assert edges is not None and edges.epsilon is not None
-    return edges_name(feature.uuid, edges.edges, edges.epsilon)

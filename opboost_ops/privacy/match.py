@@ -1,169 +1,120 @@
-"""Who is where: known people beside those of a draw, compared once for all of its columns."""
+"""Places of people among people, by 128-bit keyed hashes of their IDs."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.scratch import arrays
 from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 
 
 @dataclass(frozen=True)
-class Union:
-    """Known people and others together, as it is for all columns that have the same.
+class People:
+    """Keyed hashes of persons in rising order of their first half.
 
     Attributes:
-        known: Keyed hashes, uint64, rising, shape (n,).
-        more: Likewise, shape (m,).
-        people: All of them, rising; `known` itself where it has them all.
-        old: Where the known are, shape (n,); None where they are all.
-        new: Where the others are, shape (m,); None where they are all.
+        high: First eight bytes of each hash, uint64, rising, shape (n,).
+        low: Last eight bytes, uint64, shape (n,).
     """
 
-    known: np.ndarray
-    more: np.ndarray
-    people: np.ndarray
-    old: np.ndarray | None
-    new: np.ndarray | None
+    high: np.ndarray
+    low: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.high)
 
-@dataclass(frozen=True)
-class Matches:
-    """Where wanted people are among those that are known, likewise.
+    def same(self, other: "People") -> bool:
+        """Whether both are the same people, in the same order."""
+        return len(self) == len(other) and all(
+            np.array_equal(self.high[rows], other.high[rows])
+            and np.array_equal(self.low[rows], other.low[rows])
+            for rows in slices(len(self))
+        )
 
-    Attributes:
-        known: Keyed hashes, uint64, rising, shape (n,).
-        wanted: Likewise, shape (m,).
-        place: Where each of the wanted is, shape (m,); None where they are the very same people.
-        there: Whether it is there at all, shape (m,); None where all are.
-    """
-
-    known: np.ndarray
-    wanted: np.ndarray
-    place: np.ndarray | None
-    there: np.ndarray | None
-
-
-class Match:
-    """Compares people, and keeps the last comparison for the next column.
-
-    Args:
-        scratch: Where it is, if they are more than it holds.
-    """
-
-    def __init__(self, scratch: Scratch) -> None:
-        self._scratch = scratch
-        self._union: Union | None = None
-        self._found: Matches | None = None
-
-    def union(self, known: np.ndarray, more: np.ndarray) -> Union:
-        """Two people's union.
-
-        Args:
-            known: Keyed hashes, uint64, rising, shape (n,).
-            more: Likewise, shape (m,).
-        """
-        union = self._union
-        if union is None or union.known is not known or union.more is not more:
-            union = self._union = _united(self._scratch, known, more)
-        return union
-
-    def found(self, known: np.ndarray, wanted: np.ndarray) -> Matches:
-        """Where some people are among others.
-
-        Args:
-            known: Keyed hashes, uint64, rising, shape (n,); not empty.
-            wanted: Likewise, shape (m,).
-        """
-        found = self._found
-        if found is None or found.known is not known or found.wanted is not wanted:
-            found = self._found = _found(self._scratch, known, wanted)
-        return found
-
-
-def _found(scratch: Scratch, known: np.ndarray, wanted: np.ndarray) -> Matches:
-    if _same(known, wanted):
-        return Matches(known, wanted, None, None)
-    place, there = _places(scratch, known, wanted), scratch.zeros(len(wanted), bool)
-    for rows in slices(len(wanted)):
-        np.minimum(place[rows], len(known) - 1, out=place[rows])
-        there[rows] = known[place[rows]] == wanted[rows]
-        release_memory()
-    return Matches(known, wanted, place, there)
-
-
-def _united(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> Union:
-    if _same(known, more):
-        return Union(known, more, known, None, None)
-    people = _merged(scratch, known, more)
-    if len(people) == len(known):
-        people = known
-    elif len(people) == len(more):
-        people = more
-    old = None if people is known else _places(scratch, people, known)
-    new = None if people is more else _places(scratch, people, more)
-    return Union(known, more, people, old, new)
-
-
-def _same(some: np.ndarray, others: np.ndarray) -> bool:
-    if len(some) != len(others):
-        return False
-    for rows in slices(len(some)):
-        if not np.array_equal(some[rows], others[rows]):
+    def has_twice(self) -> bool:
+        """Whether a person occurs more than once."""
+        equal = np.flatnonzero(self.high[1:] == self.high[:-1])
+        if not len(equal):
             return False
-        release_memory()
-    return True
+        near = np.unique(np.concatenate([equal, equal + 1]))
+        pairs = np.stack([self.high[near], self.low[near]], axis=1)
+        return len(np.unique(pairs, axis=0)) < len(near)
 
 
-def _merged(scratch: Scratch, known: np.ndarray, more: np.ndarray) -> np.ndarray:
-    """People of either, rising, each once."""
-    if scratch.holds(len(known) + len(more)):
-        return _either(known, more)
-    found, end = scratch.zeros(len(known) + len(more), np.uint64), 0
-    begins = [0, 0]
-    while any(begin < len(people) for begin, people in zip(begins, (known, more), strict=True)):
-        heads = [p[b : b + arrays.BLOCK] for b, p in zip(begins, (known, more), strict=True)]
-        # Up to here both are at hand.
-        limit = min(head[-1] for head in heads if len(head))
-        heads = [head[: np.searchsorted(head, limit, "right")] for head in heads]
-        begins = [begin + len(head) for begin, head in zip(begins, heads, strict=True)]
-        some = _either(*heads)
-        if end and found[end - 1] == some[0]:
-            some = some[1:]
-        begin, end = end, end + len(some)
-        found[begin:end] = some
-        release_memory()
-    return found[:end]
+def nobody() -> People:
+    """No people."""
+    return People(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
 
-def _either(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    # Both rise, and a stable sort merges rising runs in linear time.
-    both = np.sort(np.concatenate([some, others]), kind="stable")
-    return both[np.concatenate([[True], both[1:] != both[:-1]])] if len(both) else both
-
-
-def _places(scratch: Scratch, people: np.ndarray, some: np.ndarray) -> np.ndarray:
-    places = scratch.zeros(len(some), np.uint32 if len(people) < 2**32 else np.uint64)
-    for rows in slices(len(some)):
-        part = some[rows]
-        # Both rise: of a mapped file no more is looked at than lies between the ends.
-        low, high = np.searchsorted(people, part[[0, -1]])
-        places[rows] = np.searchsorted(people[low:high], part) + low
-        release_memory()
-    return places
-
-
-def rows_of(place: np.ndarray | None, rows: slice, count: int) -> np.ndarray:
-    """Places of a block of rows.
+def halves(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last eight bytes of hashes, uint64, shape (n,) each.
 
     Args:
-        place: Of all rows, shape (n,); None where each is in its own.
-        rows: Which.
-        count: How many they are.
+        keys: uint8, shape (n, 16).
+    """
+    words = np.ascontiguousarray(keys).view(">u8").reshape(-1, 2)
+    return words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
+
+
+def places(scratch: Scratch, known: People, wanted: People) -> np.ndarray:
+    """The place of each wanted person among known ones, int64, shape (m,); -1 where there is none.
+
+    Args:
+        scratch: Where they are, if they are more than it holds.
+        known: People, shape (n,).
+        wanted: People, shape (m,).
+    """
+    found = scratch.zeros(len(wanted), np.int64)
+    for rows in slices(len(wanted)):
+        found[rows] = _places(known, wanted.high[rows], wanted.low[rows])
+        release_memory()
+    return found
+
+
+def _places(known: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    found = np.full(len(high), -1, dtype=np.int64)
+    if not len(high) or not len(known):
+        return found
+    # Both rise: of a mapped file no more is looked at than lies between the ends.
+    begin = int(np.searchsorted(known.high, high[0]))
+    end = int(np.searchsorted(known.high, high[-1], side="right"))
+    at = np.searchsorted(known.high[begin:end], high) + begin
+    left = np.arange(len(high))
+    # More than one step only where two hashes share their first half.
+    while len(left):
+        left = left[at[left] < end]
+        left = left[known.high[at[left]] == high[left]]
+        equal = known.low[at[left]] == low[left]
+        found[left[equal]] = at[left[equal]]
+        left = left[~equal]
+        at[left] += 1
+    return found
+
+
+def merged(
+    scratch: Scratch, old: People, new: People, *columns: tuple[np.ndarray, np.ndarray]
+) -> tuple[People, list[np.ndarray]]:
+    """Old and new people together, and what belongs to each of them.
+
+    Args:
+        scratch: Where they are, if they are more than it holds.
+        old: People, shape (n,).
+        new: Others, shape (m,).
+        columns: What belongs to the old ones, shape (n,), and to the new ones, shape (m,).
 
     Returns:
-        int64, shape (count,).
+        All people, and each column in their order.
     """
-    if place is None:
-        return np.arange(rows.start, rows.start + count)
-    return place[rows].astype(np.int64)
+    count = len(old) + len(new)
+    before = np.searchsorted(old.high, new.high, side="right")
+    to_new = before + np.arange(len(new))
+    pairs = [(old.high, new.high), (old.low, new.low), *columns]
+    made = [scratch.zeros(count, of_old.dtype) for of_old, _ in pairs]
+    for rows in slices(len(new)):
+        for whole, (_, of_new) in zip(made, pairs, strict=True):
+            whole[to_new[rows]] = of_new[rows]
+    for rows in slices(len(old)):
+        numbers = np.arange(rows.start, rows.stop)
+        to_old = numbers + np.searchsorted(before, numbers, side="right")
+        for whole, (of_old, _) in zip(made, pairs, strict=True):
+            whole[to_old] = of_old[rows]
+    return People(made[0], made[1]), made[2:]

@@ -13,7 +13,7 @@ from typing import Any
 
 from opboost_ops.config.policy import ModelBudget
 from opboost_ops.privacy import renyi
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 
 #: More models than this are as good as unlimited: a century of nights.
 _MANY = 36_500
@@ -57,7 +57,7 @@ class ModelAccount:
         }
 
 
-def account_of(releases: Iterable[Release], budget: ModelBudget | None = None) -> ModelAccount:
+def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = None) -> ModelAccount:
     """What all private models of a party have cost.
 
     Args:
@@ -83,7 +83,7 @@ def account_of(releases: Iterable[Release], budget: ModelBudget | None = None) -
     )
 
 
-def more_such(releases: Iterable[Release], budget: ModelBudget, run: str = "") -> int | None:
+def more_such(releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = "") -> int | None:
     """How many more models like one fit into a budget, with the metrics that its run has charged.
 
     Args:
@@ -129,5 +129,5 @@ def _composed(
     return composed if needs_delta else min(sum_epsilon, composed)
 
 
-def _values_of(release: Release) -> tuple[float, ...]:
+def _values_of(release: LedgerEntry) -> tuple[float, ...]:
     return release.curve.values if release.curve else renyi.pure(release.epsilon or 0.0)

@@ -1,49 +1,192 @@
-"""What agreeing pins in a policy that lacks it: columns' UUIDs, the label holder's key."""
+"""Pins: what each person's response in a release is, drawn once and sent again in every run.
 
-from uuid import UUID
+A pin file is never changed. New people are pinned by a new file, and the transaction of the ledger
+that charges or records the release points to it. Rows have a fixed width and are encrypted under
+the party's secret, so that the size of a file tells the number of people and nothing else.
+"""
 
-from opboost_ops.config.federation import Federation
-from opboost_ops.config.policy import Policy, Receiver
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+
+from opboost_ops.errors import BudgetError
+from opboost_ops.privacy.match import People, nobody, places
+from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.scratch.files import whole_file
+
+_MAGIC = b"opboost pins 1\n\n"
+_NONCE = 16
+
+#: Field of a person's hash in a row of a file.
+_PERSON = "person"
 
 
-def unpinned_receiver(policy: Policy, federation: Federation) -> str | None:
-    """The label holder, where the party releases to it and its policy pins no key of it."""
-    party = federation.parties.get(policy.party)
-    if party is None or party.role != "feature_holder" or federation.learning == "horizontal":
-        return None
-    holder = federation.label_holder
-    return None if holder in policy.receivers else holder
+@dataclass(frozen=True)
+class PinFile:
+    """Which file has the pins of a release, as the database points to it.
+
+    Attributes:
+        name: The file's.
+        digest: Keyed BLAKE2b of the file, 64 hex digits.
+        rows: How many people it has.
+    """
+
+    name: str
+    digest: str
+    rows: int
 
 
-def unpinned_columns(policy: Policy, federation: Federation) -> dict[str, UUID]:
-    """Features that the party's policy allows without pinning their UUID, as one of an old release.
+@dataclass(frozen=True)
+class Pinned:
+    """The pins of a release.
+
+    Attributes:
+        people: The persons, shape (n,).
+        rows: Their pins, a structured array of the release's fields, shape (n,).
+    """
+
+    people: People
+    rows: np.ndarray
+
+
+class Pins:
+    """The pin files in a party's folder.
 
     Args:
-        policy: The party's.
-        federation: As declared.
-
-    Returns:
-        By feature, the UUID that the federation gives to its column.
+        folder: Where they lie.
+        scratch: Where those are that are more than it holds.
+        key: Gives the 32 bytes under which they are encrypted.
     """
-    party = federation.parties.get(policy.party)
-    features = party.features if party is not None else {}
-    return {
-        name: feature.uuid
-        for name, feature in features.items()
-        if (rule := policy.features.get(name)) is not None and rule.uuid is None
-    }
+
+    def __init__(self, folder: Path, scratch: Scratch, key: Callable[[], bytes]) -> None:
+        self.folder = folder
+        self.scratch = scratch
+        self._key = key
+
+    def read(self, file: PinFile | None, kind: np.dtype[Any]) -> Pinned:
+        """The pins in a file; none before the first one.
+
+        Args:
+            file: Which one.
+            kind: Type of a pin.
+
+        Raises:
+            BudgetError: The file is gone, damaged, or another one than the database points to.
+        """
+        if file is None:
+            return Pinned(nobody(), np.empty(0, kind))
+        row = _row(kind)
+        high, low = (self.scratch.zeros(file.rows, np.uint64) for _ in range(2))
+        rows = self.scratch.zeros(file.rows, kind)
+        end = 0
+        for piece in self._verified(file, row.itemsize):
+            part = np.frombuffer(piece, dtype=row)
+            begin, end = end, end + len(part)
+            words = np.ascontiguousarray(part[_PERSON]).view(">u8").reshape(-1, 2)
+            high[begin:end], low[begin:end] = words[:, 0], words[:, 1]
+            for name in kind.names or ():
+                rows[name][begin:end] = part[name]
+            release_memory()
+        return Pinned(People(high, low), rows)
+
+    def write(self, release: str, pinned: Pinned) -> PinFile:
+        """Write a new file, which is on the disk before this returns.
+
+        Args:
+            release: Id of the release.
+            pinned: What it has.
+        """
+        kind = _row(pinned.rows.dtype)
+        path = self.folder / f"{release}.{uuid4().hex[:8]}.pins"
+        nonce = os.urandom(_NONCE)
+        digest = self._hash()
+        encrypt = self._cipher(nonce)
+        with whole_file(path) as file:
+
+            def write(content: bytes) -> None:
+                digest.update(content)
+                file.write(content)
+
+            write(_MAGIC + nonce)
+            for rows in slices(len(pinned.people)):
+                part = np.empty(rows.stop - rows.start, dtype=kind)
+                words = np.stack([pinned.people.high[rows], pinned.people.low[rows]], axis=1)
+                part[_PERSON] = words.astype(">u8").view(np.uint8).reshape(-1, 16)
+                for name in pinned.rows.dtype.names or ():
+                    part[name] = pinned.rows[name][rows]
+                write(encrypt.update(part.tobytes()))
+                release_memory()
+        return PinFile(path.name, digest.hexdigest(), len(pinned.people))
+
+    def without(self, release: str, file: PinFile, people: People) -> tuple[PinFile, int]:
+        """Write a file again without some people, whatever the type of a pin.
+
+        Args:
+            release: Id of the release.
+            file: Its present file.
+            people: Who leaves.
+
+        Returns:
+            The new file, and how many people left; the present file where nobody did.
+        """
+        size = (self.folder / file.name).stat().st_size - len(_MAGIC) - _NONCE
+        width = size // file.rows - 16 if file.rows else 0
+        pinned = self.read(file, np.dtype([("pin", np.uint8, (width,))]))
+        stay = np.ones(file.rows, dtype=bool)
+        at = places(self.scratch, pinned.people, people)
+        stay[at[at >= 0]] = False
+        count = int((~stay).sum())
+        if not count:
+            return file, 0
+        left = People(pinned.people.high[stay], pinned.people.low[stay])
+        return self.write(release, Pinned(left, pinned.rows[stay])), count
+
+    def is_whole(self, file: PinFile) -> bool:
+        """Whether a file is the one that the database points to."""
+        with suppress(OSError):
+            with (self.folder / file.name).open("rb") as opened:
+                return hashlib.file_digest(opened, self._hash).hexdigest() == file.digest
+        return False
+
+    def remove_others(self, names: Collection[str]) -> None:
+        """Remove all files but some; nobody else writes meanwhile.
+
+        Args:
+            names: Of those that the database points to.
+        """
+        for path in [*self.folder.glob("*.pins"), *self.folder.glob(".*.pins.*.new")]:
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+
+    def _verified(self, file: PinFile, width: int) -> Iterator[bytes]:
+        """The decrypted rows of a file, some at a time, once its digest is verified."""
+        if not self.is_whole(file):
+            raise BudgetError(
+                f"The pin file {file.name} is gone, damaged or older than the ledger.",
+                "Nothing was released. Put the newest copy back, or end its release: "
+                "`opboost ledger recover SITE`.",
+            )
+        with (self.folder / file.name).open("rb") as opened:
+            decrypt = self._cipher(opened.read(len(_MAGIC) + _NONCE)[len(_MAGIC) :])
+            for rows in slices(file.rows):
+                yield decrypt.update(opened.read((rows.stop - rows.start) * width))
+
+    def _hash(self) -> Any:
+        return hashlib.blake2b(digest_size=32, key=self._key())
+
+    def _cipher(self, nonce: bytes) -> CipherContext:
+        return Cipher(algorithms.AES(self._key()), modes.CTR(nonce)).encryptor()
 
 
-def once_agreed(policy: Policy, federation: Federation) -> Policy:
-    """The policy as it will be once its party has agreed."""
-    changes: dict[str, object] = {}
-    holder = unpinned_receiver(policy, federation)
-    if holder is not None:
-        pinned = Receiver(signing_key=federation.parties[holder].signing_key)
-        changes["receivers"] = {**policy.receivers, holder: pinned}
-    if columns := unpinned_columns(policy, federation):
-        changes["features"] = {
-            name: rule.model_copy(update={"uuid": columns.get(name, rule.uuid)})
-            for name, rule in policy.features.items()
-        }
-    return policy.model_copy(update=changes)
+def _row(kind: np.dtype[Any]) -> np.dtype[Any]:
+    """A row of a file: the person, then the pin."""
+    fields = [(name, kind[name]) for name in kind.names or ()]
+    return np.dtype([(_PERSON, np.uint8, (16,)), *fields])

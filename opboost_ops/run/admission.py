@@ -13,12 +13,10 @@ from types import MappingProxyType
 from opboost_ops import __version__
 from opboost_ops.alignment import epochs
 from opboost_ops.config.agreement import PROTOCOL, fields
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreements
 from opboost_ops.privacy.checkpoints import Checkpoint
 from opboost_ops.privacy.consent import require_consent
@@ -57,7 +55,7 @@ def admit(
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
 
     The party's own state is looked at besides, before its first task: where it was rolled back, or
-    cell states are lost, nothing is released.
+    pins are lost, nothing is released.
 
     Args:
         party: Who is asked to take part.
@@ -274,15 +272,12 @@ def _against_state(
         reasons = rolled_back(state, party.site, party.store, federation.name, seen, holder)
         if party.name not in federation.feature_holders:
             return reasons
-        secret = noise.receiver_secret(party.site.noise_secret(), holder)
-        for column in columns_of(federation, party.name):
-            key = column.noise_context(secret).hex()[:16]
-            number = state.ledger.worst(column.uuid, key).number
-            if number and not state.cells.is_whole(column.uuid, key):
+        for lost in state.releases.lost():
+            if lost.receiver == holder:
                 reasons.append(
-                    f"cells: the file with the state of {column.charge} is gone, or is not the one "
-                    "that the ledger points to: put the newest files back, or "
-                    "go on without it (`opboost ledger recover`)"
+                    f"pins: the file with the pins of {lost.feature} is gone, or is not the one "
+                    "that the ledger points to: put the newest file back, or end its release "
+                    "(`opboost ledger recover`)"
                 )
         return reasons
 

@@ -14,7 +14,6 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
-from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.agreements import Agreement
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.exposure import exposure_words
@@ -79,7 +78,7 @@ def agree(
             return newest
         _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
-        require_charged(state.ledger, federation, site.party)
+        require_charged(state.releases, federation, site.party)
         made = Agreement(
             number=max((a.number for a in agreements.agreements), default=0) + 1,
             federation=federation.name,
@@ -89,12 +88,11 @@ def agree(
         )
         state.agreements.add(made)
         state.agreements.keep(federation.name, kept, fresh=True)
-        secret = noise.fingerprint(site.noise_secret())
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
-        revoked = f"revoked {' '.join(gone)}, " if gone else ""
+        revoked = f", revoked {' '.join(gone)}" if gone else ""
         who = f", by {by.strip()}" if by.strip() else ""
         why = f", because {because.strip()}" if because.strip() else ""
-        detail = f"number {made.number}, {revoked}noise secret {secret}{_in_words(kept)}{who}{why}"
+        detail = f"number {made.number}{revoked}{_in_words(kept)}{who}{why}"
         if means := exposure_words(federation, site.party):
             detail = f"{detail}. {means}"
         _enter(state, "agreed", made, federation.label_holder, detail)

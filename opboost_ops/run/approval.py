@@ -9,7 +9,7 @@ exactly and stands in the ledger.
 """
 
 import datetime
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.fingerprints import fingerprint
@@ -18,8 +18,9 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.run.disclosures import announce
+from opboost_ops.run.expected_cost import choices
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.home import Home
@@ -81,6 +82,7 @@ def require(
     plan: str,
     stages: Collection[str],
     home: Home,
+    day: datetime.date,
 ) -> None:
     """Let a run go on that needs no person, or that one has approved; before its first stage.
 
@@ -93,6 +95,7 @@ def require(
         plan: The plan's digest.
         stages: All that the party has in the run.
         home: The party's folder for the run.
+        day: The plan's day.
 
     Raises:
         ApprovalError: Nobody has answered yet; nothing was drawn, charged or released.
@@ -102,8 +105,11 @@ def require(
     if home.has(_PASSED) and home.json(_PASSED) == passed:
         return
     with open_state(party.site) as state:
-        releases = state.ledger.releases()
-        reasons = reasons_for(party.policy, federation, run, releases, stages)
+        opens: tuple[str, ...] = ()
+        if _DRAWS in stages and party.policy.approve != "never":
+            chosen = choices(state, party, federation, run, day)
+            opens = tuple(name for name, choice in chosen.items() if choice.release is None)
+        reasons = reasons_for(party.policy, federation, run, state.ledger.entries(), stages, opens)
         if not reasons:
             home.write_json(_PASSED, passed)
             return
@@ -194,8 +200,9 @@ def reasons_for(
     policy: Policy,
     federation: Federation,
     run: str,
-    releases: Iterable[Release],
+    entries: Iterable[LedgerEntry],
     stages: Collection[str],
+    opens: Sequence[str],
 ) -> list[str]:
     """Why a release needs a person, in public words; empty if it needs none.
 
@@ -203,26 +210,31 @@ def reasons_for(
         policy: The party's own.
         federation: The plan's.
         run: The run's id.
-        releases: What the party has released so far.
+        entries: Of the party's ledger.
         stages: All that the party has in the run.
+        opens: The features of which the run would open, and charge, a release.
     """
     if policy.approve == "never":
         return []
     receiver = federation.label_holder
-    earlier = [r for r in releases if r.federation == federation.name and r.run != run]
-    answered = any(r.kind == "routes" and r.account == "structural" for r in earlier)
+    earlier = [e for e in entries if e.federation == federation.name and e.run != run]
+    found: list[str] = []
+    released = any(e.account == "local_dp" and e.receiver == receiver for e in earlier)
+    if _DRAWS in stages and opens and not released:
+        found.append(f"it is the first release of {federation.name} to {receiver}")
+    elif _DRAWS in stages and opens and policy.approve == "every":
+        found.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
     kinds = {
-        _DRAWS: (
-            any(r.account == "local_dp" and r.receiver == receiver for r in earlier),
-            f"release of {federation.name} to {receiver}",
+        _ROUTES: (
+            any(e.kind == "routes" for e in earlier),
+            f"routed answer of {federation.name} to {receiver}",
         ),
-        _ROUTES: (answered, f"routed answer of {federation.name} to {receiver}"),
         ROUNDS: (
-            any(r.kind.startswith(f"{ROUNDS}_") for r in earlier),
+            any(e.kind.startswith(f"{ROUNDS}_") for e in earlier),
             f"training of {federation.name} together with others",
         ),
     }
-    return [
+    return found + [
         f"it is {'another' if repeated else 'the first'} {words}"
         for stage, (repeated, words) in kinds.items()
         if stage in stages and (policy.approve == "every" or not repeated)

@@ -1,17 +1,14 @@
-"""What leaves a party without an artifact, in its ledger: models, summaries, rotations."""
+"""What leaves a party without an artifact, in its ledger: models and summaries."""
 
 import hashlib
-from fractions import Fraction
 from typing import Any
 
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.accountant import Loss, exact, total
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.run.publication import Publisher, experiment_of
 
 #: Anyone who reads Airflow's pages or a party's summaries.
@@ -91,7 +88,7 @@ def charge_sums(
 
 
 def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) -> None:
-    line = Release(
+    line = LedgerEntry(
         federation=federation.name,
         run=run,
         party=party.name,
@@ -100,7 +97,7 @@ def _charge(party: Publisher, federation: Federation, run: str, **facts: Any) ->
         **facts,
     )
     with open_state(party.site) as state:
-        state.ledger.reserve([line], Budget(party.policy, {}))
+        state.ledger.reserve([line], Budget(party.policy).models)
         state.ledger.commit(line.artifact)
 
 
@@ -155,9 +152,9 @@ def enter(
         kind: What says it.
         artifact: Its name, 64 hex digits: of one name it is written once.
         discloses: What it tells everyone who sees the run.
-        facts: The rest of a `Release`.
+        facts: The rest of a `LedgerEntry`.
     """
-    line = Release(
+    line = LedgerEntry(
         **{"run": "", "receiver": EVERYBODY, "rows": 0, **facts},
         federation=federation,
         party=party,
@@ -169,42 +166,3 @@ def enter(
     with state.together():
         state.ledger.reserve([line])
         state.ledger.commit(artifact)
-
-
-def renewal(site: Site) -> str:
-    """What one more draw of all that a party has released costs at worst, in words.
-
-    Args:
-        site: The party's.
-    """
-    with open_state(site) as state:
-        found = state.ledger.accounts()
-    told: list[str] = []
-    sums: list[Loss] = [Fraction(0), Fraction(0)]
-    for account in found.values():
-        # To each receiver one noise key: of former ones nothing is drawn any more.
-        last = {(key.bit, key.receiver): key.loss.loss for key in account.keys.values()}
-        ends = [total(exact(loss[end]) for loss in last.values()) for end in (0, -1)]
-        sums = [before + end for before, end in zip(sums, ends, strict=True)]
-        told.append(f"{account.feature} {float(ends[0]):.4g} and {float(ends[1]):.4g}")
-    if not told:
-        return "So far the ledger has charged nothing, so that it costs nothing."
-    return (
-        "At worst that is, for a step and for the whole domain: "
-        f"{'; '.join(sorted(told))}; together {float(sums[0]):.4g} and {float(sums[1]):.4g}."
-    )
-
-
-def record_rotation(site: Site, old: str, new: str) -> None:
-    """Write into the ledger that a party has replaced its noise secret.
-
-    Args:
-        site: The party's.
-        old: Fingerprint of the old secret.
-        new: Fingerprint of the new one.
-    """
-    discloses = "nothing by itself; all later releases are new draws and charged again"
-    facts = {"receiver": "nobody", "noise": new}
-    with open_state(site) as state, state.together():
-        enter(state, site.party, "all", "rotation", name_of(f"{old}/{new}"), discloses, **facts)
-        state.audit.add("rotated", "noise secret", site.party, detail=f"{old} to {new}")

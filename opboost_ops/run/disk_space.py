@@ -62,14 +62,14 @@ def require_disk_space(
     place = Path(federation.name)
     needed: dict[int, int] = {}
     named: dict[int, list[str]] = {}
-    folders = {"home": party.site.home, "cells": party.site.cells}
+    folders = {"home": party.site.home, "pins": party.site.pins}
     if isinstance(party.store, LocalStore):
         folders["store"] = party.store.folder
     for name, folder in folders.items():
         there = _existing(folder)
         if there is None:
             continue
-        taken = [_size(folder / place / one) for one in earlier] if name != "cells" else []
+        taken = [_size(folder / place / one) for one in earlier] if name != "pins" else []
         device = there.stat().st_dev
         more = min(taken, default=0) - _size(folder / place / run)
         if name == "home" and stages:

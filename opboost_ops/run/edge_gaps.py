@@ -1,38 +1,47 @@
-"""Private edges that a party has agreed to, and of whose draw its ledger knows nothing."""
+"""Private edges that a party has agreed to and that its ledger has not charged."""
 
-import hashlib
-from uuid import UUID
-
-from opboost_ops.config.feature import DrawnEdges
-from opboost_ops.domain import Domain
+from opboost_ops.config.agreement import federation_of
+from opboost_ops.config.policy import Policy
 from opboost_ops.exchange.party_state import PartyState
-from opboost_ops.privacy.edge_charges import EDGES, edges_loss, edges_name, entry
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.edge_charges import (
+    content_of,
+    declaration_of,
+    edges_loss,
+    edges_release,
+    uncharged,
+)
+from opboost_ops.privacy.releases import Release
+from opboost_ops.run import clock
 
 
-def missing_entries(state: PartyState, party: str) -> list[Release]:
-    """The entries that a rolled-back ledger lacks, at the epsilon that was agreed.
+def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
+    """The releases of edges that a rolled-back ledger lacks, at the epsilon that was agreed.
 
     Args:
         state: The party's.
-        party: Its name.
+        policy: Its policy.
 
     Raises:
         ConfigError: An agreement was changed.
     """
-    found: dict[str, Release] = {}
+    found: dict[tuple[str, str], Release] = {}
     for agreed in state.agreements.read().agreements:
-        federation = agreed.content["federation"]
-        domain = Domain(federation["domain"]["lower"], federation["domain"]["upper"])
-        for name, feature in federation["parties"].get(party, {}).get("features", {}).items():
-            scale = feature.get("scale")
-            if not isinstance(scale, dict) or scale.get("epsilon") is None:
-                continue
-            edges, column = DrawnEdges.model_validate(scale), UUID(feature["uuid"])
-            drawn = edges_name(column, edges.edges, scale["epsilon"])
-            artifact = hashlib.sha256(f"recovered edges/{drawn}".encode()).hexdigest()
-            facts = {"federation": agreed.federation, "party": party, "recovered": True}
-            loss = edges_loss(edges, domain)
-            found[drawn] = entry(name, column, loss, artifact, drawn, **facts)
-    known = state.ledger.drawn(EDGES, found) if found else set()
-    return [line for drawn, line in found.items() if drawn not in known]
+        federation = federation_of(agreed.content)
+        if federation is None or policy.party not in federation.parties:
+            continue
+        domain = federation.domain.to_domain()
+        for name, feature in uncharged(state.releases, federation, policy.party).items():
+            edges = feature.private_edges
+            assert edges is not None and edges.epsilon is not None
+            column = policy.raw_column(name, federation.id.column).strip()
+            content = content_of(edges.edges, edges.epsilon)
+            found[column, content] = edges_release(
+                name,
+                column,
+                edges_loss(edges, domain),
+                declaration_of(column, feature, len(edges.edges) + 1, edges.epsilon, 1),
+                clock.today(),
+                agreed.federation,
+                content,
+            )
+    return list(found.values())

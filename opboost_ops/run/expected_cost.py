@@ -1,31 +1,25 @@
-"""What a run will cost whatever the tables say, held against the budgets before any work.
+"""The cost of a run, held against the budgets before any work.
 
-A draw on values and people that were drawn before costs nothing, and whether they are the same is
-known only when it is taken. So a run is refused here only for what it costs in any case: draws
-under noise keys that have none yet, partitions that are disclosed exactly, private models, and
-budgets that are passed already. What may still be refused later is said, and refuses nothing.
+Whether a run opens a release follows from declarations, days and the ledger, never from a table.
 """
 
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any
 
 from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.party_state import PartyState
-from opboost_ops.mechanisms import noise as feature_noise
-from opboost_ops.privacy.accountant import Totals
 from opboost_ops.privacy.budgets import Budget
+from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
-from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.loss import column_losses
+from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.releases import Choice
 from opboost_ops.privacy.renyi import RenyiCurve
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
 from opboost_ops.stages.boost import private_of, settings_of
-from opboost_ops.stages.seal import disclosed_edges
 from opboost_ops.stages.train import parameters_of
 
 #: Name of what has not been made yet.
@@ -38,8 +32,9 @@ def require_within(
     federation: Federation,
     run: str,
     purpose: Purpose,
+    day: date,
 ) -> str:
-    """Refuse a run that would exceed a budget of the party whatever its table says.
+    """Refuse a run that would exceed a budget of the party.
 
     Args:
         state: The party's.
@@ -47,15 +42,17 @@ def require_within(
         federation: The plan's.
         run: The run's id.
         purpose: What it is for.
+        day: The plan's day.
 
     Returns:
-        Which budgets it would exceed if anything that it releases has changed, from public facts
-        alone; empty if none.
+        The releases that go on although new ones are due, in words; empty if there are none.
 
     Raises:
         BudgetError: From public facts alone.
     """
-    require_charged(state.ledger, federation, party.name)
+    require_charged(state.releases, federation, party.name)
+    stages = stages_of(federation, purpose, party.name)
+    chosen = choices(state, party, federation, run, day) if "desensitize" in stages else {}
     facts: dict[str, Any] = {
         "federation": federation.name,
         "run": run,
@@ -64,75 +61,41 @@ def require_within(
         "artifact": _AHEAD,
         "rows": 0,
     }
-    stages = stages_of(federation, purpose, party.name)
-    surely: list[Release] = []
-    perhaps: list[Release] = []
-    if "desensitize" in stages:
-        for line, drawn_before in _draws(state, party, federation, facts):
-            # Without an earlier draw under the key there is none that it could be equal to.
-            (perhaps if drawn_before else surely).append(line)
-    surely.extend(_models(federation, stages, facts))
-    features = {
-        feature.uuid: name for name, feature in federation.parties[party.name].features.items()
-    }
-    mine = features if party.name in federation.feature_holders else {}
-    budget = Budget(party.policy, mine)
-
-    def rule(before: Totals, new: Sequence[Release]) -> None:
-        # A run that is cleared has been charged for its models.
-        mine = {line.kind for line in before.models if line.run == run}
-        budget(before, [line for line in new if line.kind not in mine])
-
-    state.ledger.require(surely, rule)
-    if perhaps:
-        try:
-            state.ledger.require([*surely, *perhaps], rule)
-        except BudgetError as error:
-            return error.problem
-    return ""
+    before = state.ledger.models()
+    # A run that is cleared has been charged for its models.
+    charged = {entry.kind for entry in before if entry.run == run}
+    models = [one for one in _models(federation, stages, facts) if one.kind not in charged]
+    if models:
+        Budget(party.policy).models(before, models)
+    return " ".join(
+        f"{choice.declaration.feature} goes on with its release of {choice.release.opened}: "
+        f"{choice.refused}"
+        for choice in chosen.values()
+        if choice.refused and choice.release
+    )
 
 
-def _draws(
-    state: PartyState,
-    party: Publisher,
-    federation: Federation,
-    facts: dict[str, Any],
-) -> Iterator[tuple[Release, bool]]:
-    """What draws are charged, and whether something was drawn under their noise key before."""
-    columns = columns_of(federation, party.name)
-    losses = column_losses(columns)
+def choices(
+    state: PartyState, party: Publisher, federation: Federation, run: str, day: date
+) -> dict[str, Choice]:
+    """The releases that a run of a party uses, by feature.
+
+    Args:
+        state: The party's.
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        day: The plan's day.
+
+    Raises:
+        BudgetError: A new release does not fit, and there is no open one to go on with.
+    """
+    declared = declarations(federation, party.name, party.policy, party.site)
+    used = state.releases.of_run(federation.name, run)
+    if used is not None:
+        return {feature: Choice(declared[feature], one) for feature, one in used.items()}
     receiver = federation.label_holder
-    secret = feature_noise.receiver_secret(party.site.noise_secret(), receiver)
-    first: dict[str, Column] = {}
-    for column in columns:
-        first.setdefault(column.charge, column)
-    for charge, column in first.items():
-        cells = column.noise_context(secret).hex()[:16]
-        worst = state.ledger.worst(column.uuid, cells)
-        most = party.policy.features[column.feature].max_changes
-        inputs = column.source_domain.size
-        after = worst.after_draw(most, inputs)
-        edges = disclosed_edges(federation, party.name, column)
-        of: dict[str, Any] = {
-            **facts,
-            "kind": "draw",
-            "account": "local_dp",
-            "feature": charge,
-            "column": column.uuid,
-            "cells": cells,
-            "loss": losses[charge],
-        }
-        span = federation.parties[party.name].features[column.feature].span if edges else None
-        yield Release(**{**of, "kind": "release"}, edges=edges, span=span), False
-        draw = Draw(
-            number=after.number,
-            most=most,
-            added=after.values - worst.values,
-            worst=after.values,
-            base=after.base,
-            inputs=inputs,
-        )
-        yield Release(**of, draw=draw), worst.number > 0
+    return state.releases.choose(declared.values(), receiver, day, Budget(party.policy))
 
 
 def model_cost(federation: Federation) -> tuple[float, RenyiCurve | None] | None:
@@ -161,12 +124,12 @@ def model_cost(federation: Federation) -> tuple[float, RenyiCurve | None] | None
 
 def _models(
     federation: Federation, stages: Sequence[str], facts: dict[str, Any]
-) -> Iterator[Release]:
+) -> Iterator[LedgerEntry]:
     private = federation.training.private
     if private is None:
         return
     if {ROUNDS, "train"} & set(stages) and (cost := model_cost(federation)) is not None:
         epsilon, curve = cost
-        yield Release(**facts, kind="model", account="model", epsilon=epsilon, curve=curve)
+        yield LedgerEntry(**facts, kind="model", account="model", epsilon=epsilon, curve=curve)
     if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
-        yield Release(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)
+        yield LedgerEntry(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)

@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.run import upcoming_limits
 from opboost_ops.run.publication import Publisher
+from opboost_ops.views.ledger import ledger_of, left_of, lines_of
 
 _LOG = logging.getLogger("opboost_ops")
 
 #: Is called with a fact's name and value.
 Tell = Callable[[str, float], None]
 
-#: Retrainings that fit into the first budget to end, by the worst case and the party's policy.
-RETRAININGS = "retrainings_left"
+#: Releases that fit into the first budget to end, by the party's policy.
+RELEASES = "releases_left"
 
 #: When the model in use was decided on, in seconds since 1970.
 CHAMPION = "champion_since"
@@ -28,7 +30,7 @@ CHAMPION = "champion_since"
 BYTES = "published_bytes_total"
 
 #: By name, whether values are added up or the last one counts.
-ADDED = {RETRAININGS: False, CHAMPION: False, BYTES: True}
+ADDED = {RELEASES: False, CHAMPION: False, BYTES: True}
 
 
 def tell(fact: Tell, party: Publisher, federation: Federation, stage: str, published: int) -> None:
@@ -54,9 +56,13 @@ def _after(
     if published:
         yield BYTES, published
     if published or stage == upcoming_limits.STAGE:
-        left = upcoming_limits.retrainings_left(party, federation)
-        if left is not None:
-            yield RETRAININGS, left
+        with open_state(party.site) as state:
+            agreements = state.agreements.read()
+        lines = lines_of(
+            agreements, ledger_of(party.site, party.policy), party.site, federation.name
+        )
+        if (left := left_of(lines).more) is not None:
+            yield RELEASES, left
     if stage in (upcoming_limits.STAGE, "announce_champion"):
         since = champion_since(Registry(party.site.models, federation.name))
         if since is not None:

@@ -8,13 +8,14 @@ import numpy as np
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.mechanisms import MissingBit, UnaryEncoding, noise
+from opboost_ops.mechanisms import MissingBit, UnaryEncoding
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack
-from opboost_ops.privacy.averaging import Retrainings, fresh_and_keyed, link
+from opboost_ops.privacy.averaging import Retrainings, fresh_and_pinned, link
 from opboost_ops.privacy.correlated import correlated
-from opboost_ops.stages.preprocess import domain_integers
+from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
 
@@ -52,7 +53,7 @@ class Leakage:
             "columns": {n: [_entry(a) for a in found] for n, found in self.columns.items()},
             "averaging": {
                 n: {
-                    "keyed": [a.success for a in found.keyed],
+                    "pinned": [a.success for a in found.pinned],
                     "fresh": [a.success for a in found.fresh],
                 }
                 for n, found in self.averaging.items()
@@ -74,32 +75,17 @@ def leakage(context: Context) -> Leakage:
     Raises:
         ContractError: The table does not keep its declaration.
     """
-    identity = context.federation.id
     frame = whole_table(context)
-    ids = frame.get_column(identity.column).to_arrow()
-    secret = context.noise_secret()
-    other = noise.receiver_secret(context.site.noise_secret(), ":another receiver")
-    keys: dict[bytes, np.ndarray] = {
-        s: noise.person_keys(s, ids, identity.type) for s in (secret, other)
-    }
     table = domain_integers(context.federation, context.party, frame)
     columns = [c for c in context.columns() if not isinstance(c.mechanism, UnaryEncoding)]
     numeric = [c for c in columns if not isinstance(c.mechanism, MissingBit)]
     values = {c.name: integers(table, c.source) for c in columns}
 
-    def release(column: Column, by: bytes) -> np.ndarray:
-        return randomise(
-            values[column.name],
-            keys[by],
-            column.mechanism,
-            column.domain,
-            column.map_digest,
-            by,
-            column.uuid,
-        )
+    def release(column: Column) -> np.ndarray:
+        return randomise(values[column.name], column.mechanism, column.domain, Words.fresh())
 
-    mine = {c.name: release(c, secret) for c in columns}
-    theirs = {c.name: release(c, other) for c in numeric}
+    mine = {c.name: release(c) for c in columns}
+    theirs = {c.name: release(c) for c in numeric}
     found: dict[str, tuple[Attack, ...]] = {}
     averaged: dict[str, Retrainings] = {}
     some = np.unique(np.linspace(0, frame.height - 1, SAMPLE).astype(np.int64))
@@ -114,14 +100,10 @@ def leakage(context: Context) -> Leakage:
             partner = most_correlated(column.name, {c.name: values[c.name] for c in numeric})
             if partner is not None:
                 tried.append(correlated(own, out, values[partner], channel, near))
-            averaged[column.name] = fresh_and_keyed(
+            averaged[column.name] = fresh_and_pinned(
                 own[some],
-                keys[secret][some],
                 column.mechanism,  # type: ignore[arg-type]
                 column.domain,
-                column.map_digest,
-                secret,
-                column.uuid,
                 TIMES,
                 marginal,
             )

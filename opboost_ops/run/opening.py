@@ -24,7 +24,6 @@ from opboost_ops.exchange.plan import Plan, asks
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.models.export import federation_in
 from opboost_ops.models.registry import Registry, backend_in
-from opboost_ops.privacy.charges import Charges
 from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused
@@ -90,7 +89,7 @@ def open_run(
         discloses="nothing beyond the public federation file and the name of a model version",
     )
     begin, processor = time.perf_counter(), time.process_time()
-    (published,) = publish(party, plan.federation, run, signer, (draft,), Charges())
+    (published,) = publish(party, plan.federation, run, signer, (draft,))
     acceptance = acceptance_of(party, Run(declared.name, run, me))
     acceptance.published(draft, published.digest)
     keep(acceptance, home)

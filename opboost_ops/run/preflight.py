@@ -90,16 +90,9 @@ def lacking(
         if home.has(f"{FOLDER}/seal"):
             return
         with open_state(site) as state:
-            perhaps = require_within(state, party, federation, run, purpose)
-        if perhaps:
-            _LOG.warning(
-                "%s It is not refused yet: what has not changed since the last draw costs nothing, "
-                "and that is known when it is drawn.",
-                perhaps.replace(
-                    "This release would",
-                    f"If what {party.name} releases has changed, this run will",
-                ),
-            )
+            going_on = require_within(state, party, federation, run, purpose, day)
+        if going_on:
+            _LOG.warning("%s", going_on)
 
     checks: list[Callable[[], Any]] = [
         lambda: require_known_store(site, party.store, federation.name),

@@ -1,20 +1,15 @@
 """`opboost edges --private`: edges of cells drawn from a party's own table, charged to its ledger.
 
-The noise is keyed by the party's secret, the column, its bounds, what was asked for and the counts
-that were drawn from. So the same table gives the same edges again, which says nothing new and costs
-nothing; any other table is another draw, and is charged. Only the party itself can ask: no run, no
-plan and no form draws edges.
+They are drawn once for a column, a number of cells, an epsilon and a number of the draw, and kept:
+asked for again, they are the same whatever the table has, at no further cost. Only the party itself
+can ask: no run, no plan and no form draws edges.
 """
 
-import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from fractions import Fraction
-from itertools import count
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.feature import Feature
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.exchange.party_state import PartyState, open_state
@@ -22,7 +17,8 @@ from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
 from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.consent import require_own_columns
-from opboost_ops.privacy.loss import LossCurve
+from opboost_ops.privacy.releases import Release
+from opboost_ops.run import clock
 from opboost_ops.run.publication import SEEDED
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import whole_table
@@ -62,7 +58,7 @@ class _Counted:
 
 
 def draw_edges(
-    context: Context, columns: Mapping[str, int], epsilon: float
+    context: Context, columns: Mapping[str, int], epsilon: float, number: int = 1
 ) -> dict[str, PrivateEdges]:
     """Draw the edges of some columns: all are charged, or none is drawn.
 
@@ -72,12 +68,13 @@ def draw_edges(
         context: The party's, of no run.
         columns: How many cells, by feature.
         epsilon: Of each column, for a person who is added, removed or replaced.
+        number: Of the draw, from 1; another one draws, and costs, again.
 
     Raises:
         ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
             people for them.
         ContractError: The table cannot be read, or somebody is in it twice.
-        PolicyError: A feature is not in the policy, or its columns are not those that it pins.
+        PolicyError: A feature is not in the policy, or two of them are one column.
         BudgetError: They would exceed a budget.
     """
     require_own_columns(context.policy, context.federation, context.party)
@@ -86,64 +83,89 @@ def draw_edges(
     for cells in columns.values():
         if cells > domain.size:
             raise ConfigError(f"{cells} cells are more than the domain's {domain.size} values.")
-    losses = {name: edge_charges.curve(n, epsilon, domain) for name, n in columns.items()}
-    for name in losses:
+    for name in columns:
         if name not in context.policy.features:
             raise PolicyError(
                 f"{name} is not among the features of {context.party}'s policy.",
                 "Nothing was drawn. Its owner may add it to policy.yaml.",
             )
-    with borrowed(context) as lent:
-        counted = _counted(lent, features)
-    for name, cells in columns.items():
-        _require_enough(name, cells, epsilon, counted[name].people)
-    with open_state(context.site) as state, state.together():
-        return _drawn(context, state, features, columns, losses, counted)
+    asked = [
+        _asked(context, name, features[name], n, epsilon, number) for name, n in columns.items()
+    ]
+    with open_state(context.site) as state:
+        drawn = _kept(state, asked)
+    new = [one for one in asked if one.feature not in drawn]
+    if new:
+        with borrowed(context) as lent:
+            counted = _counted(lent, {one.feature: features[one.feature] for one in new})
+        for one in new:
+            people = counted[one.feature].people
+            _require_enough(one.feature, columns[one.feature], epsilon, people)
+        with open_state(context.site) as state, state.together():
+            drawn = _kept(state, asked)
+            new = [one for one in asked if one.feature not in drawn]
+            Budget(context.policy)(state.releases.spent(), new)
+            for one in new:
+                drawn[one.feature] = _drawn(context, state, one, columns, counted[one.feature])
+            if new:
+                names = ", ".join(one.feature for one in new)
+                detail = f"edges of {names} drawn at epsilon {epsilon:g} each"
+                state.audit.add("noted", "ledger", context.party, detail=detail)
+    return {name: drawn[name] for name in columns}
+
+
+def _asked(
+    context: Context, name: str, feature: Feature, cells: int, epsilon: float, number: int
+) -> Release:
+    """The release of one draw, without its edges."""
+    column = context.policy.raw_column(name, context.federation.id.column).strip()
+    return edge_charges.edges_release(
+        name,
+        column,
+        edge_charges.curve(cells, epsilon, context.federation.domain.to_domain()),
+        edge_charges.declaration_of(column, feature, cells, epsilon, number),
+        clock.today(),
+        context.federation.name,
+    )
+
+
+def _kept(state: PartyState, asked: Sequence[Release]) -> dict[str, PrivateEdges]:
+    """Edges that were drawn before, by feature."""
+    known = {one.declaration: one for one in state.releases.all() if one.kind == "edges"}
+    return {
+        one.feature: _edges_of(known[one.declaration], new=False)
+        for one in asked
+        if one.declaration in known
+    }
 
 
 def _drawn(
     context: Context,
     state: PartyState,
-    features: Mapping[str, Feature],
+    asked: Release,
     columns: Mapping[str, int],
-    losses: Mapping[str, LossCurve],
-    counted: Mapping[str, _Counted],
-) -> dict[str, PrivateEdges]:
+    counted: _Counted,
+) -> PrivateEdges:
+    """Draw and charge the edges of one column, in the caller's transaction."""
+    cells, loss = columns[asked.feature], next(iter(asked.losses.values()))
     secret = context.site.noise_secret()
-    keys = {
-        name: _key(secret, feature, columns[name], losses[name].epsilon, counted[name])
-        for name, feature in features.items()
-    }
-    artifacts = {name: noise.keyed_by(key, "name of the draw").hex() for name, key in keys.items()}
-    known = state.ledger.known(artifacts.values())
-    facts = {
-        "federation": context.federation.name,
-        "party": context.party,
-        "noise": noise.fingerprint(secret),
-        "experiment": secret.startswith(SEEDED),
-    }
-    new = {
-        name: edge_charges.entry(name, features[name].uuid, losses[name], artifact, "", **facts)
-        for name, artifact in artifacts.items()
-        if artifact not in known
-    }
-    budget = Budget(context.policy, {one.uuid: name for name, one in features.items()})
-    if new:
-        # Before anything is drawn; the entries themselves have what was drawn.
-        state.ledger.require(list(new.values()), budget)
-    found: dict[str, PrivateEdges] = {}
-    for name, key in keys.items():
-        loss = losses[name]
-        edges = _edges(counted[name], columns[name], loss.epsilon, key)
-        found[name] = PrivateEdges(edges, loss.epsilon, float(loss.loss[0]), name in new)
-        if name in new:
-            drawn = edge_charges.edges_name(features[name].uuid, edges, loss.epsilon)
-            new[name] = new[name].model_copy(update={"draws": drawn})
-    state.ledger.reserve(list(new.values()), budget)
-    if new:
-        detail = f"edges of {', '.join(new)} drawn at epsilon {loss.epsilon:g} each"
-        state.audit.add("noted", "ledger", context.party, detail=detail)
-    return found
+    seeded = secret.startswith(SEEDED)
+    words = (
+        noise.Words.seeded(secret, f"edges/{asked.declaration}") if seeded else noise.Words.fresh()
+    )
+    table = private_quantiles.weights(cells, loss.epsilon)
+    places = private_quantiles.draw(counted.below, counted.people, table, cells, words.below)
+    edges = [float(counted.points[at]) for at in places]
+    release = replace(asked, content=edge_charges.content_of(edges, loss.epsilon))
+    with state.database.writing() as connection:
+        state.releases.open(connection, release, party=context.party, experiment=seeded)
+    return _edges_of(release, new=True)
+
+
+def _edges_of(release: Release, *, new: bool) -> PrivateEdges:
+    loss = next(iter(release.losses.values()))
+    edges = edge_charges.edges_in(release)
+    return PrivateEdges(edges, loss.epsilon, float(loss.loss[0]), new)
 
 
 def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
@@ -155,30 +177,6 @@ def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
             f"or more from where they should, and a cell should hold {wanted:,.0f}.",
             "Nothing was drawn. Ask for fewer cells, or for a larger epsilon.",
         )
-
-
-def _key(secret: bytes, feature: Feature, cells: int, epsilon: float, counted: _Counted) -> bytes:
-    """The key of a draw, 32 bytes: another column, declaration or count has another one."""
-    asked = canonical([
-        str(feature.uuid),
-        [point.hex() for point in counted.points.tolist()],
-        cells,
-        str(Fraction(epsilon)),
-        counted.people,
-    ])  # fmt: skip
-    digest = hashlib.sha256(asked + counted.below.astype("<i8").tobytes()).hexdigest()
-    return noise.keyed_by(secret, f"edges:{digest}")
-
-
-def _edges(counted: _Counted, cells: int, epsilon: float, key: bytes) -> tuple[float, ...]:
-    table = private_quantiles.weights(cells, epsilon)
-    numbers = count()
-
-    def uniform(bound: int) -> int:
-        return noise.uniform_below(key, next(numbers), bound)
-
-    places = private_quantiles.draw(counted.below, counted.people, table, cells, uniform)
-    return tuple(float(counted.points[at]) for at in places)
 
 
 def _numeric(context: Context, name: str) -> Feature:

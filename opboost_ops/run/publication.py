@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, NamedTuple
 
-from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -19,10 +18,8 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.checkpoints import Standing, signed_bytes
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
@@ -72,7 +69,6 @@ def publish(
     run: str,
     signer: Signer,
     drafts: tuple[Draft, ...],
-    charges: Charges,
 ) -> list[Published]:
     """Sign drafts, reserve them in the ledger, put them into the store, and commit them.
 
@@ -82,15 +78,13 @@ def publish(
         run: The run's id.
         signer: The party's signing key.
         drafts: What to publish.
-        charges: What its randomised cells were charged for.
 
     Returns:
         The artifacts, in order.
 
     Raises:
-        BudgetError: A budget of the party's policy would be exceeded; nothing was published.
-        ContractError: Randomised cells were not charged, or the home has no room for the parts;
-            nothing was published.
+        ContractError: Responses belong to no open release of the run, or the home has no room for
+            the parts; nothing was published.
         ArtifactError: The run has already published something else at one of their places, or the
             store has no room for them.
         ConfigError: The store is not the one that the party has pinned; nothing was published.
@@ -98,11 +92,8 @@ def publish(
     if not drafts:
         return []
     experiment = experiment_of(party)
-    protected = party.name in federation.feature_holders
-    columns = columns_of(federation, party.name) if protected else ()
-    features = {column.uuid: column.feature for column in columns}
     sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
-    reserved: list[Release] = []
+    reserved: list[LedgerEntry] = []
     with open_state(party.site) as state:
         for draft in drafts:
             addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
@@ -124,18 +115,18 @@ def publish(
                 "rows": draft.rows,
                 "experiment": experiment,
             }
-            reserved += _lines(party, federation, draft, columns, charges, shared)
+            reserved += _entries(party, federation, draft, shared)
             sealed.append((draft, manifest, files, receiver))
         # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
-        # released, never the other way round, and the retry completes its own reservation. Cells
-        # were charged before, when they were drawn.
+        # released, never the other way round, and the retry completes its own reservation. Releases
+        # were charged before, when they opened.
         if fault := store_fault(state, party.store, party.name, federation.name):
             raise fault
-        _require_charged(state.ledger, party.name, reserved)
+        _require_released(state, federation.name, run, party.name, reserved)
         with state.together():
             _require_one_table(state.ledger, party.name, reserved)
             if reserved:
-                state.ledger.reserve(reserved, Budget(party.policy, features))
+                state.ledger.reserve(reserved)
         published: list[Published] = []
         for draft, manifest, files, receiver in sealed:
             new = party.store.put_once(manifest.reference, files)
@@ -146,7 +137,8 @@ def publish(
                 detail = f"{draft.rows} splits" if action == "answered" else ""
                 with state.together():
                     state.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
-                    state.ledger.commit(manifest.digest)
+                    for name in (manifest.digest, *draft.disclosures):
+                        state.ledger.commit(name)
     return published
 
 
@@ -201,7 +193,7 @@ def _require_not_published(
             )
 
 
-def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None:
+def _require_one_table(ledger: Ledger, party: str, lines: list[LedgerEntry]) -> None:
     """Exponents do not follow from the table, so a run has one table of shares, permanently.
 
     Of two of one run, anyone who knows points of the month could see who is in both.
@@ -219,46 +211,41 @@ def _require_one_table(ledger: Ledger, party: str, lines: list[Release]) -> None
             )
 
 
-def _require_charged(ledger: Ledger, party: str, lines: list[Release]) -> None:
-    """Only what was drawn, and so charged, may be published."""
-    for line in lines:
-        if line.account == "local_dp" and not (ledger.known([line.draws or ""])):
+def _require_released(
+    state: PartyState, federation: str, run: str, party: str, entries: list[LedgerEntry]
+) -> None:
+    """Only responses of the run's own releases, which are open and charged, may be published."""
+    recorded = state.releases.of_run(federation, run) or {}
+    open_ones = {release.id for release in recorded.values() if not release.ended}
+    for entry in entries:
+        if entry.account == "local_dp" and entry.release not in open_ones:
             raise ContractError(
-                f"{party} has not charged what it is about to publish of {line.feature}.",
-                "Clear its task `desensitize`, and what comes after it.",
+                f"The release of {entry.feature} that this run of {party} recorded has ended, or "
+                "was never charged.",
+                "Nothing was published. Trigger a new run.",
             )
 
 
-def _lines(
-    party: Publisher,
-    federation: Federation,
-    draft: Draft,
-    columns: tuple[Column, ...],
-    charges: Charges,
-    shared: dict[str, Any],
-) -> Iterator[Release]:
+def _entries(
+    party: Publisher, federation: Federation, draft: Draft, shared: dict[str, Any]
+) -> Iterator[LedgerEntry]:
     """The ledger entries of an artifact: one for each feature in it, or one for what it tells."""
-    charged = {column.charge: column for column in columns}
-    declared = federation.parties[party.name].features
-
-    def about(name: str, edges: tuple[float, ...]) -> dict[str, Any]:
-        column = charged[name]
-        span = declared[column.feature].span if edges else None
-        return {**shared, "feature": name, "column": column.uuid, "edges": edges, "span": span}
-
-    for name, curve in draft.losses.items():
-        yield Release(
-            **about(name, charges.edges.get(name, ())),
+    identity = federation.id.column
+    for charge, curve in draft.losses.items():
+        feature = charge.partition("=")[0]
+        yield LedgerEntry(
+            **shared,
+            feature=charge,
+            column=party.policy.raw_column(feature, identity).strip(),
             account="local_dp",
-            noise=noise.fingerprint(party.site.noise_secret()),
-            cells=charges.keys.get(name),
-            draws=charges.draws.get(name),
+            release=draft.releases[feature],
             loss=curve,
         )
-    for name, edges in draft.thresholds.items():
-        yield Release(**about(name, edges), account="structural", discloses=draft.discloses)
-    if not (draft.losses or draft.thresholds):
-        yield Release(**shared, account="exact", discloses=draft.discloses)
+    for name, (feature, words) in draft.disclosures.items():
+        of = {**shared, "artifact": name, "feature": feature, "discloses": words}
+        yield LedgerEntry(**of, account="exact")
+    if not draft.losses:
+        yield LedgerEntry(**shared, account="exact", discloses=draft.discloses)
 
 
 def experiment_of(party: Publisher) -> bool:

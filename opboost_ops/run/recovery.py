@@ -1,64 +1,63 @@
-"""`opboost ledger recover`: charge what a rolled-back state has lost, and go on.
+"""`opboost ledger recover` and `renew`: end releases, and charge those that the ledger has lost.
 
-Between the last checkpoint that the database knows and the newest one that the party has signed lie
-so many releases. Each is charged at the worst that the federation declares, under noise keys of
-their own; no entry changes and no charge becomes lower. Numbers that nobody signed are not counted.
+A rolled-back state does not know what was sent since. Its own signed manifests name releases; those
+that the ledger lacks are charged. Where manifests may be missing, too, one release a declaration,
+receiver and year is charged besides. All open releases end, and the list of the forgotten stays.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
+from uuid import uuid4
 
 from opboost_ops.config.agreement import fields
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.json_text import read_json
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, reference
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, reference
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import open_store
-from opboost_ops.privacy.cells import empty_state
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.checkpoints import Standing
-from opboost_ops.privacy.events import Draw, Release
-from opboost_ops.privacy.loss import column_losses
-from opboost_ops.run.edge_gaps import missing_entries
+from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.releases import Release
+from opboost_ops.run import clock
+from opboost_ops.run.edge_gaps import missing_edges
 from opboost_ops.run.expected_cost import model_cost
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import accept_store
-from opboost_ops.run.rollback import Evidence, evidence
-from opboost_ops.stages.seal import disclosed_edges
+from opboost_ops.run.rollback import Evidence, evidence, own_manifests
 
 
 @dataclass(frozen=True)
 class Recovered:
-    """What was done.
+    """The outcome of a recovery.
 
     Attributes:
         releases: How many missing releases were charged.
-        states: How many cell states start over.
+        ended: How many open releases have ended.
         stores: Of which federations another store is used from now on.
     """
 
     releases: int
-    states: int
+    ended: int
     stores: tuple[str, ...] = ()
 
 
 def recover(site: Site, policy: Policy) -> Recovered:
-    """Charge what a party's state has lost, and use the store that is there now.
-
-    Doing it again changes nothing.
+    """End all releases, charge what a party's state has lost, and use the store that is there now.
 
     Args:
         site: The party's.
-        policy: Its policy: caps in force, and whom it believes.
+        policy: Its policy.
 
     Raises:
         ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
@@ -68,24 +67,111 @@ def recover(site: Site, policy: Policy) -> Recovered:
         stores = tuple(
             name for name in sorted(site.tables) if accept_store(state, store, site.party, name)
         )
-        found = evidence(state, site)
+        unknown = evidence(state, site)
         with state.together():
-            releases = 0
-            for federation, receiver in sorted({(e.federation, e.receiver) for e in found}):
-                of = [e for e in found if (e.federation, e.receiver) == (federation, receiver)]
-                releases += _charge(state, site, policy, of)
-            states = _begin_anew(state, policy) + _begin_routes_anew(state)
-            edges = missing_entries(state, site.party)
-            releases += state.ledger.reserve(edges)
-            if releases or states:
-                detail = f"recovered: {releases} missing releases, {states} lost cell states"
+            releases = _charge_named(state, site, policy)
+            for federation, receiver in sorted({(e.federation, e.receiver) for e in unknown}):
+                of = [e for e in unknown if (e.federation, e.receiver) == (federation, receiver)]
+                releases += _charge_unnamed(state, site, policy, of)
+            for missing in missing_edges(state, policy):
+                _open(state, site.party, missing)
+                releases += 1
+            ended = state.releases.end(one.id for one in state.releases.all())
+            if releases or ended:
+                detail = f"recovered: {releases} missing releases charged, {ended} releases ended"
                 state.audit.add("noted", "ledger", site.party, detail=detail)
-        state.cells.collect()
-    return Recovered(releases, states, stores)
+        state.releases.collect()
+    return Recovered(releases, ended, stores)
 
 
-def _charge(state: PartyState, site: Site, policy: Policy, found: Sequence[Evidence]) -> int:
-    """Charge the releases up to the newest checkpoint of one federation and receiver; how many."""
+def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[str]:
+    """End the open releases of a raw column; the next run of each opens, and is charged for, one.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+        column: Name of the raw column.
+        confirmed: Whether to do so; otherwise the cost is only reported.
+
+    Returns:
+        Lines for people.
+
+    Raises:
+        ConfigError: The column has no open release, or the cost is not confirmed.
+        BudgetError: Another release would not fit the budget; nothing was ended.
+    """
+    with open_state(site) as state, state.together():
+        there = [
+            one
+            for one in state.releases.all()
+            if one.column == column and one.kind == "values" and not one.ended
+        ]
+        if not there:
+            raise ConfigError(
+                f"{site.party} has no open release of the raw column {column}.",
+                "`opboost ledger show SITE` lists them.",
+            )
+        Budget(policy)(state.releases.spent(), there)
+        lines = [
+            f"{one.feature} to {one.receiver}: the release of {one.opened} ends, and the next run "
+            f"is charged loss(R-L) {float(one.loss):.4g}."
+            for one in there
+        ]
+        if not confirmed:
+            raise ConfigError(
+                " ".join(lines), "Everybody's value is drawn anew. Add --yes. Nothing was changed."
+            )
+        state.releases.end(one.id for one in there)
+        state.audit.add("noted", "ledger", site.party, detail=f"renewed: {' '.join(lines)}")
+    with open_state(site) as state:
+        state.releases.collect()
+    return lines
+
+
+def _charge_named(state: PartyState, site: Site, policy: Policy) -> int:
+    """Charge the releases that the party's own signed manifests name and the ledger lacks."""
+    known = {release.id for release in state.releases.all()}
+    found: dict[str, Release] = {}
+    for manifest in own_manifests(state, site):
+        for feature, name in manifest.releases.items():
+            if name not in known:
+                found.setdefault(name, _named(state, policy, manifest, feature, name))
+    for release in found.values():
+        _open(state, site.party, release)
+    return len(found)
+
+
+def _named(
+    state: PartyState, policy: Policy, manifest: Manifest, feature: str, name: str
+) -> Release:
+    losses = {c: curve for c, curve in manifest.losses.items() if c.partition("=")[0] == feature}
+    newest = state.agreements.read().newest(manifest.federation)
+    identity = newest.content["federation"]["id"]["column"] if newest else ""
+    return Release(
+        id=name,
+        kind="values",
+        feature=feature,
+        column=policy.raw_column(feature, identity).strip(),
+        receiver=_receiver(state, manifest),
+        federation=manifest.federation,
+        declaration=hashlib.sha256(f"lost/{name}".encode()).hexdigest(),
+        opened=clock.today(),
+        run=manifest.run,
+        losses=losses,
+    )
+
+
+def _receiver(state: PartyState, manifest: Manifest) -> str:
+    """The label holder, as the party has agreed to it; unknown where its agreement is lost."""
+    newest = state.agreements.read().newest(manifest.federation)
+    parties = newest.content["federation"]["parties"] if newest else {}
+    return next((n for n, one in parties.items() if one["role"] == "label_holder"), "unknown")
+
+
+def _charge_unnamed(
+    state: PartyState, site: Site, policy: Policy, found: Sequence[Evidence]
+) -> int:
+    """Charge what checkpoints of one federation and receiver stand for without a manifest."""
     newest = max(found, key=lambda one: one.checkpoint.number)
     name, receiver = newest.federation, newest.receiver
     last = state.checkpoints.last_number(name, receiver)
@@ -94,82 +180,69 @@ def _charge(state: PartyState, site: Site, policy: Policy, found: Sequence[Evide
     after = min(last, oldest - 1)
     missing = newest.checkpoint.number - after
     federation = _declared(state, site, policy, name)
-    for line in _lines(site, federation, receiver, newest, after, missing):
-        if line.draw is not None and line.column is not None:
-            known = state.ledger.worst(line.column, line.cells or "")
-            draw = line.draw.model_copy(
-                update={"number": known.number + 1, "worst": known.values + missing}
-            )
-            line = line.model_copy(update={"draw": draw})
-        state.ledger.reserve([line])
-        state.ledger.commit(line.artifact)
+    place = f"recovered/{name}/{receiver}/{after}/{newest.checkpoint.number}"
+    for entry in _entries(site, federation, receiver, place, missing):
+        state.ledger.reserve([entry])
+        state.ledger.commit(entry.artifact)
+    seen = {one.checkpoint.number for one in found if one.manifest is not None}
+    count = 0
+    if len(seen) < missing and receiver == federation.label_holder:
+        for release in _possible(state, site, policy, federation):
+            _open(state, site.party, release)
+            count += 1
     state.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
-    return missing
+    return count
 
 
-def _lines(
-    site: Site,
-    federation: Federation,
-    receiver: str,
-    newest: Evidence,
-    after: int,
-    missing: int,
+def _possible(
+    state: PartyState, site: Site, policy: Policy, federation: Federation
 ) -> Iterator[Release]:
-    place = f"recovered/{federation.name}/{receiver}/{after}/{newest.checkpoint.number}"
-    why = f"{missing} releases that the ledger had lost, charged at the declared worst case"
+    """A release of each declaration, one a year since the ledger's last entry."""
+    dated = state.ledger.dated()
+    today = clock.today()
+    first = int(dated[-1][0][:4]) if dated else today.year
+    for one in declarations(federation, site.party, policy, site).values():
+        years = range(first, today.year + 1) if one.refresh == "yearly" else [today.year]
+        for year in years:
+            yield Release(
+                id=uuid4().hex,
+                kind="values",
+                feature=one.feature,
+                column=one.column,
+                receiver=federation.label_holder,
+                federation=federation.name,
+                declaration=one.digest,
+                opened=date(year, 1, 1) if year < today.year else today,
+                run="",
+                losses=one.losses,
+            )
+
+
+def _open(state: PartyState, party: str, release: Release) -> None:
+    with state.database.writing() as connection:
+        ended = replace(release, ended="recovered" if release.kind == "values" else "")
+        state.releases.open(connection, ended, party=party, recovered=True)
+
+
+def _entries(
+    site: Site, federation: Federation, receiver: str, place: str, missing: int
+) -> Iterator[LedgerEntry]:
     facts: dict[str, Any] = {
         "federation": federation.name,
         "run": "",
         "party": site.party,
         "receiver": receiver,
         "rows": 0,
-        "discloses": why,
+        "discloses": f"{missing} runs that the ledger had lost",
         "recovered": True,
     }
-    yield Release(**facts, kind="recovered", artifact=_name(place), account="exact")
-    if site.party in federation.feature_holders and receiver == federation.label_holder:
-        yield from _draws(federation, site.party, place, missing, facts)
+    yield LedgerEntry(**facts, kind="recovered", artifact=_name(place), account="exact")
     yield from _models(federation, site.party, place, missing, facts)
-
-
-def _draws(
-    federation: Federation, party: str, place: str, missing: int, facts: dict[str, Any]
-) -> Iterator[Release]:
-    columns = {c.charge: c for c in columns_of(federation, party)}
-    routed = "routed" in federation.scoring.modes
-    for charge, curve in column_losses(tuple(columns.values())).items():
-        column = columns[charge]
-        spec = federation.parties[party].features[column.feature]
-        name = _name(f"{place}/{charge}")
-        inputs = column.source_domain.size
-        draw = Draw(number=1, added=missing, worst=missing, inputs=inputs, stands_for=missing)
-        edges = disclosed_edges(federation, party, column)
-        of = {**facts, "feature": charge, "column": column.uuid}
-        # Of its loss, too: under another declaration it is another key, and both are charged.
-        key = _name(f"{federation.name}/{facts['receiver']}/{charge}/{curve.model_dump_json()}")
-        yield Release(
-            **of,
-            kind="draw",
-            artifact=name,
-            account="local_dp",
-            cells=f"lost{key[:12]}",
-            draws=name,
-            draw=draw,
-            edges=edges,
-            span=spec.span if edges else None,
-            loss=curve,
-        )
-        if routed and column.charge == column.feature and column.bit is None:
-            # Every boundary of the domain: which thresholds were asked for is not known.
-            mapping, domain = spec.domain_map(column.domain), column.domain
-            every = tuple(mapping.boundary(v) for v in range(domain.lower + 1, domain.upper + 1))
-            of |= {"artifact": _name(f"{place}/{charge}/routes"), "kind": "routes"}
-            yield Release(**of, account="structural", edges=every, span=spec.span)
 
 
 def _models(
     federation: Federation, party: str, place: str, missing: int, facts: dict[str, Any]
-) -> Iterator[Release]:
+) -> Iterator[LedgerEntry]:
     private = federation.training.private
     horizontal = federation.learning == "horizontal"
     if private is None or (not horizontal and party != federation.label_holder):
@@ -181,7 +254,7 @@ def _models(
             if epsilon:
                 name = _name(f"{place}/{kind}/{number}")
                 of = {**facts, "kind": kind, "artifact": name, "epsilon": epsilon}
-                yield Release(**of, account="model", curve=curve if kind == "model" else None)
+                yield LedgerEntry(**of, account="model", curve=curve if kind == "model" else None)
 
 
 def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
@@ -211,59 +284,6 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
         f"Agree first (`opboost agree SITE FEDERATION`), then recover. Nothing was charged for "
         f"{name}.",
     )
-
-
-def _begin_anew(state: PartyState, policy: Policy) -> int:
-    """Charge what lost cell states cannot tell, once more at the cap, and begin them again."""
-    lost = state.lost_states(verify=True)
-    for one in lost:
-        column, key = one.column, one.key
-        rule = policy.rule_of(column, one.charge.partition("=")[0])
-        most = rule.max_changes if rule is not None else None
-        after = key.worst.after_loss(most, 0, key.inputs)
-        name = _name(f"accepted/{column}/{key.cells}/{after.number}")
-        draw = Draw(
-            number=after.number,
-            most=most,
-            added=after.values - key.worst.values,
-            worst=after.values,
-            base=after.base,
-            inputs=key.inputs,
-        )
-        line = Release(
-            federation="all",
-            run="",
-            party=policy.party,
-            receiver=key.receiver,
-            kind="accepted",
-            artifact=name,
-            account="local_dp",
-            feature=one.charge,
-            column=column,
-            cells=key.cells,
-            draws=name,
-            draw=draw,
-            loss=key.loss,
-            rows=0,
-            recovered=True,
-        )
-        state.ledger.reserve([line])
-        state.cells.replace(column, key.cells, empty_state(Domain(0, key.inputs - 1)))
-    return len(lost)
-
-
-def _begin_routes_anew(state: PartyState) -> int:
-    """Begin lost states of routed answers again; these have no loss that could be charged."""
-    accounts = state.ledger.accounts()
-    charged = {(column, key.cells) for column in accounts for key in accounts[column].keys.values()}
-    lost = [
-        place
-        for place in state.cells.generations()
-        if place not in charged and not state.cells.is_whole(*place)
-    ]
-    for place in lost:
-        state.cells.remove(*place)
-    return len(lost)
 
 
 def _name(place: str) -> str:

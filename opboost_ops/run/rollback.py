@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
+from opboost_ops.config.agreement import federation_of
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.limits import heads_alone
@@ -27,7 +28,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
-from opboost_ops.run.edge_gaps import missing_entries
+from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 
@@ -194,6 +195,22 @@ def evidence(state: PartyState, site: Site) -> list[Evidence]:
     return [one for name in names for one in unknown_checkpoints(state, site, store, name)]
 
 
+def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
+    """The manifests in a party's stores that it has signed and that name releases.
+
+    Args:
+        state: The party's.
+        site: Its site.
+    """
+    store = open_store(site.store)
+    for federation in _federations(state, site):
+        keys = signed_as(site, federation, site.party, None)
+        for run in store.runs(federation):
+            for one in signed_checkpoints(site, store, federation, run, keys):
+                if one.manifest is not None and one.manifest.releases:
+                    yield one.manifest
+
+
 def rolled_back(
     state: PartyState, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
     label_holder: str,
@@ -248,7 +265,7 @@ def check(site: Site) -> list[Gap]:
             found = [
                 *_store_gaps(state, site),
                 *_ledger_gaps(state, site),
-                *_cell_gaps(state),
+                *_pin_gaps(state),
                 *_open_gaps(state),
             ]
             state.stores.note_check(len(found))
@@ -276,19 +293,33 @@ def _ledger_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
     except ConfigError as error:
         yield Gap("agreement", "what was agreed", error.problem, error.remedy)
     else:
-        for line in missing_entries(state, site.party):
-            missing = f"the draw of {line.feature}"
-            yield Gap("ledger", missing, "what was agreed", RECOVER, line.federation)
+        for agreed in state.agreements.read().agreements:
+            federation = federation_of(agreed.content)
+            if federation is None or site.party not in federation.parties:
+                continue
+            for name in uncharged(state.releases, federation, site.party):
+                missing = f"the draw of edges of {name}"
+                yield Gap("ledger", missing, "what was agreed", RECOVER, agreed.federation)
+    known = {release.id for release in state.releases.all()}
+    for manifest in own_manifests(state, site):
+        for feature, name in manifest.releases.items():
+            if name not in known:
+                known.add(name)
+                missing = f"the release {name} of {feature}"
+                where = manifest.reference
+                yield Gap(
+                    "ledger", missing, where, RECOVER, manifest.federation, manifest.run, feature
+                )
     for one in evidence(state, site):
         missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
         run = one.manifest.run if one.manifest is not None else ""
         yield Gap("ledger", missing, one.where, RECOVER, one.federation, run)
 
 
-def _cell_gaps(state: PartyState) -> Iterator[Gap]:
-    for lost in state.lost_states(verify=True):
-        what = f"the state of {lost.charge} under noise key {lost.key.cells}"
-        yield Gap("cells", what, "the ledger", RECOVER, feature=lost.charge)
+def _pin_gaps(state: PartyState) -> Iterator[Gap]:
+    for lost in state.releases.lost():
+        what = f"the pins of {lost.feature} towards {lost.receiver}"
+        yield Gap("pins", what, "the ledger", RECOVER, lost.federation, feature=lost.feature)
 
 
 def _open_gaps(state: PartyState) -> Iterator[Gap]:

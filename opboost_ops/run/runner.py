@@ -63,7 +63,7 @@ from opboost_ops.run import (
 )
 from opboost_ops.run.admission import require_not_stopped
 from opboost_ops.run.disclosures import announce, charge_model
-from opboost_ops.run.drawing import drawing
+from opboost_ops.run.drawing import RunReleases
 from opboost_ops.run.inbox import (
     Run,
     accept_plan,
@@ -159,8 +159,8 @@ def _run_stage(
     if stage not in stages:
         raise ConfigError(f"{party.name} ({role}) has no stage {stage} in a {purpose} run.")
     home = home_of(party.site, run.federation, run.run)
-    approval.require(party, federation, run.run, plan, stages, home)
     day = acceptance.day(clock.today())
+    approval.require(party, federation, run.run, plan, stages, home, day)
     signer = signer_of(party.site, federation, party.name, day, home)
     declared = federation.parties[party.name].encryption_key
     acceptance.keys = Keys(
@@ -194,7 +194,7 @@ def _run_stage(
         stages=stages,
         acceptance=acceptance,
         open_mailbox=mailboxes,
-        take_draw=drawing(party, federation, run.run),
+        releases=RunReleases(party, federation, run.run, day),
         confirm=partial(approval.confirm, party, federation, run.run, plan),
         tell=(kept := progress.StoredProgress(home, stage)).tell,
     )
@@ -272,7 +272,7 @@ def _executed(
         context.home.write(name, content)
     # A stop reaches a stage under way, before anything of it leaves.
     require_not_stopped(party, federation, run, context.plan, context.home)
-    published = publish(party, federation, run, signer, outcome.drafts, outcome.charges)
+    published = publish(party, federation, run, signer, outcome.drafts)
     if outcome.discloses:
         announce(party, federation, run, stage, outcome.discloses)
     if outcome.failure is not None:

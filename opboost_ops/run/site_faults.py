@@ -21,7 +21,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.models.tracking import tracking_server
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.pins import once_agreed
+from opboost_ops.privacy.pinned_receivers import once_agreed
 from opboost_ops.run import agreement, clock, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
@@ -111,11 +111,11 @@ def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_state(site) as state:
-        lost = [one.charge for one in state.lost_states()]
+        lost = [one.feature for one in state.releases.lost()]
     return [
         Fault(
-            f"{party}/cells",
-            f"the cell state of {feature} is lost",
+            f"{party}/pins",
+            f"the pin file of {feature} is lost",
             "put the newest files back, or see `opboost ledger recover`",
         )
         for feature in lost

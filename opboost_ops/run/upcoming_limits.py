@@ -2,21 +2,19 @@
 
 import datetime
 from collections.abc import Iterator
+from fractions import Fraction
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.budgets import forecast_of_all
-from opboost_ops.privacy.statement import forecasts
+from opboost_ops.privacy.budgets import budget_of
+from opboost_ops.privacy.declarations import declarations
 from opboost_ops.run import clock
 from opboost_ops.run.publication import Publisher
 
 #: The stage at which a party looks ahead: its first.
 STAGE = "check_table"
-
-#: So many retrainings left are few.
-_FEW = 3
 
 #: So many days before a key's last day.
 _DAYS = 14
@@ -29,8 +27,7 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         party: Who looks ahead.
         federation: The plan's.
     """
-    left = retrainings_left(party, federation)
-    if left is not None and left <= _FEW:
+    if next_release_refused(party, federation):
         yield "budget_low"
     today = clock.today()
     last = last_day(party, federation)
@@ -38,20 +35,25 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         yield "key_expires"
 
 
-def retrainings_left(party: Publisher, federation: Federation) -> int | None:
-    """How many retrainings fit into the first of a party's budgets to end; None if none ends.
+def next_release_refused(party: Publisher, federation: Federation) -> list[str]:
+    """The features with a yearly release whose next one does not fit a budget.
 
     Args:
         party: Whose.
         federation: The plan's.
     """
-    mine = {feature.uuid for feature in federation.parties[party.name].features.values()}
+    declared = declarations(federation, party.name, party.policy, party.site)
+    yearly = {name: one for name, one in declared.items() if one.refresh == "yearly"}
+    if not yearly:
+        return []
     with open_state(party.site) as state:
-        spent = state.ledger.accounts()
-    found = [one for column, one in forecasts(spent, party.policy).items() if column in mine]
-    person = forecast_of_all(spent, found, party.policy.all_features)
-    left = [one.retrainings for one in (*found, person) if one.retrainings is not None]
-    return min(left, default=None)
+        spent = state.releases.spent()
+    return [
+        name
+        for name, one in yearly.items()
+        if (budget := budget_of(party.policy, one.column)) is not None
+        and spent.get(one.column, Fraction(0)) + one.loss > Fraction(budget)
+    ]
 
 
 def last_day(party: Publisher, federation: Federation) -> datetime.date | None:

@@ -41,7 +41,7 @@ def first_columns(
     identity: str,
     label: str | None,
     epsilon: float | None,
-    pinned: Mapping[str, tuple[str, str]],
+    names: Mapping[str, str],
 ) -> FirstColumns:
     """The columns of a party's table as features.
 
@@ -50,7 +50,7 @@ def first_columns(
         identity: Raw name of its ID column.
         label: Of the label holder, its label.
         epsilon: Of every protected feature; None for `STANDARD`, and 1 for categories.
-        pinned: Feature and UUID by raw column, of what the party's policy pins already.
+        names: Feature by raw column, of what the party's policy names already.
     """
     found = FirstColumns()
     for column in frame.columns:
@@ -60,9 +60,8 @@ def first_columns(
         if why := _left_out(values):
             found.left_out[column] = why
             continue
-        name, known = pinned.get(column, ("", ""))
-        name = name or _name(column, {*found.features, identity, label or ""})
-        found.features[name] = {"uuid": known or str(uuid.uuid4()), **_entry(values)}
+        name = names.get(column) or _name(column, {*found.features, identity, label or ""})
+        found.features[name] = {"uuid": str(uuid.uuid4()), **_entry(values)}
         if name != column:
             found.columns[name] = column
         if label is not None:

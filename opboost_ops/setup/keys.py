@@ -1,6 +1,5 @@
-"""A party's keys: made, shown, renewed with the old one beside the new one, and rotated."""
+"""A party's keys: made, shown, and renewed with the old one beside the new one."""
 
-import secrets
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -16,7 +15,6 @@ from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.mechanisms import noise
-from opboost_ops.run.disclosures import record_rotation, renewal
 from opboost_ops.scratch.files import whole_file
 
 
@@ -38,7 +36,7 @@ def make_keys(folder: Path) -> dict[str, str]:
     if existing:
         raise ConfigError(
             f"keys/{', keys/'.join(existing)} exist already; nothing was made.",
-            "A new noise secret changes all noise, which is another charged release.",
+            "Another secret hashes people otherwise, so that no pin would be found.",
         )
     public = write_keys(keys)
     make_private(folder)
@@ -143,41 +141,3 @@ def _replace(path: Path, content: bytes, kept: Path) -> None:
         kept.hardlink_to(path)
     with whole_file(path) as file:
         file.write(content)
-
-
-def rotate_secret(folder: Path, *, confirmed: bool = False) -> tuple[str, str, str]:
-    """Replace the noise secret: every later release is a new draw, and the ledger records it.
-
-    The old secret is kept beside the new one, since it opens what was released under it.
-
-    Args:
-        folder: Of the party's ``site.yaml``.
-        confirmed: Whether the cost is accepted.
-
-    Returns:
-        The party, and the fingerprints of the old and the new secret.
-
-    Raises:
-        ConfigError: It is not confirmed, with what it costs; or the secret is in no file.
-    """
-    declared = load_site(folder / "site.yaml")
-    old = noise.fingerprint(declared.noise_secret())
-    if not in_a_file(declared.secret):
-        raise ConfigError(
-            f"The noise secret of {declared.party} is not in a file but in {declared.secret}.",
-            "Rotate it where it is kept, then record it with the next release.",
-        )
-    if not confirmed:
-        raise ConfigError(
-            "A new noise secret changes the noise of every cell in all federations of this site: "
-            f"each later release costs its loss once more. {renewal(declared)}",
-            "Pass --yes to do so. Nothing was changed.",
-        )
-    kept = declared.secret.with_name(f"{declared.secret.name}.until-{old}")
-    content = noise.secret_file(secrets.token_bytes(noise.SECRET_BYTES))
-    new = noise.parse_secret(content)
-    assert new is not None
-    # First the ledger: a crash after it leaves the old secret in place, and an entry too many.
-    record_rotation(declared, old, noise.fingerprint(new))
-    _replace(declared.secret, content, kept)
-    return declared.party, old, noise.fingerprint(new)

@@ -177,7 +177,7 @@ def _policy(
     features = copy.deepcopy(draft.features)
     read_tables({"parties": {party: {"features": features}}}, Path())
     for name, feature in features.items():
-        rule: dict[str, Any] = {"uuid": feature["uuid"]}
+        rule: dict[str, Any] = {}
         if name in draft.columns:
             rule["column"] = draft.columns[name]
         if released is not None:
@@ -219,13 +219,9 @@ def _require_name(what: str, given: str) -> None:
         ) from None
 
 
-def _pinned(party: str, path: Path) -> dict[str, tuple[str, str]]:
-    """Feature and UUID by raw column, of what a policy pins."""
+def _pinned(party: str, path: Path) -> dict[str, str]:
+    """Feature by raw column, of what a policy names."""
     policy = load_policy(path)
     if policy.party != party:
         raise ConfigError(f"{path.name} is of {policy.party}, not of {party}.")
-    return {
-        rule.column or name: (name, str(rule.uuid))
-        for name, rule in policy.features.items()
-        if rule.uuid is not None
-    }
+    return {rule.column or name: name for name, rule in policy.features.items()}

@@ -1,22 +1,19 @@
-"""Columns and receivers' keys pinned in ``policy.yaml``; the rest of the file stays as it is."""
+"""Receivers' keys pinned in ``policy.yaml``; the rest of the file stays as it is."""
 
 import base64
 import os
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import POLICY, load_policy, load_site
+from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.schema import Name, PublicKey
-from opboost_ops.errors import ConfigError, Fault
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.pins import unpinned_columns, unpinned_receiver
+from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.pinned_receivers import unpinned_receiver
 from opboost_ops.scratch.files import whole_file
 
 
@@ -36,7 +33,7 @@ def require_public_key(key: str) -> str:
 
 
 def pin(site: Path, federation: Federation) -> list[str]:
-    """Pin columns and the label holder's signing key in ``policy.yaml``; what is pinned stays.
+    """Pin the label holder's signing key in ``policy.yaml``; what is pinned stays.
 
     Args:
         site: Folder of the party's ``site.yaml``.
@@ -46,11 +43,11 @@ def pin(site: Path, federation: Federation) -> list[str]:
         What is pinned now, in words.
 
     Raises:
-        ConfigError: The file cannot be added to, or the ledger knows a column by another UUID.
+        ConfigError: The file cannot be added to.
     """
     if not (site / POLICY).is_file():
         return []
-    pinned = [f"column {uuid} of {name}" for name, uuid in pin_columns(site, federation).items()]
+    pinned = []
     holder = unpinned_receiver(load_policy(site / POLICY), federation)
     if holder is not None:
         pin_key(site / POLICY, holder, federation.parties[holder].signing_key, replace=False)
@@ -96,79 +93,6 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     by_hand = f"receivers: {{{party}: {{signing_key: {key}}}}}"
     _replace_text(path, _pinned(text, party, key), expected, by_hand)
     return True
-
-
-def pin_columns(site: Path, federation: Federation) -> dict[str, UUID]:
-    """Write the UUID of every feature that the policy allows and does not pin yet.
-
-    A UUID that is pinned already is left as it is, whatever the federation says.
-
-    Args:
-        site: Folder of the party's ``site.yaml``.
-        federation: What repeats the UUIDs.
-
-    Returns:
-        What was pinned now, by feature; empty if nothing was missing.
-
-    Raises:
-        ConfigError: The ledger has charged one of the features under another UUID, whose budgets
-            would start over; the party is none of the federation's; or the file is written in a
-            way that cannot be added to. Nothing was changed.
-    """
-    declared, path = load_site(site / "site.yaml"), site / POLICY
-    policy = load_policy(path)
-    if declared.party not in federation.parties:
-        raise ConfigError(f"{federation.name} has no party {declared.party}.")
-    missing = unpinned_columns(policy, federation)
-    if not missing:
-        return {}
-    with open_state(declared) as state:
-        charged: dict[str, list[UUID]] = defaultdict(list)
-        for release in state.ledger.releases():
-            if release.column is not None:
-                charged[(release.feature or "").partition("=")[0]].append(release.column)
-    faults = [
-        Fault(
-            f"features.{name}.uuid",
-            "the party's ledger has charged this feature under another UUID",
-            f"give the federation file uuid: {charged[name][-1]}",
-        )
-        for name, uuid in missing.items()
-        if name in charged and uuid not in charged[name]
-    ]
-    if faults:
-        raise ConfigError("nothing was pinned", file=POLICY, faults=faults)
-    text = path.read_bytes().decode()
-    changed = text
-    for name, uuid in missing.items():
-        changed = _with_uuid(changed, name, str(uuid))
-    expected = yaml.safe_load(text)
-    # Copies: rules that share an anchor are one object.
-    rules = expected["features"]
-    expected["features"] = {
-        name: {**rule, **({"uuid": str(missing[name])} if name in missing else {})}
-        for name, rule in rules.items()
-    }
-    by_hand = "; ".join(f"features.{n}: {{uuid: {u}}}" for n, u in missing.items())
-    _replace_text(path, changed, expected, by_hand)
-    return missing
-
-
-def _with_uuid(text: str, feature: str, uuid: str) -> str:
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        # The last entry did not fit: the caller sees that this is not what is wanted.
-        return text
-    rule: Any = _child(_child(root, "features"), feature)
-    if not isinstance(rule, yaml.MappingNode):
-        return text
-    start = rule.start_mark
-    if rule.flow_style:
-        comma = ", " if rule.value else ""
-        at = start.index + 1
-        return f"{text[:at]}uuid: {uuid}{comma}{text[at:]}"
-    return f"{text[: start.index]}uuid: {uuid}\n{' ' * start.column}{text[start.index :]}"
 
 
 def _pinned(text: str, party: str, key: str) -> str:

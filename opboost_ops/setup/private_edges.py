@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.federation import Federation
@@ -41,6 +42,7 @@ def write_private_edges(
     epsilon: float,
     columns: Mapping[str, int] | None = None,
     federation: Path | None = None,
+    number: int = 1,
 ) -> EdgesWritten:
     """Draw edges from a party's table and write them where its columns are declared.
 
@@ -51,6 +53,7 @@ def write_private_edges(
             column when absent.
         federation: The ``federation.yaml``; the party's offer when absent, and where it has none
             the file beside its folder.
+        number: Of the draw, from 1.
 
     Raises:
         OpBoostError: As `run.private_edges.draw_edges`; nothing was drawn or written.
@@ -63,7 +66,7 @@ def write_private_edges(
         raise ConfigError(f"{site.party} is not a party of {declared.name}.")
     if columns is None:
         columns = dict.fromkeys(numeric_features(context), declared.domain.to_domain().size)
-    drawn = draw_edges(context, columns, epsilon)
+    drawn = draw_edges(context, columns, epsilon, number)
     data = read_yaml(file)
     features = data.get("features") if "parties" not in data else None
     if features is None:
@@ -122,6 +125,8 @@ def _of_offer(path: Path) -> Federation:
     return Federation.model_validate(
         {
             "version": 1,
+            # Made by `federate`; no edge depends on it.
+            "uuid": str(UUID(int=0)),
             "name": offer.federation,
             "id": offer.id.entry(offer.id.types),
             "domain": DOMAIN,

@@ -1,6 +1,6 @@
 """Arrow: route request -> the comparisons of every row with every threshold, exactly."""
 
-import math
+import hashlib
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -11,10 +11,12 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.exchange.encoding import smallest_integers
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
+from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.stages.capped_routes import routed_values
+from opboost_ops.stages import own_copy
+from opboost_ops.stages.desensitize import PINNED, RECORDED
 from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.row_formats import Rows
@@ -36,23 +38,21 @@ def answer_routes(context: Context) -> Outcome:
 
     Raises:
         ArtifactError: The request is malformed.
-        PolicyError: The party's policy does not allow routed scoring, or so many thresholds.
-        BudgetError: A cell state is lost.
+        PolicyError: The party's policy does not allow routed answers of a feature.
     """
     require_consent(context.policy, context.federation, context.party)
     request = context.receive("route_request", context.party)
     columns = {column.name: column for column in context.columns()}
     asked = _parse(request.document, columns)
     require_splits_allowed(context.policy, context.federation, context.party, asked)
-    table, scratch = context.home.table("preprocessed"), context.home.scratch
+    scratch = context.home.scratch
     chosen = held_out_rows(context) if context.purpose == "train" else None
-    values = routed_values(context, table, frozenset(columns[n].source for n in asked), chosen)
+    declared = context.declarations()
+    values = _exact_values(context, {columns[name].feature for name in asked})
     answers: dict[str, pa.Array] = {}
-    edges: dict[str, set[float]] = {}
     for name, thresholds in asked.items():
         column = columns[name]
         answers[name] = _answered(scratch, values[column.source], column, thresholds, chosen)
-        edges.setdefault(column.charge, set()).update(_edges(context, column, thresholds))
     session = session_of(context)
     rows = Rows("routes", [columns[name] for name in asked], asked)
     entries, layout = sealed_table(
@@ -66,7 +66,10 @@ def answer_routes(context: Context) -> Outcome:
         rows=session.rows,
         columns=tuple(answers),
         answers=request.digest,
-        thresholds={charge: tuple(sorted(found)) for charge, found in edges.items()},
+        disclosures=dict(
+            _disclosure(context, declared[feature])
+            for feature in sorted({columns[name].feature for name in asked})
+        ),
         discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
     )
     return Outcome(drafts=(draft,), summary={"answered": len(answers)})
@@ -91,15 +94,29 @@ def _answered(
     return smallest_integers(scratch.filled(len(values), kind, blocks()), scratch)
 
 
-def _edges(context: Context, column: Column, thresholds: list[float]) -> list[float]:
-    """Where the thresholds lie in the feature's own unit; a category lies about its position."""
-    if column.bit is not None:
-        return [column.bit - 0.5, column.bit + 0.5]
-    if column.charge != column.feature:
-        return []  # A missing bit, which has no unit.
-    feature = context.declared.features[column.feature]
-    mapping = feature.domain_map(column.domain)
-    return [mapping.boundary(math.floor(threshold) + 1) for threshold in thresholds]
+def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]:
+    """Domain integers by preprocessed column: pinned ones, or those of the day."""
+    found: dict[str, np.ndarray] = {}
+    declared = context.declarations()
+    for feature in features:
+        one = declared[feature]
+        table = context.home.table(PINNED if one.routed == "once" else own_copy.TODAY)
+        found |= {source: narrow_integers(table, source) for source in one.sources}
+    return found
+
+
+def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[str, str]]:
+    """The exact entry of a feature's routed answers: one a release, or one a run."""
+    feature = declaration.feature
+    if declaration.routed == "once":
+        place = f"routed/{context.home.json(RECORDED)[feature]}"
+        words = "the pinned domain value of each person queried, exactly, and whether it is missing"
+    else:
+        place = f"routed/{context.federation.name}/{context.run}/{feature}"
+        words = (
+            "the domain value of the day of each person queried, exactly: no guarantee covers it"
+        )
+    return hashlib.sha256(place.encode()).hexdigest(), (feature, words)
 
 
 def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float]]:

@@ -17,7 +17,7 @@ from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 from opboost_ops.scratch.blocks import Blocks
-from opboost_ops.stages import raw_table, sources, xcom_limits
+from opboost_ops.stages import own_copy, raw_table, sources, xcom_limits
 from opboost_ops.stages.label_classes import must_be_plausible, require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks, whole_table
@@ -28,6 +28,9 @@ from opboost_ops.stages.weights import require_trainable
 
 def check_table(context: Context) -> Outcome:
     """Check the raw table, and remember which one it was; a source is read now, and never again."""
+    if "desensitize" in context.stages:
+        own_copy.take(context)
+        return _check_unpinned(context)
     sources.take(context)
     before = raw_table.fingerprint(context)
     require_trainable(context)
@@ -36,6 +39,21 @@ def check_table(context: Context) -> Outcome:
     if context.purpose == "train" and outcome.failure is None:
         _look_at_label(context)
     return replace(outcome, documents={"table": {"sha256": before, "rows": table.rows}})
+
+
+def _check_unpinned(context: Context) -> Outcome:
+    """Check the values of people who are about to be pinned."""
+    rows = own_copy.unpinned_rows(context)
+    if not rows:
+        return Outcome(summary={"checks": xcom_limits.verdicts({})}, discloses=DISCLOSES)
+    first = context.purpose == "train" and rows == context.home.json("table")["rows"]
+    party, identity, limits = context.declared, context.federation.id, context.policy.checks
+    suite = (
+        suites.raw_table(party, identity, limits)
+        if first
+        else suites.new_rows(party, identity, limits, rows)
+    )
+    return check(context, {"raw_table": (suite, lambda c: own_copy.unpinned_blocks(context, c))})
 
 
 def raw_report(context: Context, folder: Path) -> Report:
@@ -97,7 +115,7 @@ def check_release(context: Context) -> Outcome:
 
     It judges the whole table, which nobody else chooses: what it says follows from no question.
     """
-    preprocessed = context.home.table("preprocessed")
+    preprocessed = context.home.table("preprocessed").drop_columns([own_copy.ROW])
     columns = context.columns()
     sources = {column.source: column.source_domain for column in columns}
     released = {column.name: column.domain for column in columns}
@@ -107,17 +125,11 @@ def check_release(context: Context) -> Outcome:
     else:
         values = context.home.table("randomised")
         leaves = (suites.preprocessed_table(released, values.num_rows), values)
-    return check(
-        context,
-        {
-            "preprocessed_table": (
-                suites.preprocessed_table(sources, preprocessed.num_rows),
-                preprocessed,
-            ),
-            "release": leaves,
-        },
-        marks="checked_release",
-    )
+    boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]] = {"release": leaves}
+    if preprocessed.num_rows:
+        suite = suites.preprocessed_table(sources, preprocessed.num_rows)
+        boundaries["preprocessed_table"] = (suite, preprocessed)
+    return check(context, boundaries, marks="checked_release")
 
 
 def check_frame(context: Context) -> Outcome:

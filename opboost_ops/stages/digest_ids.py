@@ -1,4 +1,4 @@
-"""Arrow: IDs -> person keys, which stay home; where all must have a person, masked shares."""
+"""Arrow: IDs -> digests, which stay home; where all must have a person, masked shares."""
 
 import pyarrow as pa
 
@@ -9,13 +9,11 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.points import Layout
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.capped_values import keyed_people
 from opboost_ops.stages.disclosures import SHARES
 from opboost_ops.stages.id_digests import (
     DIGESTS,
     ORDER,
     binary,
-    keyed_ids,
     rising_ids,
 )
 from opboost_ops.stages.least_rows import require_rows
@@ -29,8 +27,8 @@ def digest_ids(context: Context) -> Outcome:
     """Digest the IDs of the party's table: no order of the table leaves.
 
     The label holder keeps digests under its own key, from which common order and held-out rows
-    follow. A feature holder keeps person keys in its table's order; with several of them each
-    publishes its shares, so that a row opens only where all of them have the person.
+    follow. Where there are several feature holders, each publishes its shares, so that a row opens
+    only where all of them have the person.
 
     Raises:
         ContractError: The table is not the one that was checked, or has too few rows.
@@ -45,12 +43,10 @@ def digest_ids(context: Context) -> Outcome:
         return Outcome(tables=tables, summary={"rows": len(order)})
     require_rows(context, context.home.json("table")["rows"])
     session = session_of(context)
-    secret = context.noise_secret()
-    keys = keyed_people(binary(keyed_ids(context, secret)), secret)
     drafts: tuple[Draft, ...] = ()
     if context.federation.has_shares:
         drafts = (_shares(context, session),)
-    return Outcome(tables={"person_keys": keys}, drafts=drafts, summary={"rows": session.rows})
+    return Outcome(drafts=drafts, summary={"rows": session.rows})
 
 
 def _shares(context: Context, session: Session) -> Draft:

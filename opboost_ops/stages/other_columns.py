@@ -12,9 +12,9 @@ from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
+from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows
 from opboost_ops.stages.opened_rows import open_tables
-from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
 

@@ -40,7 +40,7 @@ def _left(context: Context) -> str:
     if budget is None:
         return ""
     with open_state(context.site) as state:
-        more = more_such(state.ledger.releases(), budget, context.run)
+        more = more_such(state.ledger.entries(), budget, context.run)
     if more is None:
         count = "unlimited further models"
     else:

@@ -49,7 +49,7 @@ def fingerprint(context: Context) -> str:
     paths = files(context)
     try:
         digest = digest_of(paths)
-        gone = sorted(forgotten_of(context.site).entries)
+        gone = sorted(forgotten_of(context.site).people)
         if gone:
             digest = hashlib.sha256(digest + repr(gone).encode()).digest()
         return digest.hex()
@@ -64,6 +64,9 @@ def require_unchanged(context: Context) -> None:
     Raises:
         ContractError: It was rewritten.
     """
+    # A feature holder reads its own copy.
+    if "desensitize" in context.stages:
+        return
     if fingerprint(context) != context.home.json("table")["sha256"]:
         raise changed(context)
 

@@ -17,8 +17,8 @@ from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import encode_label, own_columns
 from opboost_ops.stages.checks import raw_report
+from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.other_columns import local_table
-from opboost_ops.stages.preprocess import domain_integers
 from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.result_faults import place_of, result_fault

@@ -8,19 +8,15 @@ import pyarrow as pa
 from opboost_ops.alignment import sealing, zero_shares
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.alignment.tags import TAG
-from opboost_ops.config.columns import Column
-from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.spool import require_room
-from opboost_ops.mechanisms import LocalMap
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.privacy.charges import Charges
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.scratch.arrays import slices
-from opboost_ops.stages.capped_values import charged_draws
+from opboost_ops.stages.desensitize import RECORDED
 from opboost_ops.stages.disclosures import sealed
 from opboost_ops.stages.own_points import own_points, pair_keys
 from opboost_ops.stages.psi_parts import Sent
@@ -57,11 +53,10 @@ def seal(context: Context) -> Outcome:
         columns=tuple(column.name for column in columns),
         losses=column_losses(columns),
         answers=context.plan,
+        releases=context.home.json(RECORDED),
         discloses=sealed(context.federation),
     )
-    return Outcome(
-        drafts=(draft,), charges=_charges(context, columns), summary={"rows": session.rows}
-    )
+    return Outcome(drafts=(draft,), summary={"rows": session.rows})
 
 
 def sealed_table(
@@ -139,30 +134,3 @@ def _packed(
 
 def _empty(rows: slice, of: Rows) -> np.ndarray:
     return np.zeros((rows.stop - rows.start, of.format.width), dtype=np.uint8)
-
-
-def _charges(context: Context, columns: tuple[Column, ...]) -> Charges:
-    draws = charged_draws(context)
-    secret = context.noise_secret()
-    keys: dict[str, str] = {}
-    edges: dict[str, tuple[float, ...]] = {}
-    for column in columns:
-        keys[column.charge] = column.noise_context(secret).hex()[:16]
-        if found := disclosed_edges(context.federation, context.party, column):
-            edges[column.charge] = found
-    return Charges(keys, draws, edges)
-
-
-def disclosed_edges(federation: Federation, party: str, column: Column) -> tuple[float, ...]:
-    """Where partitions begin that a column's mechanism discloses exactly, in the feature's unit.
-
-    Args:
-        federation: The plan's.
-        party: Whose column it is.
-        column: The column.
-    """
-    if not isinstance(column.mechanism, LocalMap):
-        return ()
-    mapping = federation.parties[party].features[column.feature].domain_map(column.domain)
-    starts = column.mechanism.partitions(column.domain).starts[1:]
-    return tuple(mapping.boundary(start) for start in starts)

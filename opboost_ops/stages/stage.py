@@ -1,7 +1,7 @@
 """What a stage is given and what it gives back. Stages neither publish nor keep accounts.
 
-Only the draw of cells is taken within a stage, by what `run` gives it for that: cells are held back
-by the ledger's state, and charged, before they are randomised.
+Only releases are taken within a stage, by what `run` gives it for that: they are charged, and
+people pinned, before anything is made of them.
 """
 
 import glob
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -30,14 +30,34 @@ from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.charges import Charges, ModelCharge
-from opboost_ops.privacy.draws import Drawn, DrawRequest
+from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.privacy.declarations import Declaration, declarations
+from opboost_ops.privacy.releases import Taken
 from opboost_ops.stages.home import Home as Home
 
-#: Gives the values that may go, by column; the second argument keeps them, before they are charged.
-TakeDraw = Callable[
-    [Sequence[DrawRequest], Callable[[Sequence[np.ndarray]], None]], Sequence[Drawn]
-]
+
+class ReleaseDoor(Protocol):
+    """The party's releases, as a run uses them."""
+
+    def unpinned(self, people: np.ndarray) -> np.ndarray:
+        """Whose values the run must read, bool, shape (n,).
+
+        Args:
+            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
+        """
+        ...
+
+    def take(
+        self, people: np.ndarray, rows: np.ndarray, values: Mapping[str, np.ndarray]
+    ) -> Mapping[str, Taken]:
+        """Charge, pin and record the run's releases; see `Releases.take`.
+
+        Args:
+            people: Keyed hashes of everybody in the table, uint8, shape (n, 16).
+            rows: The rows whose values were read, rising, shape (m,).
+            values: Domain integers of these rows by preprocessed column, shape (m,) each.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,8 +83,7 @@ class Context:
         waited: Seconds spent waiting.
         open_mailbox: Opens the party's side of the rounds; only the stage that has them needs it.
         polled: Processor seconds spent waiting.
-        take_draw: Holds cells back and charges them, in one transaction of the party's ledger; only
-            stages that randomise need it.
+        releases: The party's releases; only stages of a feature holder need them.
         confirm: Asks the party's people about releases for the reasons given, and refuses until
             they have approved; only the stage that opens rows needs it.
         tell: Told how far the stage is; it stays with the party.
@@ -88,7 +107,7 @@ class Context:
     waited: list[float] = field(default_factory=list)
     open_mailbox: Callable[[], Mailbox] | None = None
     polled: list[float] = field(default_factory=list)
-    take_draw: TakeDraw | None = None
+    releases: ReleaseDoor | None = None
     confirm: Callable[[Sequence[str]], None] | None = None
     tell: Tell = unheard
 
@@ -137,11 +156,7 @@ class Context:
         heads = heads_alone(lambda admit: self.store.wait(place, 0.0, admit))
         return self.acceptance.manifest(kind, about, heads or {})
 
-    def noise_secret(self) -> noise.Secret:
-        """The secret of all noise towards this federation's label holder."""
-        return noise.receiver_secret(self.site.noise_secret(), self.federation.label_holder)
-
-    def alignment_key(self) -> noise.Secret:
+    def alignment_key(self) -> bytes:
         """The label holder's key of the digests from which common order and held-out rows follow.
 
         It follows from its key file or, without one, from its noise secret.
@@ -166,6 +181,15 @@ class Context:
         """
         return columns_of(self.federation, party or self.party)
 
+    def declarations(self) -> dict[str, Declaration]:
+        """The declarations of the features that this party releases, by feature."""
+        return declarations(self.federation, self.party, self.policy, self.site)
+
+    @property
+    def person_key(self) -> bytes:
+        """Under which this party hashes the IDs of people."""
+        return noise.keyed_by(self.site.noise_secret(), "people")
+
     @property
     def lasting(self) -> Home:
         """The party's private folder for the federation, which outlives its runs."""
@@ -184,7 +208,7 @@ class Context:
         return self.home.folder / COPY if isinstance(table, Source) else table
 
 
-def alignment_key(site: Site, federation: str) -> noise.Secret:
+def alignment_key(site: Site, federation: str) -> bytes:
     """The key of the digests from which common order and held-out rows follow.
 
     Args:
@@ -193,7 +217,7 @@ def alignment_key(site: Site, federation: str) -> noise.Secret:
     """
     file = site.alignment_key
     secret = noise.read_secret(file) if file.is_file() else site.noise_secret()
-    return noise.receiver_secret(secret, f"alignment:{federation}")
+    return noise.keyed_by(secret, f"alignment:{federation}")
 
 
 #: A run's copy of a table that is no local Parquet file, in the run's folder.
@@ -243,7 +267,6 @@ class Outcome:
         lasting: JSON values to keep at home beyond the run.
         files: Other files to keep at home.
         drafts: Artifacts to publish.
-        charges: What their randomised cells are charged for.
         model: What a differentially private model costs, charged before anything is kept of it.
         summary: Facts for the party's own people: no duration. Everybody sees those that are
             public, and the others only where `discloses` says what they tell.
@@ -260,7 +283,6 @@ class Outcome:
     lasting: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     drafts: tuple[Draft, ...] = ()
-    charges: Charges = field(default_factory=Charges)
     model: ModelCharge | None = None
     summary: Mapping[str, Any] = field(default_factory=dict)
     discloses: str = ""

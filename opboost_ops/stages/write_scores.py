@@ -131,7 +131,7 @@ def _inputs(context: Context) -> str:
     which other people are in it; people to whom the scores are delivered see it.
     """
     mode = context.federation.scoring.mode
-    key = noise.receiver_secret(context.site.noise_secret(), ":scores")
+    key = noise.keyed_by(context.site.noise_secret(), ":scores")
     names = declared_columns(context)
     found = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
     modes = ("desensitised", "routed")

@@ -26,7 +26,7 @@ from opboost_ops.run.exact_releases import exact_releases
 SetBy = Literal["init", "a person", "nobody"]
 
 #: Caps of a column, in the order in which they are shown.
-CAPS = ("max_changes", "budget_1", "budget_whole", "least_cell_width")
+CAPS = ("budget",)
 
 #: How many months of queries `init` allows in all; see `setup.offers`.
 _MONTHS = 10
@@ -62,8 +62,8 @@ class ReleasedColumn:
         epsilon: Its nominal epsilon.
         loss_1: loss(1) of a release.
         loss_whole: loss(R - L) of a release.
-        values: The most different values of a cell that may be released; None without a cap.
-        loss_whole_ever: loss(R - L) over all nights; infinite without a cap.
+        releases: How many releases the budget allows; None without one.
+        loss_whole_ever: loss(R - L) of all of them; infinite without a budget.
         guess: What the receiver can guess of a value.
     """
 
@@ -77,7 +77,7 @@ class ReleasedColumn:
     epsilon: float
     loss_1: float
     loss_whole: float
-    values: int | None
+    releases: int | None
     loss_whole_ever: float
     guess: Guess
 
@@ -88,12 +88,11 @@ class Totals:
 
     Attributes:
         loss_1, loss_whole: Of one release.
-        loss_1_ever, loss_whole_ever: Over all nights, at the caps on changes.
+        loss_whole_ever: Of all releases that the budgets allow.
     """
 
     loss_1: float
     loss_whole: float
-    loss_1_ever: float
     loss_whole_ever: float
 
 
@@ -141,7 +140,6 @@ class ConsentSheet:
         return Totals(
             sum(line.loss_1 for line in lines) + self.edges,
             sum(line.loss_whole for line in lines) + self.edges,
-            sum(line.loss_1 * _times(line.values) for line in lines) + self.edges,
             sum(line.loss_whole_ever for line in lines) + self.edges,
         )
 
@@ -191,11 +189,17 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         digest: Of what is agreed to.
     """
     lines, laws = [], {}
+    whole: dict[str, float] = {}
+    for line in leaving(federation, party):
+        # A release is of the value and of its missing bit together.
+        name = line.charge.partition("=")[0]
+        whole[name] = whole.get(name, 0.0) + float(line.curve.loss[-1])
     for line in leaving(federation, party):
         feature = federation.parties[party].features[line.charge.partition("=")[0]]
         law = _law(federation, feature, line)
         laws[line.charge] = law
-        lines.append(_released(federation, feature, policy, line, law))
+        name = line.charge.partition("=")[0]
+        lines.append(_released(federation, feature, policy, line, law, whole[name]))
     exact = exact_releases(federation)
     return ConsentSheet(
         party,
@@ -234,12 +238,16 @@ def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
 
 
 def _released(
-    federation: Federation, feature: Feature, policy: Policy, line: Leaving, law: Law
+    federation: Federation,
+    feature: Feature,
+    policy: Policy,
+    line: Leaving,
+    law: Law,
+    whole: float,
 ) -> ReleasedColumn:
     losses = [float(loss) for loss in line.curve.loss]
     rule = policy.features.get(line.charge.partition("=")[0], FeatureRule())
-    inputs = len(losses) + 1
-    values = None if rule.max_changes is None else min(rule.max_changes, inputs)
+    releases = None if rule.budget is None else max(1, int(rule.budget / whole))
     missing = "=" in line.charge
     nominal = feature.type == "nominal"
     lower, upper = federation.domain.lower, federation.domain.upper
@@ -258,9 +266,8 @@ def _released(
         epsilon=line.epsilon,
         loss_1=losses[0],
         loss_whole=losses[-1],
-        values=values,
-        # A cell has no more different values than there are inputs.
-        loss_whole_ever=losses[-1] * _times(values),
+        releases=releases,
+        loss_whole_ever=losses[-1] * _times(releases),
         guess=law.guess(losses[-1]),
     )
 
@@ -313,9 +320,8 @@ def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
             if value is not None or cap in usual:
                 path = f"features.{name}.{cap}"
                 found.append(Cap(path, value, _set_by(value, usual.get(cap))))
-    for cap in ("budget_1", "budget_whole"):
-        value = getattr(policy.all_features, cap)
-        found.append(Cap(f"all_features.{cap}", value, _set_by(value, None)))
+    value = policy.all_features.budget
+    found.append(Cap("all_features.budget", value, _set_by(value, None)))
     rules = policy.alignment
     month, ever = rules.max_new_queries, rules.max_queries_total
     usual_ever = None if month is None else _MONTHS * month
@@ -334,8 +340,8 @@ def _set_by(value: float | None, usual: float | None) -> SetBy:
     return "init" if value == usual else "a person"
 
 
-def _times(values: int | None) -> float:
-    return float("inf") if values is None else values
+def _times(releases: int | None) -> float:
+    return float("inf") if releases is None else releases
 
 
 def _plain(value: Any) -> Any:

@@ -54,14 +54,15 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     )
     totals = sheet.totals
     ever = (
-        "unlimited over all nights, because a cap on changes is missing"
+        "unlimited over all releases, because a budget is missing"
         if totals.loss_whole_ever == float("inf")
-        else f"at most {totals.loss_whole_ever:.1f} over all nights"
+        else f"at most {totals.loss_whole_ever:.1f} over all releases that the budgets allow"
     )
     lines.append(
         f"The loss of a whole record across the full range is {_loss(totals.loss_whole)} for one "
-        f"release, and {ever}. It bounds what anybody can learn, whatever they know; the success "
-        "rates above are those of the best attack. Read both."
+        f"release, and {ever}. Each value is released once, and sent again whatever changes. The "
+        "loss bounds the odds of any two records; the success rates above are those of the best "
+        "attack. Read both."
     )
     return lines
 
@@ -114,8 +115,7 @@ def _totals(totals: object, columns: int) -> Facts:
     names = {
         "loss_1": "loss(1), one release",
         "loss_whole": "loss(R-L), one release",
-        "loss_1_ever": "loss(1), all nights",
-        "loss_whole_ever": "loss(R-L), all nights",
+        "loss_whole_ever": "loss(R-L), all releases",
     }
     return Facts(
         tuple(
@@ -141,17 +141,17 @@ def _columns(sheet: ConsentSheet) -> Table:
             number(line.epsilon, 4),
             number(line.loss_1, 4),
             number(line.loss_whole, 4),
-            Cell("no cap", state="bad") if line.values is None else count(line.values),
+            Cell("no budget", state="bad") if line.releases is None else count(line.releases),
             number(line.loss_whole_ever, 4),
         )
         for line in sheet.columns
     )
     what = ("column", "type", "bounds or categories", "scale", "released as", "mechanism")
-    costs = ("epsilon", "loss(1)", "loss(R-L)", "values a cell", "loss(R-L), all nights")
+    costs = ("epsilon", "loss(1)", "loss(R-L)", "releases", "loss(R-L), all of them")
     note = (
         f"Every row's value, randomised, to {sheet.receiver}. loss(1) is the loss of a move by one "
-        "step of the domain, loss(R-L) of one across the full range. An unchanged value is never "
-        "drawn again; a changed one is, until so many values of a cell are released."
+        "step of the domain, loss(R-L) of one across the full range. A person's response is drawn "
+        "once a release, and sent again whatever changes; the budget allows so many releases."
     )
     return Table("released", f"Randomised, to {sheet.receiver}", (*what, *costs), rows, note)
 

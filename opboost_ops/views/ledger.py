@@ -1,150 +1,124 @@
-"""The view of a party's privacy ledger: what each column has cost, and what is left.
+"""The view of a party's privacy ledger: what each column has cost, and what another release costs.
 
 Status, ledger and run pages, `status.json` and `opboost ledger show` take their numbers,
 words and thresholds from here.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from uuid import UUID
+from typing import Any
 
+from opboost_ops.config.agreement import federation_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import State
+from opboost_ops.display.blocks import State, finite
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.accountant import Account, accounts, add, total
-from opboost_ops.privacy.budgets import Forecast, forecast_of_all
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.agreements import Agreement, Agreements
+from opboost_ops.privacy.budgets import budget_of, total
+from opboost_ops.privacy.declarations import Loss, declarations, exact
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.ledger import Dated
 from opboost_ops.privacy.model_account import account_of
-from opboost_ops.privacy.statement import forecasts
-
-#: Fewer retrainings left than this are a warning, everywhere: a week of nights.
-FEW = 7
+from opboost_ops.privacy.releases import Release
 
 #: How many points in time a picture of charges has at most.
 _POINTS = 40
 
-#: Sums of loss(1) and loss(R - L).
-Sums = tuple[float, float]
+
+@dataclass(frozen=True)
+class ColumnLine:
+    """A feature towards one receiver: its releases, and what they cost.
+
+    Attributes:
+        feature: Its name in the federation.
+        column: Name of the raw column, which the budget is for.
+        receiver: Who receives it.
+        releases: Days on which releases opened, oldest first; private edges are one, too.
+        loss: Of one release: loss(R - L) of the value and of the missing bit.
+        spent: By the raw column, over all features, receivers and releases.
+        budget: Of the raw column; None where there is none.
+        since: The day whose values stand; None where no release is open.
+    """
+
+    feature: str
+    column: str
+    receiver: str
+    releases: tuple[date, ...]
+    loss: Loss
+    spent: Loss
+    budget: float | None
+    since: date | None
+
+    @property
+    def more(self) -> int | None:
+        """How many more releases fit the budget; None without one."""
+        if self.budget is None:
+            return None
+        left = Fraction(self.budget) - self.spent
+        if left <= 0 or not self.loss:
+            return 0
+        return int(left // self.loss)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "feature": self.feature,
+            "column": self.column,
+            "receiver": self.receiver,
+            "releases": [day.isoformat() for day in self.releases],
+            "loss": finite(float(self.loss)),
+            "spent": finite(float(self.spent)),
+            "budget": self.budget,
+            "since": self.since.isoformat() if self.since else None,
+        }
 
 
 @dataclass(frozen=True)
-class RemainingRuns:
-    """What is left of some columns' budgets, in retrainings on changed data.
+class Left:
+    """What is left of some columns' budgets: of the one that ends first.
 
     Attributes:
-        fits: How many more fit; None where no budget ends them.
-        feature: The column whose budget ends first; empty where none does.
-        limited: Whether there are budgets at all.
-        hint: Which cap or budget applies, what is left, and what happens when it is reached.
+        more: How many more releases fit; None where no budget limits them.
+        feature: The column; empty where there is none.
+        hint: In words.
     """
 
-    fits: int | None = None
+    more: int | None = None
     feature: str = ""
-    limited: bool = False
-    hint: str = "policy.yaml sets no budget: each run on changed data costs more, without a limit"
+    hint: str = "policy.yaml sets no budget"
 
     @property
     def text(self) -> str:
         """For people."""
-        if self.fits is None:
-            return "unlimited" if self.limited else "no budget"
-        return f"{self.fits:,}"
+        return "no budget" if self.more is None else f"{self.more:,}"
 
     @property
     def state(self) -> State:
-        """How it stands."""
-        if self.fits is None:
-            return "good" if self.limited else "muted"
-        return "bad" if self.fits == 0 else "warn" if self.fits < FEW else "good"
+        """How it stands; a full budget is no alarm: retraining costs nothing."""
+        return "muted" if self.more is None else "good"
 
 
-def left_of(
-    forecasts: Iterable[Forecast], entries: Sequence[Dated] = (), person: Forecast | None = None
-) -> RemainingRuns:
-    """What is left of some columns' budgets: of the one that ends first.
+def left_of(lines: Iterable[ColumnLine]) -> Left:
+    """What is left of some columns' budgets.
 
     Args:
-        forecasts: Of the columns.
-        entries: From which the pace is known; without them no day is named.
-        person: Of all features together; without it the columns alone are looked at.
+        lines: Of the columns.
     """
-    found = list(forecasts)
-    budgets = [*found, *([] if person is None else [person])]
-    first = min(
-        (one for one in budgets if one.retrainings is not None),
-        key=lambda one: one.retrainings or 0,
-        default=None,
+    limited = [line for line in lines if line.more is not None]
+    if not limited:
+        return Left()
+    first = min(limited, key=lambda line: line.more or 0)
+    hint = (
+        f"{first.feature}: {float(first.spent):.3f} of {first.budget:g} spent, one release costs "
+        f"{float(first.loss):.3f}; retraining costs nothing"
     )
-    if first is not None and first.retrainings is not None:
-        at_pace = pace(entries, first.retrainings)
-        hint = (
-            f"{_more_runs(first.retrainings, first.shared)} within {first.budget} of "
-            f"{first.feature}{at_pace}; "
-            "then releases are refused. Runs on unchanged data cost nothing"
-        )
-        return RemainingRuns(first.retrainings, first.feature, True, hint)
-    if found and any(one.lasts for one in budgets):
-        return RemainingRuns(limited=True, hint=f"within all budgets; {_capped(found)}")
-    if found and all(one.rule.max_changes is not None for one in found):
-        return RemainingRuns(hint=f"policy.yaml sets no budget; {_capped(found)}")
-    return RemainingRuns()
-
-
-def _capped(found: Sequence[Forecast]) -> str:
-    """Where no budget ends them: at which cap, and from when on nothing costs more."""
-    caps = {one.rule.max_changes for one in found}
-    most = next(iter(caps)) if len(caps) == 1 else None
-    cap = f"cap of {most} values a cell" if most is not None else "cap on a cell's values"
-    draws, shared = max((one.draws, one.shared) for one in found)
-    if not draws:
-        return (
-            f"{cap} reached: unchanged and further changed values cost nothing more; changed "
-            "values are frozen"
-        )
-    return (
-        f"after {_more_runs(draws, shared)} the {cap} is reached; then nothing costs more, and "
-        "changed values are frozen"
-    )
-
-
-def _more_runs(number: int, shared: bool) -> str:
-    """Runs on changed data; each federation's where several draw."""
-    each = " of each federation" if shared else ""
-    return f"{number:,} more {'run' if number == 1 else 'runs'}{each} on changed data"
-
-
-def pace(entries: Sequence[Dated], fits: int) -> str:
-    """Until when retrainings last at the pace so far, in words; empty where it is unknown.
-
-    Args:
-        entries: Oldest first.
-        fits: How many retrainings are left.
-    """
-    local = [(at, line) for at, line in entries if line.account == "local_dp"]
-    times = sorted(map(datetime.fromisoformat, {at for at, _ in local}))
-    # Federations run beside each other: the pace is that of the one that runs most.
-    runs = Counter(name for name, _ in {(line.federation, line.run) for _, line in local})
-    most = max(runs.values(), default=0)
-    if most < 2 or fits == 0:
-        return ""
-    step = (times[-1] - times[0]) / (most - 1)
-    if step < timedelta(hours=1) or step * fits > timedelta(days=3650):
-        return ""
-    nights = max(1, round(step * fits / timedelta(days=1)))
-    last = (times[-1] + step * fits).date()
-    return f", at the pace so far {nights:,} night{'s' * (nights != 1)}, until about {last}"
-
-
-def sums_of(accounts: Mapping[UUID, Account]) -> Sums:
-    """The worst case of a person over all columns: loss(1) and loss(R - L)."""
-    every = accounts.values()
-    return float(total(a.step for a in every)), float(total(a.whole for a in every))
+    return Left(first.more, first.feature, hint)
 
 
 class LedgerView:
@@ -152,104 +126,148 @@ class LedgerView:
 
     Args:
         entries: All of it, oldest first.
-        waiting: Entries that are charged, and of which it is not known that they were published.
+        waiting: Entries of artifacts that are not known to be published.
         policy: The party's.
-        accounts: What each column has cost by these entries; added up when absent.
+        releases: The party's.
 
     Attributes:
         entries: As given.
         waiting: As given.
         policy: As given.
+        releases: As given.
     """
 
     def __init__(
         self,
         entries: Sequence[Dated],
-        waiting: Sequence[Release],
+        waiting: Sequence[LedgerEntry],
         policy: Policy,
-        accounts: Mapping[UUID, Account] | None = None,
+        releases: Sequence[Release] = (),
     ) -> None:
         self.entries = entries
         self.waiting = waiting
         self.policy = policy
-        self._accounts = accounts
+        self.releases = releases
 
     @cached_property
-    def accounts(self) -> Mapping[UUID, Account]:
-        """What each column has cost."""
-        if self._accounts is not None:
-            return self._accounts
-        return accounts(line for _, line in self.entries)
-
-    @cached_property
-    def forecasts(self) -> Mapping[UUID, Forecast]:
-        """What is left of each column's budgets."""
-        return forecasts(self.accounts, self.policy)
-
-    @cached_property
-    def columns(self) -> Mapping[str, set[UUID]]:
-        """The columns by federation; a federation without released columns has none."""
-        found: dict[str, set[UUID]] = defaultdict(set)
-        for _, line in self.entries:
-            columns = found[line.federation]
-            if line.column is not None:
-                columns.add(line.column)
+    def federations(self) -> Mapping[str, set[str]]:
+        """The releases that each federation used, by id; a federation without any has none."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for _, entry in self.entries:
+            ids = found[entry.federation]
+            if entry.release is not None:
+                ids.add(entry.release)
         return found
 
-    def of(self, federations: Collection[str]) -> dict[UUID, Forecast]:
-        """Forecasts of some federations' columns."""
-        mine = set().union(*(self.columns.get(name, ()) for name in federations))
-        return {uuid: one for uuid, one in self.forecasts.items() if uuid in mine}
+    @cached_property
+    def lines(self) -> list[ColumnLine]:
+        """All columns towards all receivers."""
+        return self.of(self.federations)
 
-    def left(self, federation: str) -> RemainingRuns:
-        """What is left for a federation."""
-        found = self.of([federation]).values()
-        return left_of(found, self.entries, self.person(found))
-
-    def person(self, growing: Iterable[Forecast]) -> Forecast:
-        """The forecast of all features of a person together.
+    def of(self, federations: Collection[str]) -> list[ColumnLine]:
+        """The columns that some federations use.
 
         Args:
-            growing: Of the columns that the next runs release.
+            federations: Their names.
         """
-        return forecast_of_all(self.accounts, growing, self.policy.all_features)
+        ids = set().union(*(self.federations.get(name, ()) for name in federations))
+        groups: dict[tuple[str, str, str], list[Release]] = {}
+        for release in self.releases:
+            if release.id in ids:
+                place = (release.feature, release.column, release.receiver)
+                groups.setdefault(place, []).append(release)
+        spent = spent_by_column(self.releases)
+        found = []
+        for (feature, column, receiver), group in groups.items():
+            still = [release.opened for release in group if not release.ended]
+            found.append(
+                ColumnLine(
+                    feature,
+                    column,
+                    receiver,
+                    tuple(release.opened for release in group),
+                    group[-1].loss,
+                    spent[column],
+                    budget_of(self.policy, column),
+                    still[-1] if still else None,
+                )
+            )
+        return found
 
-    def before(self, moment: str) -> Mapping[UUID, Account]:
-        """What each column had cost by a moment, as the ledger writes it."""
-        return accounts(line for at, line in self.entries if at < moment)
+    def left(self, federation: str) -> Left:
+        """What is left for a federation."""
+        return left_of(self.of([federation]))
+
+    def before(self, moment: str) -> dict[str, Loss]:
+        """What each raw column had cost by a moment, as the ledger writes it."""
+        return charged(entry for at, entry in self.entries if at < moment)
 
     @cached_property
-    def protected(self) -> Sequence[Release]:
-        """Of each federation, column and bit the last line with a loss curve, oldest first."""
-        found: dict[tuple[str, UUID | None, str], Release] = {}
-        for _, line in self.entries:
-            if line.loss is not None:
-                place = (line.federation, line.column, (line.feature or "").partition("=")[2])
-                found.pop(place, None)
-                found[place] = line
+    def protected(self) -> Sequence[LedgerEntry]:
+        """Of each column and charge the last entry with a loss curve, oldest first."""
+        found: dict[tuple[str | None, str | None], LedgerEntry] = {}
+        for _, entry in self.entries:
+            if entry.loss is not None:
+                found.pop((entry.column, entry.feature), None)
+                found[entry.column, entry.feature] = entry
         return [*found.values()]
 
     def models_epsilon(self, end: str = "") -> float:
         """What private models have cost a row that is added or removed, up to a moment."""
-        inside = (line for at, line in self.entries if not end or at < end)
+        inside = (entry for at, entry in self.entries if not end or at < end)
         return float(account_of(inside, self.policy.model_budget).epsilon)
 
     @cached_property
-    def heights(self) -> Sequence[tuple[str, Mapping[UUID, Sums]]]:
-        """Both losses of each column at some moments, from the first line to the last."""
+    def heights(self) -> Sequence[tuple[str, Mapping[str, float]]]:
+        """What each raw column had cost at some moments, from the first entry to the last."""
         times = [at for at, _ in self.entries]
         ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
         every = max(1, -(-len(ends) // _POINTS))
-        # However many are passed over, a history begins with its first line.
+        # However many are passed over, a history begins with its first entry.
         wanted = sorted({ends[0], *ends[::-1][::every]}) if ends else []
-        so_far: dict[UUID, Account] = {}
+        so_far: dict[str, Loss] = {}
         found = []
         for before, end in pairwise((-1, *wanted)):
-            for _, line in self.entries[before + 1 : end + 1]:
-                add(so_far, line)
-            sums = {u: (float(a.step), float(a.whole)) for u, a in so_far.items()}
-            found.append((times[end], sums))
+            new = charged(entry for _, entry in self.entries[before + 1 : end + 1])
+            for column, loss in new.items():
+                so_far[column] = so_far.get(column, Fraction(0)) + loss
+            found.append((times[end], {c: float(loss) for c, loss in so_far.items()}))
         return found
+
+
+def charged(entries: Iterable[LedgerEntry]) -> dict[str, Loss]:
+    """What entries charge to each raw column: those by which a release opens.
+
+    Args:
+        entries: Of a ledger.
+    """
+    found: dict[str, Loss] = {}
+    for entry in entries:
+        if entry.loss is not None and entry.column is not None and entry.artifact == entry.release:
+            loss = exact(entry.loss.loss[-1])
+            found[entry.column] = found.get(entry.column, Fraction(0)) + loss
+    return found
+
+
+def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
+    """What each raw column has cost.
+
+    Args:
+        releases: All of a party's.
+    """
+    found: dict[str, list[Loss]] = defaultdict(list)
+    for release in releases:
+        found[release.column].append(release.loss)
+    return {column: total(losses) for column, losses in found.items()}
+
+
+def sum_of(spent: Mapping[str, Loss]) -> float:
+    """The sum over all raw columns: a person's worst case.
+
+    Args:
+        spent: By raw column.
+    """
+    return float(total(list(spent.values())))
 
 
 def ledger_of(site: Site, policy: Policy) -> LedgerView:
@@ -261,7 +279,7 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
     """
     with open_state(site) as state:
         ledger = state.ledger
-        return LedgerView(ledger.dated(), ledger.uncommitted(), policy, ledger.accounts())
+        return LedgerView(ledger.dated(), ledger.uncommitted(), policy, state.releases.all())
 
 
 def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) -> LedgerView:
@@ -274,5 +292,46 @@ def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) 
         run: The run's id.
     """
     ledger, this = state.ledger, (federation, run)
-    waiting = [line for line in ledger.uncommitted() if (line.federation, line.run) == this]
-    return LedgerView(ledger.of_run(federation, run), waiting, policy)
+    waiting = [entry for entry in ledger.uncommitted() if (entry.federation, entry.run) == this]
+    return LedgerView(ledger.of_run(federation, run), waiting, policy, state.releases.all())
+
+
+def planned(
+    agreements: Iterable[Agreement], site: Site, policy: Policy, view: LedgerView
+) -> list[ColumnLine]:
+    """Agreed columns before any run has released them.
+
+    Args:
+        agreements: Those that stand.
+        site: The party's.
+        policy: Its policy.
+        view: Of its ledger.
+    """
+    found = []
+    spent = spent_by_column(view.releases)
+    for agreed in agreements:
+        federation = federation_of(agreed.content)
+        if federation is None or site.party not in federation.parties:
+            continue
+        for one in declarations(federation, site.party, policy, site).values():
+            cost, budget = spent.get(one.column, Fraction(0)), budget_of(policy, one.column)
+            receiver = federation.label_holder
+            found.append(
+                ColumnLine(one.feature, one.column, receiver, (), one.loss, cost, budget, None)
+            )
+    return found
+
+
+def lines_of(
+    agreements: Agreements, view: LedgerView, site: Site, federation: str
+) -> list[ColumnLine]:
+    """A federation's columns; before its first release, those that the party has agreed to.
+
+    Args:
+        agreements: The party's.
+        view: Of its ledger.
+        site: The party's.
+        federation: Its name.
+    """
+    newest = agreements.newest(federation)
+    return view.of([federation]) or planned([newest] if newest else [], site, view.policy, view)

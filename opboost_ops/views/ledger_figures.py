@@ -2,71 +2,68 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from uuid import UUID
 
 from opboost_ops.display.blocks import Figure, Figures
 from opboost_ops.display.charts import KINDS, Curve, chart
-from opboost_ops.privacy.budgets import Forecast
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.statement import latest_curves
+from opboost_ops.views.ledger import ColumnLine
 
-#: Both losses of each column by some moments.
-Heights = Sequence[tuple[str, Mapping[UUID, tuple[float, float]]]]
+#: What each raw column had cost by some moments.
+Heights = Sequence[tuple[str, Mapping[str, float]]]
 
 
-def history(heights: Heights, found: Mapping[UUID, Forecast]) -> Figures:
-    """Cumulative losses over time: the features that cost most, and their budgets.
+def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:
+    """Cumulative losses over time: the columns that cost most, and their budgets.
 
     Args:
-        heights: Both losses of each column by some moments, oldest first.
-        found: The columns that are drawn.
+        heights: What each raw column had cost by some moments, oldest first.
+        lines: The columns that are drawn.
     """
-    order = sorted(found, key=lambda uuid: found[uuid].account.whole, reverse=True)
+    names = {line.column: line.feature for line in lines}
+    budgets = {line.column: line.budget for line in lines}
+    order = sorted(lines, key=lambda line: line.spent, reverse=True)
     first, last = (datetime.fromisoformat(heights[i][0]) for i in (0, -1))
-    figures = []
-    for label, budget, end in (("loss(1)", "budget_1", 0), ("loss(R-L)", "budget_whole", 1)):
-        lines = {
-            uuid: [
-                (datetime.fromisoformat(at).timestamp(), both[uuid][end])
-                for at, both in heights
-                if uuid in both
-            ]
-            for uuid in order
-        }
-        curves = [Curve(name, points, steps=True) for name, points in _together(found, lines)]
-        caps: dict[float, list[str]] = {}
-        for uuid in lines:
-            if (cap := getattr(found[uuid].rule, budget)) is not None:
-                caps.setdefault(cap, []).append(found[uuid].feature)
-        curves += [
-            Curve(
-                f"budget of {_named(names)}: {cap:g}",
-                [(first.timestamp(), cap), (last.timestamp(), cap)],
-                dashed=True,
-            )
-            for cap, names in sorted(caps.items())
+    points = {
+        column: [
+            (datetime.fromisoformat(at).timestamp(), spent[column])
+            for at, spent in heights
+            if column in spent
         ]
-        shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
-        ends = {t.strftime(shown): t for t in (last, first)}
-        svg = chart(
-            curves,
-            title=f"Sum of {label} by feature over time",
-            # Both ends may be of one minute.
-            x_ticks=[(t.timestamp(), words) for words, t in ends.items()],
+        for column in dict.fromkeys(line.column for line in order)
+    }
+    curves = [Curve(name, found, steps=True) for name, found in _together(names, points)]
+    caps: dict[float, list[str]] = {}
+    for column in points:
+        if (cap := budgets[column]) is not None:
+            caps.setdefault(cap, []).append(names[column])
+    curves += [
+        Curve(
+            f"budget of {_named(features)}: {cap:g}",
+            [(first.timestamp(), cap), (last.timestamp(), cap)],
+            dashed=True,
         )
-        figures.append(Figure(svg, f"Sum of {label}"))
-    note = f"At most {KINDS} different curves, of the features that cost most."
-    return Figures("Charged over time", tuple(figures), note)
+        for cap, features in sorted(caps.items())
+    ]
+    shown = "%Y-%m-%d" if (last - first).days > 1 else "%m-%d %H:%M"
+    ends = {t.strftime(shown): t for t in (last, first)}
+    svg = chart(
+        curves,
+        title="Sum of loss(R-L) by column over time",
+        # Both ends may be of one minute.
+        x_ticks=[(t.timestamp(), words) for words, t in ends.items()],
+    )
+    note = f"At most {KINDS} different curves, of the columns that cost most."
+    return Figures("Charged over time", (Figure(svg, "Sum of loss(R-L)"),), note)
 
 
 def _together(
-    found: Mapping[UUID, Forecast], lines: dict[UUID, list[tuple[float, float]]]
+    names: Mapping[str, str], lines: Mapping[str, list[tuple[float, float]]]
 ) -> list[tuple[str, list[tuple[float, float]]]]:
     """Equal curves as one: features of one mechanism often cost the same."""
     groups: dict[tuple[tuple[float, float], ...], list[str]] = {}
-    for uuid, points in lines.items():
-        groups.setdefault(tuple(points), []).append(found[uuid].feature)
+    for column, points in lines.items():
+        groups.setdefault(tuple(points), []).append(names[column])
     return [
         (
             _named(names),
@@ -80,22 +77,17 @@ def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def loss_curves(releases: Iterable[Release]) -> Figures:
-    """A picture of each feature's last published loss curve.
+def loss_curves(entries: Iterable[LedgerEntry]) -> Figures:
+    """A picture of each column's last published loss curve.
 
     Args:
-        releases: Oldest first.
+        entries: Oldest first.
     """
-    releases = list(releases)
-    names = {r.column: (r.feature or "").partition("=")[0] for r in releases if r.column}
-    figures = []
-    for uuid, curves in latest_curves(releases).items():
-        for bit, curve in curves.items():
-            name = f"{names[uuid]}={bit}" if bit else names[uuid]
-            figures.append(_loss_curve(name, curve))
+    latest = {e.feature: e.loss for e in entries if e.feature is not None and e.loss is not None}
+    figures = tuple(_loss_curve(name, curve) for name, curve in latest.items())
     return Figures(
         "Loss curves",
-        tuple(figures),
+        figures,
         "How much more likely an output becomes when a value moves by t steps: the natural "
         "logarithm of the ratio, computed from the very table that was sampled.",
     )

@@ -2,9 +2,8 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
-from uuid import UUID
 
-from opboost_ops.config.policy import AllFeatures, ModelBudget, Policy
+from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.display.blocks import (
     Block,
     Cell,
@@ -17,14 +16,11 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.accountant import Account, Loss, exact, total
-from opboost_ops.privacy.budgets import Forecast
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.missing_caps import missing_caps, too_narrow
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.privacy.statement import exact_lines
-from opboost_ops.views.ledger import LedgerView, RemainingRuns, left_of
+from opboost_ops.views.ledger import ColumnLine, LedgerView, Left, left_of, spent_by_column, sum_of
 
 #: Differentially private models that are listed.
 _MODELS = 20
@@ -37,10 +33,9 @@ _KINDS: Mapping[str, str] = {
     "resumed": "takes part again",
 }
 
-_WORST = (
-    "The worst case, from public facts alone: every new draw counts as if every person's value had "
-    "changed for it, until the cap on changes ends that. loss(1) bounds a move by one step of the "
-    "domain, loss(R-L) one across the domain. Budgets are for all federations and runs together."
+_NOTE = (
+    "Each release is charged once, when it opens, whatever changes later: loss(R-L) of the value "
+    "and of its missing bit. The budget of a raw column is for all receivers and releases together."
 )
 
 
@@ -53,148 +48,75 @@ def kind_words(kind: str) -> str:
     return _KINDS.get(kind, kind.replace("_", " "))
 
 
-def left_fact(left: RemainingRuns, href: str = "") -> Fact:
+def left_fact(left: Left, href: str = "") -> Fact:
     """What is left, as a fact."""
-    return Fact("Retrainings left", left.text, left.hint, left.state, href)
+    return Fact("Releases left", left.text, left.hint, left.state, href)
 
 
-def left_cell(left: RemainingRuns) -> Cell:
+def left_cell(left: Left) -> Cell:
     """What is left, as a cell; a number where it is one."""
-    state: State = left.state if left.state in ("bad", "warn") else ""
-    return Cell(left.text, left.fits, state, title=left.hint)
+    return Cell(left.text, left.more, title=left.hint)
 
 
-def totals(forecasts: Mapping[UUID, Forecast], view: LedgerView, entries: Sequence[Dated]) -> Facts:
+def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Dated]) -> Facts:
     """What all columns have cost a person, and what is left.
 
     Args:
-        forecasts: Of the columns that are shown.
+        lines: The columns that are shown.
         view: Of the ledger.
         entries: Those that are shown.
     """
-    caps = view.policy.all_features
-    step = total(f.account.step for f in forecasts.values())
-    whole = total(f.account.whole for f in forecasts.values())
+    cap = view.policy.all_features.budget
+    spent = sum_of(spent_by_column(view.releases))
+    hint = "policy.yaml sets no budget" if cap is None else f"of {cap:g}"
     return Facts(
         (
-            left_fact(left_of(forecasts.values(), entries, view.person(forecasts.values()))),
-            _total("loss(1)", step, caps.budget_1),
-            _total("loss(R-L)", whole, caps.budget_whole),
-            Fact("Columns released", str(len(forecasts)), f"{len(entries):,} ledger entries"),
+            left_fact(left_of(lines)),
+            Fact("A person, all columns: loss(R-L)", number(spent).text, hint),
+            Fact("Columns released", str(len(lines)), f"{len(entries):,} ledger entries"),
         )
     )
 
 
-def planned_blocks(forecasts: Mapping[UUID, Forecast], view: LedgerView) -> list[Block]:
-    """What agreed columns may cost before any run has released them.
+def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
+    """Each column's releases, what they cost, and what the next one would cost.
 
     Args:
-        forecasts: By column, of accounts of nothing.
-        view: Of the ledger.
+        lines: The columns.
+        planned: Whether nothing was released yet.
     """
-    rows = []
-    for found in forecasts.values():
-        keys = found.account.keys.values()
-        rows.append(
-            (
-                Cell(found.feature),
-                *(number(float(total(exact(k.loss.loss[end]) for k in keys))) for end in (0, -1)),
-                *(number(None if end is None else float(end)) for end in (found.step, found.whole)),
-                number(found.rule.budget_1),
-                number(found.rule.budget_whole),
-                left_cell(left_of([found])),
-            )
+    rows = tuple(
+        (
+            Cell(line.feature),
+            Cell(line.column),
+            Cell(line.receiver),
+            Cell(", ".join(day.isoformat() for day in line.releases) or "none"),
+            Cell(line.since.isoformat() if line.since else "no open release"),
+            number(float(line.loss)),
+            _spent(line),
+            number(line.budget),
+            _next(line),
         )
-    runs = ("loss(1) of a run", "loss(R-L) of a run", "loss(1) at the cap", "loss(R-L) at the cap")
-    heads = ("feature", *runs, "budget(1)", "budget(R-L)", "retrainings left")
-    title = "What each agreed column may cost"
-    note = "At worst."
-    if any(found.shared for found in forecasts.values()):
-        note += " Of a column that several federations release, a run of each."
-    return [
-        Facts((left_fact(left_of(forecasts.values(), (), view.person(forecasts.values()))),)),
-        Table("planned", title, heads, tuple(rows), note),
-    ]
-
-
-def _total(what: str, loss: Loss, budget: float | None) -> Fact:
-    hint = "worst case" if budget is None else f"worst case, of {budget:g}"
-    state: State = ""
-    if budget is not None and float(loss) > budget:
-        hint, state = f"{hint}: overspent by {float(loss) - budget:,.3f}", "bad"
-    return Fact(f"A person, all features: {what}", number(float(loss)).text, hint, state)
-
-
-def columns_table(
-    forecasts: Mapping[UUID, Forecast],
-    caps: AllFeatures,
-    here: Mapping[UUID, Account] | None = None,
-) -> Table:
-    """What each column has cost, its budgets, and what is left of them.
-
-    Args:
-        forecasts: By column.
-        caps: On the sum over all features.
-        here: What the columns have cost in the part of the ledger that is asked for; then only
-            these columns are listed.
-    """
-    exactly = any(one.account.least_cell is not None for one in forecasts.values())
-    rows = []
-    for uuid, found in forecasts.items():
-        if here is not None and uuid not in here:
-            continue
-        account, rule = found.account, found.rule
-        part = [here[uuid].step, here[uuid].whole] if here is not None else []
-        rows.append(
-            (
-                Cell(found.feature),
-                count(account.releases),
-                _values(found),
-                *(number(float(loss)) for loss in part),
-                *_budget(account.step, rule.budget_1, found.lasts),
-                *_budget(account.whole, rule.budget_whole, found.lasts),
-                left_cell(left_of([found])),
-                *([number(account.least_cell, 4)] if exactly else []),
-            )
-        )
-    if here is None and rows:
-        sums = [total(f.account.step for f in forecasts.values())]
-        sums.append(total(f.account.whole for f in forecasts.values()))
-        none = Cell("", "")
-        lasts = all(found.lasts for found in forecasts.values())
-        both = (
-            *_budget(sums[0], caps.budget_1, lasts),
-            *_budget(sums[1], caps.budget_whole, lasts),
-        )
-        rows.append((Cell("a person, all features"), none, none, *both, none, *[none] * exactly))
-    within = ("loss(1) here", "loss(R-L) here") if here is not None else ()
-    ends = ("loss(1)", "budget(1)", "left(1)", "loss(R-L)", "budget(R-L)", "left(R-L)")
-    heads = ("feature", "draws", "values a cell", *within, *ends, "retrainings left")
-    last = ("narrowest exact cell",) if exactly else ()
-    note = f"{_WORST} Values a cell: the most different values any cell has released."
-    return Table("columns", "What each feature has cost", (*heads, *last), tuple(rows), note)
-
-
-def _values(found: Forecast) -> Cell:
-    """How many different values a cell has released at worst, by its noise keys together."""
-    values = sum(key.worst.values for key in found.account.keys.values() if not key.bit)
-    cap = found.rule.max_changes
-    return Cell(f"{values:,}", values, title="no cap" if cap is None else f"at most {cap} a key")
-
-
-def _budget(loss: Loss, budget: float | None, lasts: bool) -> tuple[Cell, Cell, Cell]:
-    """What was spent, the budget, and what is left of it; full is no alarm where it lasts."""
-    spent = number(float(loss))
-    if budget is None:
-        return spent, number(None), number(None)
-    over: State = "bad" if float(loss) > budget else ""
-    left = number(budget - float(loss))
-    share = min(1.0, float(loss) / budget) if budget else 1.0
-    return (
-        Cell(spent.text, spent.value, over, share=share, limited=not lasts or bool(over)),
-        number(budget),
-        Cell(left.text, left.value, over),
+        for line in lines
     )
+    heads = ("feature", "raw column", "receiver", "releases", "values since", "loss of one")
+    title = "What each agreed column will cost" if planned else "What each column has cost"
+    return Table("columns", title, (*heads, "spent", "budget", "next release"), rows, _NOTE)
+
+
+def _spent(line: ColumnLine) -> Cell:
+    cell = number(float(line.spent))
+    if line.budget is None:
+        return cell
+    share = min(1.0, float(line.spent) / line.budget)
+    return Cell(cell.text, cell.value, share=share)
+
+
+def _next(line: ColumnLine) -> Cell:
+    loss = number(float(line.loss)).text
+    if line.more is None:
+        return Cell(f"costs {loss}; no budget")
+    return Cell(f"costs {loss}; {'fits' if line.more else 'does not fit'}", line.more)
 
 
 def exact_table(
@@ -245,7 +167,7 @@ def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> 
     return Table("lines", "Ledger entries", (*heads, *rest), rows, once=("federation",))
 
 
-def _guarantee(release: Release, attempted: bool) -> Cell:
+def _guarantee(release: LedgerEntry, attempted: bool) -> Cell:
     if attempted:
         return Cell("attempted, not known to be published", state="warn")
     if release.experiment:
@@ -254,13 +176,13 @@ def _guarantee(release: Release, attempted: bool) -> Cell:
     return Cell("as charged" if charged else "exact, no epsilon")
 
 
-def _account(release: Release) -> str:
+def _account(release: LedgerEntry) -> str:
     if release.epsilon is not None:
         return f"{release.kind}, epsilon {release.epsilon:g}"
     return {"local_dp": "local DP"}.get(release.account, release.account)
 
 
-def warnings(waiting: Sequence[Release], entries: Iterable[Dated]) -> list[Block]:
+def warnings(waiting: Sequence[LedgerEntry], entries: Iterable[Dated]) -> list[Block]:
     """What must be seen first: experiments, and entries that were never completed.
 
     Args:
@@ -282,26 +204,25 @@ def warnings(waiting: Sequence[Release], entries: Iterable[Dated]) -> list[Block
     return blocks
 
 
-def open_notes(policy: Policy, forecasts: Mapping[UUID, Forecast]) -> list[Block]:
-    """What the policy leaves open.
+def open_notes(policy: Policy, lines: Sequence[ColumnLine]) -> list[Block]:
+    """Columns without a budget, and columns whose routed answers are today's.
 
     Args:
         policy: The party's.
-        forecasts: By column.
+        lines: The columns.
     """
-    lacking: dict[str, list[str]] = {}
-    # One line for all features that lack the same.
-    for fault in (*missing_caps(policy, dict(forecasts)), *map(too_narrow, forecasts.values())):
-        if fault:
-            name, has_no, what = fault.partition(" has no ")
-            lacking.setdefault(f"{has_no}{what}", []).append(name)
-    lines = tuple(
-        f"{', '.join(names)}{what if len(names) == 1 else what.replace(' has ', ' have ', 1)}"
-        for what, names in lacking.items()
-    )
-    text = "The policy leaves open what a plan may cost."
-    remedy = "Its owner may set them in policy.yaml."
-    return [Note("bad", text, remedy, lines)] if lines else []
+    blocks: list[Block] = []
+    daily = sorted(name for name, rule in policy.features.items() if rule.routed == "every_run")
+    if daily:
+        text = "No guarantee covers the routed answers of some columns."
+        remedy = "They disclose the exact value of the day of each person queried, in every run."
+        blocks.append(Note("bad", text, remedy, (", ".join(daily),)))
+    without = sorted({line.feature for line in lines if line.budget is None})
+    if without:
+        text = "The policy sets no budget for some columns."
+        remedy = "Its owner may set `budget` in policy.yaml."
+        blocks.append(Note("bad", text, remedy, (", ".join(without),)))
+    return blocks
 
 
 def models_blocks(

@@ -27,7 +27,7 @@ def outcome(
     Returns:
         ``metric``; the ``gain`` over the label holder's columns alone with its 95 % interval, in
         the mode of scoring, None where it is not measured; ``mode``, ``champion``, ``why``; and
-        ``cost``, by party the loss(R - L) of a person whose values are all new.
+        ``cost``, by party the loss(R - L) of one release.
     """
     evaluation = json.loads(files["evaluation.json"])
     facts = json.loads(files["columns.json"])
@@ -57,10 +57,7 @@ def outcome_words(found: Mapping[str, Any]) -> str:
     """
     became = "became champion" if found["champion"] else "did not become champion"
     paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in found["cost"].items())
-    cost = (
-        f"A person whose values are all new pays loss(R-L) of at most {paid}; unchanged values "
-        "cost nothing."
-    )
+    cost = f"One release costs a person loss(R-L) of at most {paid}; retraining costs nothing."
     return f"{_gain_words(found)}; the model {became} ({found['why']}). {cost}"
 
 

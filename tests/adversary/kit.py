@@ -84,7 +84,7 @@ def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str
 def released(workspace: Workspace, party: str) -> Any:
     """What a party has charged, and the bytes of its cell states."""
     with state_of(workspace, party) as state:
-        lines = state.ledger.releases()
+        lines = state.ledger.entries()
     cells = workspace.files(party, "cells")
     return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
 
@@ -92,7 +92,7 @@ def released(workspace: Workspace, party: str) -> Any:
 def of_run(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
     """What a party's ledger says of the present run: account, kind, receiver."""
     with state_of(workspace, party) as state:
-        found = [line for line in state.ledger.releases() if line.run == workspace.run]
+        found = [line for line in state.ledger.entries() if line.run == workspace.run]
     return [(line.account, line.kind, line.receiver) for line in found]
 
 

@@ -23,7 +23,7 @@ def night(workspace: Workspace, number: int) -> Workspace:
 
 def draws(workspace: Workspace, party: str) -> list[str]:
     with state_of(workspace, party) as state:
-        return [line.artifact for line in state.ledger.releases() if line.kind == "draw"]
+        return [line.artifact for line in state.ledger.entries() if line.kind == "draw"]
 
 
 def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:

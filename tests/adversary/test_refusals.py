@@ -78,7 +78,7 @@ def test_every_refusal_of_a_plan_is_one_text(
 
 
 def test_a_budget_refuses_what_would_exceed_it_and_says_by_how_much(workspace: Workspace) -> None:
-    workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget_1=1e-6))
+    workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget=1e-6))
     _, error = workspace.first_failure()
     assert isinstance(error, BudgetError)
     (cap, cost), *_ = re.findall(r"is ([\d.e+-]+), and would be ([\d.e+-]*\d)", str(error))

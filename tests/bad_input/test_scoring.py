@@ -46,7 +46,7 @@ def left_behind(run: Workspace) -> dict[str, Any]:
     kept["scores"] = [str(p) for p in (run.folder / "credit").glob("scores/**/*")]
     for party in PARTIES:
         with state_of(run, party) as state:
-            charged = [r for r in state.ledger.releases() if r.account != "exact"]
+            charged = [r for r in state.ledger.entries() if r.account != "exact"]
         kept[f"charged to {party}"] = charged
         assert all(line.run == FIRST_RUN for line in charged)
     return kept

@@ -45,7 +45,7 @@ def releases(workspace: Workspace) -> dict[str, list[str]]:
     for party in ("credit", "shop", "bank"):
         with state_of(workspace, party) as state:
             found[party] = sorted(
-                f"{r.kind} {r.feature} {r.loss} {r.artifact}" for r in state.ledger.releases()
+                f"{r.kind} {r.feature} {r.loss} {r.artifact}" for r in state.ledger.entries()
             )
             assert state.ledger.uncommitted() == []
             state.audit.verify()

@@ -81,7 +81,7 @@ def initialise() -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = Workspace.write(tmp_path_factory.mktemp("metrics") / "federation")
-    found.allow("bank", budget_1=1.0)
+    found.allow("bank", budget=1.0)
     return Workspace(found.folder, run_id(DAG_ID, RUN))
 
 

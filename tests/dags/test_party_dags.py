@@ -254,7 +254,7 @@ def test_halves_meet_at_the_store_in_whatever_order_they_go(
     both = ["desensitised", "routed"]
     for party in ("shop", "bank"):
         workspace.declare(f"{party}/policy.yaml", scoring=both)
-        workspace.allow(party, least_cell_width=0)
+        workspace.allow(party, routed="once")
     workspace.declare("federation.yaml", scoring={"mode": "routed", "evaluate": both})
     trained = meet(workspace, "train", [("credit",), ("shop",), ("bank",)], monkeypatch)
     registry = workspace.registry

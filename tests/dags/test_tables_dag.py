@@ -12,7 +12,7 @@ from opboost_ops.run import table_watch
 from opboost_ops.run.agreement import withdraw
 from tests.dags.conftest import NAMES, declare
 from tests.federation import Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 
 
 def test_without_on_tables_there_is_no_such_dag(federations: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_change_is_told_once_and_a_retry_tells_it_again(workspace: Workspace) 
     workspace.edit_table("bank", lambda table: table.head(300))
     assert table_watch.changed("bank", "credit_scoring", "look 3") is True
     assert table_watch.changed("bank", "credit_scoring", "look 4") is False
-    told = [r.kind for r in releases_of(workspace, "bank")].count("look_at_table")
+    told = [r.kind for r in entries_of(workspace, "bank")].count("look_at_table")
     assert told == 2
 
 

@@ -13,15 +13,17 @@ from typing import Any
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.models import scores
-from opboost_ops.privacy.cells import Cells
 from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.pins import Pins
+from opboost_ops.privacy.releases import Releases
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 
 POINTS: dict[str, tuple[Any, str]] = {
     "reserve": (Ledger, "reserve"),
-    "draw": (Ledger, "reserve"),
-    "charge": (Cells, "charge"),
+    "open": (Releases, "open"),
+    "pin": (Pins, "write"),
+    "take": (Releases, "take"),
     "put": (LocalStore, "put_once"),
     "audit": (Audit, "add"),
     "commit": (Ledger, "commit"),

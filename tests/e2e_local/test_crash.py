@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.federation import Workspace
-from tests.party_state import releases_of, state_of
+from tests.party_state import state_of
 
 SCRIPT = Path(__file__).with_name("crash.py")
 #: In the fast suite; the slow one has them all.
-FAST = ("before charge", "after reserve", "after put")
+FAST = ("after pin", "after take", "after put")
 
 POINTS = [
     pytest.param(
@@ -21,7 +21,7 @@ POINTS = [
         marks=() if f"{when} {name}" in FAST else pytest.mark.slow,
     )
     for stage, names in (
-        ("desensitize", ("draw", "charge")),
+        ("desensitize", ("open", "pin", "take")),
         ("seal", ("reserve", "put", "audit", "commit")),
     )
     for name in names
@@ -41,17 +41,17 @@ def killed(workspace: Workspace, party: str, stage: str, point: str) -> None:
 
 @pytest.fixture
 def unspent(workspace: Workspace) -> Workspace:
-    """About to take new draws: some of the bank's incomes have changed."""
-    workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
+    """About to open a release: the bank's incomes are declared on wider bounds."""
+    lower, upper = workspace.declared.parties["bank"].features["income"].bounds or (0, 0)
+    wider = {"income": {"bounds": [lower, upper * 1.1]}}
+    workspace.declare("federation.yaml", parties={"bank": {"features": wider}})
     workspace.until("desensitize", "bank")
     return workspace
 
 
 def spent(workspace: Workspace) -> dict[str, float]:
-    from opboost_ops.privacy.accountant import accounts
-
-    found = accounts(releases_of(workspace, "bank"))
-    return {account.feature: float(account.whole) for account in found.values()}
+    with state_of(workspace, "bank") as state:
+        return {column: float(loss) for column, loss in state.releases.spent().items()}
 
 
 @pytest.mark.parametrize(("stage", "point"), POINTS)
@@ -76,7 +76,7 @@ def test_what_was_killed_is_completed_by_its_retry(
     assert digests == {
         place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}") for place in digests
     }
-    # Charged once: the changed feature by one release, the others, which are the same draws, not.
+    # Charged once: the feature that is declared anew; the others go on with their releases.
     assert {f for f in after if after[f] > before[f]} == {"income"}
     assert after["income"] == pytest.approx(2 * before["income"])
     with state_of(unspent, "bank") as state:

@@ -17,7 +17,7 @@ def declare(workspace: Workspace, *allowed: str) -> None:
     names = workspace.declared.parties["bank"].features
     features = {n: {"mechanism": dict(m)} for n, m in zip(names, MECHANISMS, strict=True)}
     workspace.declare("federation.yaml", parties={"bank": {"features": features}})
-    workspace.allow("bank", mechanisms=list(allowed), least_cell_width=0)
+    workspace.allow("bank", mechanisms=list(allowed), routed="once")
 
 
 def test_every_mechanism_in_one_run(fresh: Workspace) -> None:

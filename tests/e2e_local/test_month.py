@@ -1,5 +1,6 @@
-"""Nightly retraining: charged outside by night, frozen inside without a sign outside."""
+"""Nightly retraining while values change: charged once, and the same responses every night."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -7,147 +8,116 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.accountant import accounts
-from opboost_ops.privacy.budgets import forecast
-from opboost_ops.privacy.loss import column_losses
-from opboost_ops.privacy.people import people
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.run import clock
+from opboost_ops.stages.home import Home
+from tests.commands import printed_json
 from tests.federation import Workspace, small_credit
-from tests.party_state import context_of, state_of
-
-#: Nights; for how many of them budgets are enough; the one in which a map is declared again.
-NIGHTS, FITTING, NEW_MAP = 6, 4, 4
-
-#: How many different values of one cell the policy lets go, where it has a cap.
-MOST_CHANGES = 2
+from tests.party_state import entries_of, state_of
 
 #: Who is watched, and its feature.
 PARTY, FEATURE = "shop", "orders_a_year"
 
 
-def month(folder: Path, most: int | None = None) -> list[dict[str, Any]]:
-    """Retrain every night while a fiftieth of the rows change, until the public budget refuses.
-
-    Args:
-        folder: Where the federation lives.
-        most: How many different values of one cell the policy lets go; no cap when absent.
-    """
-    workspace = Workspace.write(folder, small_credit(), training={"trees": 2, "depth": 2})
-    columns = columns_of(workspace.declared, PARTY)
-    feature_of = {column.charge: column.feature for column in columns}
-    costs: dict[str, float] = {}
-    for charge, curve in column_losses(columns).items():
-        name = feature_of[charge]
-        costs[name] = costs.get(name, 0.0) + float(curve.loss[-1]) * FITTING
-    # A little more than what fits: budgets are compared exactly, products of floats are not.
-    rules = {name: {"budget_whole": cost * (1 + 1e-9)} for name, cost in costs.items()}
-    caps = {} if most is None else {"max_changes": most}
-    workspace.declare(
-        f"{PARTY}/policy.yaml", features={name: rule | caps for name, rule in rules.items()}
-    )
-    lower, upper = workspace.declared.parties[PARTY].features[FEATURE].bounds or (0, 0)
-    wider = {FEATURE: {"bounds": [lower, upper + (upper - lower) / 10]}}
-    found = []
-    for night in range(1, NIGHTS + 1):
-        run = Workspace(folder, f"{night:016x}")
-        if night > 1:
-            run.edit_table(PARTY, lambda t, n=night: changed(t, n, list(costs)))
-        if night == NEW_MAP:
-            run.declare("federation.yaml", parties={PARTY: {"features": wider}})
-        refused = ""
-        try:
-            run.until("seal", PARTY)
-            run.step(PARTY, "seal")
-        except BudgetError as error:
-            refused = error.problem
-        found.append({"refused": refused, **cost(run)})
-    return found
+@pytest.fixture
+def fresh(tmp_path: Path) -> Workspace:
+    training = {"trees": 2, "depth": 2}
+    return Workspace.write(tmp_path / "federation", small_credit(rows=150), training=training)
 
 
-def changed(table: pl.DataFrame, seed: int, features: list[str]) -> pl.DataFrame:
-    """Some rows have the values of others."""
+def sent(run: Workspace) -> list[int]:
+    """The responses of a night, up to their seal."""
+    run.until("seal", PARTY)
+    run.step(PARTY, "seal")
+    return narrow_integers(Home(run.home(PARTY)).table("randomised"), FEATURE).tolist()
+
+
+def night(workspace: Workspace, number: int) -> Workspace:
+    return Workspace(workspace.folder, f"{number:016x}")
+
+
+def changed(table: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """A tenth of the rows have the values of others."""
     rng = np.random.default_rng(seed)
-    chosen = rng.permutation(table.height)[: table.height // 50].tolist()
+    chosen = rng.permutation(table.height)[: table.height // 10].tolist()
     donors = rng.integers(0, table.height, len(chosen)).tolist()
+    names = [name for name in table.columns if name != "id"]
     return table.with_columns(
-        table[name].clone().scatter(chosen, table[name][donors]) for name in features
+        table[name].clone().scatter(chosen, table[name][donors]) for name in names
     )
 
 
-def cost(run: Workspace) -> dict[str, Any]:
-    """What a night has cost outside and done inside."""
-    context = context_of(run, PARTY)
-    uuid = context.federation.parties[PARTY].features[FEATURE].uuid
-    with state_of(run, PARTY) as state:
-        releases = state.ledger.releases()
-        inside = people(releases, state.cells)
-        states = [state.cells.load(*place) for place in state.cells.generations()
-                  if place[0] == uuid]  # fmt: skip
-        changes = [kept.changes() for kept in states if kept is not None]
-    account = accounts(releases)[uuid]
-    place = run.folder / "exchange" / "credit_scoring" / run.run / "ranks" / PARTY
-    return {
-        "releases": account.releases,
-        "loss_whole": float(account.whole),
-        "retrainings_left": forecast(account, context.policy.features[FEATURE]).retrainings,
-        "people_loss_whole": float(sum(c.whole for c in inside.columns if c.feature == FEATURE)),
-        "capped_cells": sum(int((each >= MOST_CHANGES).sum()) for each in changes),
-        "files": {path.name: path.stat().st_size for path in sorted(place.glob("*"))},
-    }
+def line_of(workspace: Workspace) -> dict[str, Any]:
+    columns = printed_json("ledger", "show", workspace.folder / PARTY)["columns"]
+    return next(line for line in columns if line["feature"] == FEATURE)
 
 
-@pytest.fixture(scope="module")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return month(tmp_path_factory.mktemp("month") / "federation")
+def test_nights_of_changed_values_send_the_same_and_cost_nothing(fresh: Workspace) -> None:
+    first = sent(night(fresh, 1))
+    spent = line_of(fresh)
+    for number in range(2, 6):
+        run = night(fresh, number)
+        run.edit_table(PARTY, lambda t, n=number: changed(t, n))
+        assert sent(run) == first
+    assert line_of(fresh) == spent
+    assert spent["spent"] == spent["loss"]
+    assert len(spent["releases"]) == 1
 
 
-@pytest.fixture(scope="module")
-def capped(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return month(tmp_path_factory.mktemp("capped") / "federation", MOST_CHANGES)
+@pytest.mark.parametrize("what", ["broken", "missing", "drifted"])
+def test_a_value_of_a_pinned_person_stops_and_changes_nothing(fresh: Workspace, what: str) -> None:
+    first = sent(night(fresh, 1))
+    entries = len(entries_of(fresh, PARTY))
+    change = {
+        "broken": pl.col(FEATURE) * 1e9,
+        "missing": pl.lit(None, pl.Float64).alias(FEATURE),
+        "drifted": (pl.col(FEATURE) * 0).alias(FEATURE),
+    }[what]
+    run = night(fresh, 2)
+    run.edit_table(PARTY, lambda t: t.with_columns(change))
+    assert sent(run) == first
+    told = [e.kind for e in entries_of(fresh, PARTY)[entries:]]
+    # As in a night on an unchanged table: no release, and no entry more or less.
+    assert "release" not in told
+    unchanged = night(fresh, 3)
+    sent(unchanged)
+    assert [e.kind for e in entries_of(fresh, PARTY)[entries + len(told) :]] == told
 
 
-def test_under_a_cap_the_account_stays_where_it_is(capped: list[dict[str, Any]]) -> None:
-    """Two values under the first map, two under the new one of night 4: no budget refuses."""
-    one = capped[0]["loss_whole"]
-    charged = [line["loss_whole"] / one for line in capped]
-    assert charged == pytest.approx([1, 2, 2, 3, 4, 4])
-    assert not any(line["refused"] for line in capped)
+def test_a_new_map_is_a_new_release_that_a_full_budget_refuses(fresh: Workspace) -> None:
+    sent(night(fresh, 1))
+    budget = line_of(fresh)["loss"] * 2 * (1 + 1e-9)
+    fresh.declare(f"{PARTY}/policy.yaml", features={FEATURE: {"budget": budget}})
+    lower, upper = fresh.declared.parties[PARTY].features[FEATURE].bounds or (0, 0)
+    for number, wider in ((2, 1.1), (3, 1.2)):
+        run = night(fresh, number)
+        bounds = {FEATURE: {"bounds": [lower, upper * wider]}}
+        run.declare("federation.yaml", parties={PARTY: {"features": bounds}})
+        if number == 2:
+            sent(run)
+            continue
+        step, error = run.first_failure()
+        assert step.startswith(PARTY)
+        assert isinstance(error, BudgetError)
+        assert f"features.{FEATURE}.budget" in str(error)
+    assert len(line_of(fresh)["releases"]) == 2
 
 
-def test_every_changed_night_is_charged_outside(nights: list[dict[str, Any]]) -> None:
-    one = nights[0]["loss_whole"]
-    for i, line in enumerate(nights[:FITTING], start=1):
-        assert line["refused"] == ""
-        assert line["releases"] == i
-        assert line["loss_whole"] == pytest.approx(i * one)
-        assert line["retrainings_left"] == FITTING - i
-
-
-def test_the_public_cap_refuses_and_nothing_more_is_charged(nights: list[dict[str, Any]]) -> None:
-    last = nights[FITTING - 1]
-    for line in nights[FITTING:]:
-        assert "budget_whole" in line["refused"]
-        assert line["files"] == {}
-        assert line["releases"] == last["releases"]
-        assert line["capped_cells"] == last["capped_cells"]
-
-
-def test_frozen_cells_give_no_sign_outside(capped: list[dict[str, Any]]) -> None:
-    """The artifact has the same files; only compressed sizes move by what any noise moves them."""
-    assert capped[0]["capped_cells"] == 0
-    assert capped[-1]["capped_cells"] > 0
-    assert len({tuple(line["files"]) for line in capped}) == 1
-    for name in capped[0]["files"]:
-        sizes = [line["files"][name] for line in capped]
-        assert max(sizes) - min(sizes) <= 60, name
-
-
-def test_the_person_charged_most_is_charged_less_than_the_worst_case(
-    capped: list[dict[str, Any]],
+def test_a_year_later_a_yearly_column_is_released_anew(
+    fresh: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = capped[0]["loss_whole"]
-    for line in capped:
-        assert line["people_loss_whole"] <= line["loss_whole"] + 1e-9
-        # Two noise keys, before and after the new map; under each at most so many values.
-        assert line["people_loss_whole"] <= 2 * MOST_CHANGES * one + 1e-9
+    yearly = {FEATURE: {"refresh": "yearly"}}
+    fresh.declare("federation.yaml", parties={PARTY: {"features": yearly}})
+    first = sent(night(fresh, 1))
+    fresh.edit_table(PARTY, lambda t: t.with_columns(pl.col(FEATURE).reverse()))
+    today = clock.today()
+    with state_of(fresh, PARTY) as state, state.database.writing() as connection:
+        connection.exec_driver_sql(
+            "UPDATE column_releases SET opened = ?", (date(today.year - 1, 6, 1).isoformat(),)
+        )
+    second = sent(night(fresh, 2))
+    assert second != first
+    spent = line_of(fresh)
+    assert spent["spent"] == pytest.approx(2 * spent["loss"])
+    assert spent["since"] == today.isoformat()

@@ -9,7 +9,7 @@ import yaml
 
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 
 
 def run(folder: Path, *words: str, fails: bool = False) -> str:
@@ -95,9 +95,9 @@ def test_rotation_is_explicit_and_in_the_ledger(
     assert secret.stat().st_mode & 0o077 == 0
     (kept,) = secret.parent.glob("noise.secret.until-*")
     assert kept.read_bytes() == old
-    (line,) = releases_of(workspace, "bank")
+    (line,) = entries_of(workspace, "bank")
     assert line.kind == "rotation"
     workspace.until("rank", "bank")
-    names = {e.noise for e in releases_of(workspace, "bank") if e.account == "local_dp"}
+    names = {e.noise for e in entries_of(workspace, "bank") if e.account == "local_dp"}
     assert names == {line.noise}
     assert names != {kept.name.split("-")[-1]}

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 import polars as pl
@@ -18,7 +17,7 @@ from opboost_ops.run.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
-from tests.party_state import forget, releases_of, state_of
+from tests.party_state import forget, state_of
 
 DRAW = ["edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private", "2"]
 
@@ -32,12 +31,11 @@ def consent(workspace: Workspace) -> dict[str, Any]:
 
 
 def spent(workspace: Workspace) -> tuple[float, int]:
-    """What the column's account says, and how many entries of edges there are."""
-    uuid = workspace.declared.parties["bank"].features["income"].uuid
+    """What the column has cost, and how many draws of edges there are."""
     with state_of(workspace, "bank") as state:
-        account = state.ledger.accounts().get(uuid)
-        lines = [line for line in state.ledger.releases() if line.kind == "edges"]
-    return (0.0 if account is None else float(account.step)), len(lines)
+        loss = state.releases.spent().get("income", 0)
+        draws = [release for release in state.releases.all() if release.kind == "edges"]
+    return float(loss), len(draws)
 
 
 def test_a_draw_is_charged_once(fresh: Workspace) -> None:
@@ -48,7 +46,6 @@ def test_a_draw_is_charged_once(fresh: Workspace) -> None:
     assert declared is not None
     assert (list(declared.edges), declared.epsilon) == (first["scale"]["edges"], 2)
     assert len(declared.edges) == 9
-    # The same table gives the same edges, which says nothing new.
     again = draw(fresh)
     assert again["scale"] == first["scale"]
     assert not again["charged"]
@@ -65,16 +62,20 @@ def test_a_run_releases_by_private_edges_and_draws_none(fresh: Workspace) -> Non
     assert step > loss + 0.01
 
 
-def test_another_table_is_another_draw_and_so_is_one_without_a_person(
+def test_another_table_gives_the_same_edges_and_another_number_draws_again(
     fresh: Workspace,
 ) -> None:
-    draw(fresh)
+    first = draw(fresh)
     fresh.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
-    assert draw(fresh)["charged"]
+    again = draw(fresh)
+    assert (again["scale"], again["charged"]) == (first["scale"], False)
     person = pl.read_parquet(fresh.table_path("bank")).get_column(fresh.declared.id.column)[0]
     forget(fresh.site("bank"), person)
-    assert draw(fresh)["charged"]
-    assert spent(fresh) == (pytest.approx(6, abs=0.01), 3)
+    assert draw(fresh)["scale"] == first["scale"]
+    second = printed_json(*DRAW, "--number", "2", folder=fresh.folder)["columns"]["income"]
+    assert second["charged"]
+    assert second["scale"] != first["scale"]
+    assert spent(fresh) == (pytest.approx(4, abs=0.01), 2)
 
 
 def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:
@@ -89,24 +90,10 @@ def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:
 
 def test_the_policy_refuses_before_anything_is_drawn(fresh: Workspace) -> None:
     file = fresh.file.read_bytes()
-    for budget in ("budget_1", "budget_whole"):
-        fresh.declare("bank/policy.yaml", features={"income": {budget: 0.05}})
-        assert budget in printed(*DRAW, folder=fresh.folder, fails=True)
+    fresh.declare("bank/policy.yaml", features={"income": {"budget": 0.05}})
+    assert "features.income.budget" in printed(*DRAW, folder=fresh.folder, fails=True)
     assert fresh.file.read_bytes() == file
     assert spent(fresh) == (0.0, 0)
-
-
-def test_a_column_has_one_account_whatever_the_federation_file_calls_it(
-    fresh: Workspace,
-) -> None:
-    """Another party's file could otherwise give it a second budget."""
-    fresh.declare(
-        "federation.yaml",
-        agree=False,
-        parties={"bank": {"features": {"income": {"uuid": str(uuid4())}}}},
-    )
-    assert "features.income.uuid" in printed(*DRAW, folder=fresh.folder, fails=True)
-    assert not releases_of(fresh, "bank")
 
 
 def test_edges_that_the_ledger_does_not_know_are_refused(fresh: Workspace) -> None:
@@ -117,7 +104,7 @@ def test_edges_that_the_ledger_does_not_know_are_refused(fresh: Workspace) -> No
         edges[0] = round(edges[0] * 0.99, 2)
 
     fresh.edit_yaml("federation.yaml", edit, agree=False)
-    with pytest.raises(BudgetError, match="no entry of the private edges of income"):
+    with pytest.raises(BudgetError, match="has not charged the private edges of income"):
         fresh.agree()
 
 
@@ -126,14 +113,14 @@ def test_a_rolled_back_draw_is_found_and_charged_again(fresh: Workspace) -> None
     fresh.agree()
     site = fresh.site("bank")
     with state_of(fresh, "bank") as state, state.database.writing() as connection:
-        for table in ("releases", "totals"):
+        for table in ("entries", "column_releases"):
             connection.exec_driver_sql(f"DELETE FROM {table}")
-    assert any("income=edges" in gap.missing for gap in check(site))
-    assert "no entry of the private edges" in str(fresh.first_failure()[1])
+    assert any("edges of income" in gap.missing for gap in check(site))
+    assert "has not charged the private edges" in str(fresh.first_failure()[1])
     policy = fresh.folder / "bank" / "policy.yaml"
     recover(site, load_policy(policy))
     assert spent(fresh) == (pytest.approx(2, abs=0.01), 1)
-    assert not any("income=edges" in gap.missing for gap in check(site))
+    assert not any("edges of income" in gap.missing for gap in check(site))
     recover(site, load_policy(policy))
     assert spent(fresh)[1] == 1
 
@@ -187,13 +174,13 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     site = load_site(tmp_path / "bank" / "site.yaml")
     policy = load_policy(tmp_path / "bank" / "policy.yaml")
     with open_state(site) as state:
-        accounts = state.ledger.accounts().values()
-    assert [float(account.step) for account in accounts] == [pytest.approx(0.1, abs=1e-3)] * 2
-    # The policy that init wrote has room for them beside two values of a person.
+        spent_on = state.releases.spent().values()
+    assert [float(loss) for loss in spent_on] == [pytest.approx(0.1, abs=1e-3)] * 2
+    # The policy that init wrote has room for them beside one release.
     rule = policy.features["income"]
     declared = yaml.safe_load((tmp_path / "bank" / "bank-offer.yaml").read_text())["features"]
-    without = limits(declared["income"], {"lower": 1, "upper": 10})["budget_1"]
-    assert rule.budget_1 == pytest.approx(without + 0.1, abs=1e-3)
+    without = limits(declared["income"], {"lower": 1, "upper": 10})["budget"]
+    assert rule.budget == pytest.approx(without + 0.1, abs=1e-3)
 
 
 def test_a_draw_that_would_say_nothing_is_not_paid_for(fresh: Workspace) -> None:

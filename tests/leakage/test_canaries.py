@@ -83,7 +83,7 @@ def test_through_airflow_whole_and_failing_in_each_stage(
         *(("failure", failures[name][2], name) for name in states),
         ("refused_budget", "bank", "check_table"),
     ]
-    assert "would exceed the privacy budget of bank: all_features.budget_1" in told[-1]["message"]
+    assert "would exceed the privacy budget of bank: all_features.budget" in told[-1]["message"]
     assert canaries.outside(outside) == []
 
 

@@ -182,14 +182,8 @@ MUTANTS = {
     "no words drawn where every value is the least": Mutant(
         "mechanisms/release.py",
         {
-            "words = noise.cell_words("
-            "secret, column_uuid, context, person_keys[rows], values[rows])\n": (
-                "words = values[rows].view(np.uint64)\n"
-                "        if values.max() > domain.lower:\n"
-                "            words = noise.cell_words(\n"
-                "                secret, column_uuid, context, person_keys[rows], values[rows]\n"
-                "            )\n"
-            )
+            "words.take(len(inputs))": "(words.take(len(inputs)) if inputs.max() > 0 else "
+            "inputs.view(np.uint64))"
         },
         (f"{UNIT}/test_operations.py::test_the_same_operations_whatever_the_value",),
     ),

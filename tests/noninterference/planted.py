@@ -120,7 +120,7 @@ def _weighted_sum(context: Context) -> float:
 
 def _ledger_lines(context: Context) -> int:
     with open_state(context.site) as state:
-        return len(state.ledger.releases())
+        return len(state.ledger.entries())
 
 
 def _other_ranks(change: Callable[[Context, np.ndarray], np.ndarray]) -> Leak:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.checkpoints import Checkpoint
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from tests.federation import Workspace
 from tests.party_state import forget
 
@@ -199,7 +199,7 @@ def _turned(rows: int) -> pl.Series:
 def _other_federations(workspace: Workspace, party: str) -> None:
     """The party has a ledger, homes and models of another federation, and has looked at tables."""
     site = workspace.site(party)
-    line = Release(
+    line = LedgerEntry(
         federation="elsewhere", run="f" * 16, party=party, receiver="other", kind="ranks",
         artifact="ab" * 32, account="exact", rows=12345, discloses="something of another matter",
     )  # fmt: skip

@@ -84,7 +84,7 @@ def _an_enum(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over_budget(workspace: Workspace) -> None:
-    workspace.declare(f"{PARTY}/policy.yaml", all_features={"budget_1": 0.001})
+    workspace.declare(f"{PARTY}/policy.yaml", all_features={"budget": 0.001})
 
 
 def _without_consent(workspace: Workspace) -> None:
@@ -175,7 +175,7 @@ class Beginnings:
             scoring={"mode": "desensitised", "evaluate": ["desensitised", "routed", "local"]},
         )
         # It is told, as a metric, how many retrainings fit into it.
-        made.allow(PARTY, budget_1=50.0)
+        made.allow(PARTY, budget=500.0)
         training = {"trees": 2, "depth": 2}
         # A whole number, too: there are several ways to keep one.
         for path in tables(made, "a"):

@@ -11,7 +11,7 @@ import yaml
 from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from tests.federation import SECOND_RUN, Workspace
-from tests.party_state import cell_files, state_of
+from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 def told(workspace: Workspace) -> Any:
     with state_of(workspace, "bank") as state:
-        states = cell_files(state)
+        states = pin_files(state)
         return state.ledger.dated(), state.audit.verify(), states
 
 

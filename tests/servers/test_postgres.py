@@ -7,26 +7,13 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import state_of
 from tests.servers.conftest import created
-from tests.unit.privacy.test_race import FITS, PROCESSES, race
 from tests.unit.run.test_rollback import PARTY, PUT_BACK, drill, put_back
 
 pytestmark = pytest.mark.slow
-
-
-def test_sixteen_racing_processes_never_overspend(postgres: str, tmp_path: Path) -> None:
-    told = race(postgres, tmp_path / "cells", processes=16)
-    assert told.count("refused") == 16 - FITS
-    assert len(Ledger(Database(postgres)).releases()) == FITS
-
-
-def test_racing_processes_never_pass_the_cap_on_changes(postgres: str, tmp_path: Path) -> None:
-    assert len(set(race(postgres, tmp_path / "cells", PROCESSES, 2))) == 2
 
 
 def name_of(url: str) -> str:
@@ -79,7 +66,7 @@ def now(
 def test_whole_runs_with_their_state_there(now: Workspace) -> None:
     with state_of(now, PARTY) as state:
         for run in (FIRST_RUN, SECOND_RUN):
-            mine = [r for r in state.ledger.releases() if r.run == run]
+            mine = [r for r in state.ledger.entries() if r.run == run]
             assert [line for _, line in state.ledger.of_run("credit_scoring", run)] == mine
             kinds = {r.kind for r in mine}
             assert {"psi_answer", "shares", "ranks", "split_values"} <= kinds
@@ -98,7 +85,7 @@ def test_a_rollback_is_noticed_before_anything_is_released(
     what: str,
 ) -> None:
     def put() -> None:
-        database, *others = PUT_BACK[what] if what != "cells" else ("", "bank/cells")
+        database, *others = PUT_BACK[what] if what != "pins" else ("", "bank/pins")
         names = (database, *others) if database == "bank" else tuple(others)
         put_back(now, nights[0].folder, names)
         if database:

@@ -4,13 +4,11 @@ Every law below is written from its formula in floating point, and not from the 
 """
 
 import itertools
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.optimize import linprog
 from scipy.stats import chi2
@@ -39,7 +37,6 @@ P = 1e-20
 
 #: A fixed secret makes the draws, and so the verdicts, the same at every run of the suite.
 SECRET = b"statistical tests, public secret"
-KEYS = noise.person_keys(noise.receiver_secret(SECRET, "test"), pa.array(range(DRAWS)), "integer")
 
 
 def released(
@@ -49,14 +46,17 @@ def released(
 
     Of a one-hot row these are two bits as one number: twice the bit that is set plus the next.
     """
-    values, key = np.full(DRAWS, value, dtype=np.int64), uuid.UUID(int=column)
+    values = np.full(DRAWS, value, dtype=np.int64)
+    place = f"{mechanism}/{domain}/{value}/{column}"
     if isinstance(mechanism, UnaryEncoding):
         set_, clear = (
-            randomise_bit(values, value + 2, bit, KEYS, mechanism, b"map", SECRET, key)
+            randomise_bit(
+                values, value + 2, bit, mechanism, noise.Words.seeded(SECRET, f"{place}/{bit}")
+            )
             for bit in (value, value + 1)
         )
         return 2 * set_ + clear
-    return randomise(values, KEYS, mechanism, domain, b"map", SECRET, key)
+    return randomise(values, mechanism, domain, noise.Words.seeded(SECRET, place))
 
 
 def p_value(observed: np.ndarray, expected: np.ndarray) -> float:
@@ -309,11 +309,8 @@ def test_private_quantiles() -> None:
     places = {triple: at for at, triple in enumerate(triples)}
     seen, table = np.zeros(len(triples), dtype=np.int64), weights(cells, epsilon)
     for number in range(DRAWS):
-        key, numbers = number.to_bytes(32, "big"), itertools.count()
-        drawn = draw(
-            below, people, table, cells,
-            lambda bound, k=key, n=numbers: noise.uniform_below(k, next(n), bound),
-        )  # fmt: skip
+        words = noise.Words(number.to_bytes(32, "big"))
+        drawn = draw(below, people, table, cells, words.below)
         seen[places[drawn]] += 1
     assert p_value(seen, law(epsilon)) > P
     assert p_value(seen, law(0.7 * epsilon)) < P

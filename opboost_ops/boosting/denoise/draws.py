@@ -1,20 +1,16 @@
 """Repeatable draws for post-processing at the label holder; no privacy hangs on them."""
 
-from uuid import UUID
-
 import numpy as np
 from scipy.special import ndtri
 
 from opboost_ops.mechanisms import noise
-
-_PUBLIC = UUID("0b5b2f0e-3a52-4f0a-9d0c-5f1f6d1a7c20")
+from opboost_ops.mechanisms.cmac import cmac
 
 
 class Draws:
     """Uniform and normal numbers, each named by its purpose and place.
 
-    They come from the party's one source of words (`mechanisms/noise.py`), under a seed that is
-    public: what is made of a release costs nothing, and a public seed makes the model repeatable.
+    They are keyed hashes under a seed that is public: what is made of a release costs nothing, and a public seed makes the model repeatable.
 
     Args:
         seed: 32 bytes.
@@ -41,8 +37,7 @@ class Draws:
             purpose: As for `uniform`.
             keys: 16 bytes each, uint8, shape (n, 16).
         """
-        values = np.zeros(len(keys), dtype=np.int64)
-        words = noise.cell_words(self._seed, _PUBLIC, purpose.encode(), keys, values)
+        words = cmac(noise.keyed_by(self._seed, purpose), keys)[:, :8].copy().view(np.uint64)[:, 0]
         return np.asarray((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
 
     def normal(self, purpose: str, *shape: int) -> np.ndarray:

@@ -61,10 +61,10 @@ def forged(
 @pytest.mark.parametrize(
     "name",
     [
-        *(f"{kind}/{{outside}}/escape" for kind in ("keys", "cells", "models", "database")),
-        *(f"{kind}/../../escape" for kind in ("keys", "cells", "models", "database")),
+        *(f"{kind}/{{outside}}/escape" for kind in ("keys", "pins", "models", "database")),
+        *(f"{kind}/../../escape" for kind in ("keys", "pins", "models", "database")),
         "./../../escape",
-        "cells/..\\..\\escape",
+        "pins/..\\..\\escape",
         "{outside}/escape",
         "models/\x1b]0;escape\x07",
         "models/a/b\nescape",
@@ -78,7 +78,7 @@ def test_no_entry_leads_out_of_the_party_s_folder(name: str, forged: Forge, tmp_
 
 
 @pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize("place", ["cells", "models", "home", "secret", "signing_key", "ledger"])
+@pytest.mark.parametrize("place", ["pins", "models", "home", "secret", "signing_key", "ledger"])
 def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
     place: str, there: bool, said: dict[str, Any], forged: Forge, tmp_path: Path
 ) -> None:
@@ -88,9 +88,9 @@ def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
         outside.mkdir()
         (outside / "authorized_keys").write_text("mine")
     named = {"ledger": f"sqlite:///{outside}/new"}.get(place, f"{outside}/new")
-    named = str(outside) if place in ("cells", "models", "home") else named
+    named = str(outside) if place in ("pins", "models", "home") else named
     added = {"site.yaml": yaml.safe_dump({**said, place: named}).encode()}
-    if place in ("cells", "models"):
+    if place in ("pins", "models"):
         added[f"{place}/authorized_keys"] = CONTENT
     with untouched(outside):
         assert "outside of bank" in forged(added)

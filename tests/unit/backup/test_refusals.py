@@ -108,7 +108,7 @@ def test_missing(refuses: Refuses, tmp_path: Path) -> None:
 
 EDITS: dict[str, Callable[[dict[str, bytes]], None]] = {
     "a line of the ledger": lambda e: e.update(
-        {"database/releases.jsonl": e["database/releases.jsonl"].replace(b"bank", b"bonk")}
+        {"database/entries.jsonl": e["database/entries.jsonl"].replace(b"bank", b"bonk")}
     ),
     "a line less": lambda e: e.update(
         {"database/commits.jsonl": e["database/commits.jsonl"].partition(b"\n")[2]}
@@ -118,7 +118,7 @@ EDITS: dict[str, Callable[[dict[str, bytes]], None]] = {
         {min(n for n in e if n.endswith(".parquet")): e[max(n for n in e if "parquet" in n)]}
     ),
     "an entry more": lambda e: e.update({"models/x/y/model.txt": b"tree"}),
-    "a way out": lambda e: e.update({"cells/../../escape": b"x"}),
+    "a way out": lambda e: e.update({"pins/../../escape": b"x"}),
     "the policy": lambda e: e.update({"policy.yaml": b"version: 1\n"}),
     "the head": lambda e: manifest(e, head="0" * 64),
     "the count": lambda e: manifest(e, lines=1),

@@ -24,7 +24,7 @@ from opboost_ops.exchange.party_state import PartyState, agreements_of
 from opboost_ops.models.registry import Registry
 from opboost_ops.run.agreement import withdraw
 from tests.federation import SECOND_RUN, Workspace
-from tests.party_state import cell_files, state_of
+from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer, untouched
 from tests.unit.cli.conftest import Opboost
 
@@ -33,7 +33,7 @@ def told(workspace: Workspace, party: str = "bank") -> Any:
     """All that the state says."""
     with state_of(workspace, party) as state:
         lines = state.ledger.dated()
-        states = cell_files(state)
+        states = pin_files(state)
         return lines, state.audit.verify(), states, state.ledger.uncommitted()
 
 
@@ -68,7 +68,7 @@ def test_what_it_had_before_is_byte_for_byte_there(
 ) -> None:
     before = told(workspace)
     back_up(workspace.folder / "bank", tmp_path / "b", officer.public)
-    shutil.rmtree(workspace.folder / "bank" / "cells")
+    shutil.rmtree(workspace.folder / "bank" / "pins")
     (workspace.folder / "bank" / "ledger.sqlite").unlink()
     restore(workspace.folder / "bank", tmp_path / "b", officer.file, over=True)
     assert told(workspace) == before
@@ -155,9 +155,9 @@ def test_a_newer_state_is_set_aside_only_if_that_is_said(
     assert SECOND_RUN in done.out.partition("ledger lacks")[2]
     assert len(told(workspace)[0]) < len(newer[0])
     kept = sorted(path for path in bank.iterdir() if ".before-restore-" in path.name)
-    assert [path.name.partition(".before-")[0] for path in kept] == ["cells", "ledger.sqlite"]
+    assert [path.name.partition(".before-")[0] for path in kept] == ["ledger.sqlite", "pins"]
     with sqlite3.connect(kept[1]) as database:
-        (lines,) = database.execute("SELECT count(*) FROM releases").fetchone()
+        (lines,) = database.execute("SELECT count(*) FROM entries").fetchone()
     assert lines == len(newer[0])
     assert {name: (kept[0] / name).read_bytes() for name in newer[2]} == newer[2]
 
@@ -197,10 +197,9 @@ def test_a_password_in_site_yaml_is_not_taken_along(
     assert "env:NAME" in str(left_out)
 
 
-def people_of(state: PartyState) -> dict[tuple[UUID, str], int]:
-    """How many people each cell state has."""
-    states = {place: state.cells.load(*place) for place in state.cells.generations()}
-    return {place: len(state.people) for place, state in states.items() if state is not None}
+def people_of(state: PartyState) -> dict[str, int]:
+    """How many people each release has pinned."""
+    return {one.id: one.pins.rows for one in state.releases.all() if one.pins is not None}
 
 
 def test_who_was_forgotten_since_stays_forgotten(

@@ -17,7 +17,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.rollback import check
 from tests.federation import Workspace
-from tests.party_state import cell_files
+from tests.party_state import pin_files
 from tests.unit.backup.conftest import Officer
 
 
@@ -52,7 +52,7 @@ def test_eight_runs_and_an_empty_machine(
     site = load_site(bank / "site.yaml")
     while any(run.poll() is None for run in runs):
         with open_state(site) as state:
-            charged = {line.artifact for line in state.ledger.releases()}
+            charged = {line.artifact for line in state.ledger.entries()}
         if not backups or charged != backups[-1][1]:
             backups.append((tmp_path / f"backup-{len(backups)}", charged))
             back_up(bank, backups[-1][0], officer.public)
@@ -61,25 +61,24 @@ def test_eight_runs_and_an_empty_machine(
     assert len(backups) > 4
     back_up(bank, tmp_path / "last", officer.public)
     with open_state(site) as state:
-        everything = {line.artifact for line in state.ledger.releases()}
-        states = cell_files(state)
+        everything = {line.artifact for line in state.ledger.entries()}
+        states = pin_files(state)
     backups.append((tmp_path / "last", everything))
     shutil.move(bank, tmp_path / "gone")
     for number, (backup, charged) in enumerate(backups):
         shutil.rmtree(bank, ignore_errors=True)
         restore(bank, backup, officer.file)
         with open_state(site) as state:
-            lines = state.ledger.releases()
+            lines = state.ledger.entries()
             assert charged <= {line.artifact for line in lines}
-            assert state.lost_states() == []
-            # Neither behind its entries nor ahead of them, although others were drawing.
-            for (column, cells), found in state.cells.generations().items():
-                mine = [one.draw for one in lines if (one.column, one.cells) == (column, cells)]
-                assert found.number == max(draw.number for draw in mine if draw)
+            # Neither behind its entries nor ahead of them, although others were pinning.
+            assert state.releases.lost() == []
+            opened = {line.artifact for line in lines if line.kind == "release"}
+            assert {one.id for one in state.releases.all()} == opened
         gaps = check(site)
-        assert not [gap for gap in gaps if gap.lacks in ("cells", "audit")], number
+        assert not [gap for gap in gaps if gap.lacks in ("pins", "audit")], number
     # The last one was taken when all had ended: nothing at all is missing.
     assert gaps == []
     with open_state(site) as state:
-        assert {line.artifact for line in state.ledger.releases()} == everything
-        assert cell_files(state) == states
+        assert {line.artifact for line in state.ledger.entries()} == everything
+        assert pin_files(state) == states

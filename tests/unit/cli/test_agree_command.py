@@ -43,7 +43,7 @@ def asked(workspace: Workspace) -> Any:
 
 def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> None:
     said = asked(workspace)
-    assert set(said) == {"digest", "changes", "sheet", "pins"}
+    assert set(said) == {"digest", "changes", "sheet"}
     (change,) = said["changes"]
     assert change["field"] == "federation.parties.bank.features.income.missing.fill"
     assert (change["before"], change["after"]) == (2500.0, 100.0)

@@ -57,9 +57,10 @@ def test_a_table_goes_into_plan_and_agreement(fresh: Workspace) -> None:
     file.write_text(table_text(table([1, 2, 3, 4, 5, 5, 4, 3, 2, 1]), {}))
     other = load_federation(fresh.file)
     assert fields(pinned, other) == ["parties.bank.features.income.mechanism.table"]
-    # And it is other noise: the channel's digest is in the key.
+    # And it is another release: the channel's digest is in the declaration.
     (changed,) = [c for c in columns_of(other, "bank") if c.name == "income"]
-    assert income.noise_context(SECRET) != changed.noise_context(SECRET)
+    digests = [c.mechanism.channel(c.domain).digest() for c in (income, changed)]
+    assert digests[0] != digests[1]
 
 
 def test_a_federation_trains_with_one(fresh: Workspace) -> None:

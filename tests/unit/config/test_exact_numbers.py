@@ -1,4 +1,4 @@
-"""Numbers in declared files are numbers: `epsilon: true` was 1.0, and `max_changes: '3'` was 3."""
+"""Numbers in declared files are numbers: `epsilon: true` was 1.0, and `budget: '3'` was 3."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -76,7 +76,7 @@ def test_one_clear_fault_each(trained_once: Workspace) -> None:
 
 
 def test_a_policy(workspace: Workspace) -> None:
-    checks, changes = {"max_clipped_share": "0.1", "max_drift": True}, {"max_changes": "3"}
+    checks, changes = {"max_clipped_share": "0.1", "max_drift": True}, {"budget": "3"}
     workspace.edit_yaml(
         "bank/policy.yaml", lambda p: p.update(checks=checks, features={"balance": changes})
     )
@@ -85,7 +85,7 @@ def test_a_policy(workspace: Workspace) -> None:
     assert {fault.where for fault in caught.value.faults} == {
         "checks.max_clipped_share",
         "checks.max_drift",
-        "features.balance.max_changes",
+        "features.balance.budget",
     }
 
 

@@ -1,8 +1,5 @@
-"""Person keys of the second key schedule, and what states a schedule."""
+"""Keyed hashes of IDs: AES-CMAC of all of them at once."""
 
-import base64
-import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,24 +10,16 @@ from cryptography.hazmat.primitives.cmac import CMAC
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import cmac, noise
 
 SECRET = bytes(range(32))
-FILE = noise.secret_file(SECRET)
 
 
 def plain(key: bytes, message: bytes) -> bytes:
     mac = CMAC(algorithms.AES(key))
     mac.update(message)
     return mac.finalize()
-
-
-def second() -> noise.Secret:
-    found = noise.parse_secret(FILE)
-    assert found is not None
-    assert noise.schedule_of(found) == 2
-    return found
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=70)
@@ -75,7 +64,7 @@ def test_more_rows_than_are_done_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_same_ids_however_they_are_written() -> None:
-    secret, texts = second(), ["a", "bcd", "", "bcd", "p" * 40]
+    secret, texts = SECRET, ["a", "bcd", "", "bcd", "p" * 40]
     expected = noise.person_keys(secret, pa.array(texts), "string")
     for array in (
         pa.array(texts, pa.large_string()),
@@ -105,43 +94,4 @@ def test_the_same_ids_however_they_are_written() -> None:
 )
 def test_ids_that_are_missing_or_of_another_type(ids: pa.Array, kind: Any) -> None:
     with pytest.raises(ContractError, match="ID column"):
-        noise.person_keys(second(), ids, kind)
-
-
-def test_a_secret_of_before_gives_the_keys_of_before() -> None:
-    old = noise.parse_secret(SECRET)
-    assert old == SECRET
-    assert noise.schedule_of(noise.receiver_secret(old, "credit")) == 1
-    assert noise.fingerprint(old) == "c4813c5f8612d769"
-    towards = noise.receiver_secret(old, "credit")
-    text, number = (
-        noise.person_keys(towards, pa.array(ids), kind).tobytes().hex()  # type: ignore[arg-type]
-        for ids, kind in ((["p1"], "string"), ([7], "integer"))
-    )
-    assert text == "a53a2321da5492131241054da88dc0f7"
-    assert number == "d9a229876bfddb06bbe9a6004bf94f4f"
-
-
-def test_the_schedule_belongs_to_the_secret(tmp_path: Path) -> None:
-    new = second()
-    assert noise.schedule_of(noise.receiver_secret(new, "credit")) == 2
-    # Without the line that states it, the rest is another secret, and known as such.
-    assert new != SECRET
-    assert noise.fingerprint(new) != noise.fingerprint(SECRET)
-    path = tmp_path / "noise.secret"
-    path.write_bytes(FILE)
-    path.chmod(0o600)
-    assert noise.read_secret(path) == new
-    assert noise.schedule_of(noise.read_secret(path)) == 2
-    text = base64.b64encode(FILE).decode()
-    assert noise.schedule_of(noise.secret_from_text(text, "SECRET")) == 2
-
-
-@pytest.mark.parametrize("content", [FILE[:-1], FILE + b"x", FILE.replace(b"2", b"3", 1)])
-def test_a_file_that_is_cut_off_or_of_a_later_version(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "noise.secret"
-    path.write_bytes(content)
-    path.chmod(0o600)
-    with pytest.raises(ConfigError, match="key schedule") as caught:
-        noise.read_secret(path)
-    assert hashlib.sha256(SECRET).hexdigest() not in str(caught.value)
+        noise.person_keys(SECRET, ids, kind)

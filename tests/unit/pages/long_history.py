@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy import ledger, ledger_totals
+from opboost_ops.privacy import ledger
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN
 
@@ -71,17 +71,15 @@ def _ledger(folder: Path, nights: int, lines: int | None) -> None:
     with open_state(load_site(folder / "site.yaml")) as state:
         with state.database.reading() as connection:
             entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
-        releases = [r.model_dump(mode="json") for r in state.ledger.releases()]
+        releases = [r.model_dump(mode="json") for r in state.ledger.entries()]
         with state.database.writing() as connection:
-            tables = (ledger._RELEASES, ledger._COMMITS, ledger_totals._TOTALS)
-            for table in (audit._AUDIT, *tables, ledger_totals._STRUCTURES):
+            for table in (audit._AUDIT, ledger._ENTRIES, ledger._COMMITS):
                 connection.execute(sa.delete(table))
             told = list(_lines(releases, nights))[:lines]
-            connection.execute(sa.insert(ledger._RELEASES), told)
+            connection.execute(sa.insert(ledger._ENTRIES), told)
             commits = {line["artifact"]: line["recorded_at"] for line in told}
             rows = [{"artifact": a, "committed_at": at} for a, at in commits.items()]
             connection.execute(sa.insert(ledger._COMMITS), rows)
-            ledger_totals.add_up(connection, ledger.lines_after(connection, 0))
             connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
 
 
@@ -91,8 +89,6 @@ def _lines(releases: Sequence[dict[str, Any]], nights: int) -> Iterator[dict[str
         for release in releases:
             artifact = hashlib.sha256(f"{release['artifact']} {night}".encode()).hexdigest()
             event = {**release, "run": run_of(night), "artifact": artifact}
-            if event["draw"] is not None:
-                event["draw"] = {**event["draw"], "number": night, "worst": night}
             feature = release["feature"] or ""
             yield {"recorded_at": at, "artifact": artifact, "feature": feature, "event": event}
 

@@ -54,7 +54,7 @@ def histories(
                 if name == "scored":
                     in_production(copy)
         if name == "capped":
-            path, budget = "bank/policy.yaml", {"budget_whole": 26.0}
+            path, budget = "bank/policy.yaml", {"budget": 26.0}
             copy.edit_yaml(path, lambda policy: policy["features"]["income"].update(budget))
         if nights := {"twelve": 12, "capped": 5, "two_hundred": 200}.get(name):
             lengthen(copy, nights)

@@ -1,12 +1,10 @@
 """The ledger's page says what the party's ledger and policy say."""
 
 import json
-import re
 import sqlite3
 from pathlib import Path
 
 import pytest
-import yaml
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.workspace import agree_for_all
@@ -37,84 +35,46 @@ def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
     assert "Disclosed exactly, with no epsilon" in text
     found = {line["feature"]: line for line in rows(reader, "ledger", "bank.columns")}
     database = sqlite3.connect(untouched.folder / "bank" / "ledger.sqlite")
-    events = [json.loads(event) for (event,) in database.execute("select event from releases")]
-    # Two runs on other tables: the second was stopped before it released anything.
-    charged = {e["feature"]: e["loss"]["loss"] for e in events if e["account"] == "local_dp"}
-    assert (
-        set(charged)
-        == set(found) - {"a person, all features"}
-        == set(untouched.declared.parties["bank"].features)
-    )
+    events = [json.loads(event) for (event,) in database.execute("select event from entries")]
+    # Two runs on other tables: one release of each column.
+    charged = {e["feature"]: e["loss"]["loss"] for e in events if e["kind"] == "release"}
+    assert set(charged) == set(found) == set(untouched.declared.parties["bank"].features)
     for feature, loss in charged.items():
-        assert float(found[feature]["loss(1)"]) == loss[0]
-        assert float(found[feature]["loss(R-L)"]) == loss[-1]
-    total = sum(loss[0] for loss in charged.values())
-    assert float(found["a person, all features"]["loss(1)"]) == pytest.approx(total)
+        assert float(found[feature]["loss of one"]) == float(found[feature]["spent"]) == loss[-1]
     assert len(rows(reader, "ledger", "bank.lines")) == len(events)
     for run in (FIRST_RUN, SECOND_RUN):
         listed = rows(reader, f"ledger?run={run}", "bank.lines")
         assert len(listed) == sum(event["run"] == run for event in events)
-    nothing = plain(reader.page(f"ledger?party=bank&run={'f' * 16}"))
-    assert "income" not in nothing.partition("Charged over time")[0].partition("What each")[2]
 
 
 def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> None:
-    allow_income(shown, budget_whole=1000.0)
-    line = income(reader)
-    spent = float(line["loss(R-L)"])
-    assert float(line["left(R-L)"]) == pytest.approx(1000 - spent)
-    # Ten values at most: the account ends at ten times what one has cost, which the budget allows.
-    assert line["retrainings left"] == "unlimited"
-    assert "within all budgets; after" in plain(reader.page("ledger?party=bank"))
-    allow_income(shown, budget_whole=3.5 * spent)
-    assert int(income(reader)["retrainings left"]) == 2
+    spent = float(income(reader)["spent"])
+    for budget, more in ((2.5 * spent, "fits"), (1.5 * spent, "does not fit")):
+        allow_income(shown, budget=budget)
+        line = income(reader)
+        assert float(line["budget"]) == pytest.approx(budget)
+        assert line["next release"] == f"costs {spent:.3f}; {more}"
     page = reader.page("ledger?party=bank")
-    assert "2 more runs on changed data within budget_whole of income" in plain(page)
-    # Its line in the picture has a name, too.
-    assert f"budget of income: {3.5 * spent:g}" in page
-    # All features together end sooner.
-    together = sum(float(line["loss(R-L)"]) for line in rows(reader, "ledger", "bank.columns")[:-1])
-    shown.edit_yaml(
-        "bank/policy.yaml", lambda p: p.update(all_features={"budget_whole": 2.5 * together})
-    )
-    said = plain(reader.page("ledger?party=bank"))
-    assert "1 more run on changed data within budget_whole of all_features" in said
-    assert "1 more run on changed data within budget_whole of all_features" in plain(
-        reader.page("status")
-    )
+    assert f"budget of income: {1.5 * spent:g}" in page
+    assert "income: " in plain(reader.page("status"))
 
 
-def test_before_any_run_the_ledger_says_what_will_fit(
+def test_before_any_run_the_ledger_says_what_a_release_costs(
     reader: Reader, shown: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = income(reader)
-    a_run = float(line["loss(R-L)"]) / float(line["draws"])
+    once = float(income(reader)["loss of one"])
     workspace = Workspace.write(tmp_path / "new")
     workspace.known_to(monkeypatch)
-    for change, left in (({"budget_whole": 2.5 * a_run}, "2"), ({"max_changes": 2}, "unlimited")):
-        allow_income(workspace, **change)
-        text = plain(reader.page("ledger?party=bank"))
-        assert "Nothing was released yet." in text and "What the party agreed to" in text
-        line = income(reader, "planned")
-        assert float(line["loss(R-L) of a run"]) == pytest.approx(a_run)
-        assert line["retrainings left"] == left
-        assert f"Retrainings left {left} bank: " in plain(reader.page("status"))
-    # Another federation that releases it otherwise draws it once more; one like this does not.
-    other = yaml.safe_load(workspace.file.read_text()) | {"name": "loans"}
-    file = workspace.folder / "loans.yaml"
-    for epsilon, draws in ((0.64, 1), (0.32, 1.5)):
-        other["parties"]["bank"]["features"]["income"]["mechanism"]["epsilon"] = epsilon
-        file.write_text(yaml.safe_dump(other))
-        agree_for_all(file)
-        line = income(reader, "planned")
-        assert float(line["loss(R-L) of a run"]) == pytest.approx(draws * a_run, rel=0.01)
-    assert "1 more run of each federation on changed data" in plain(
-        reader.page("ledger?party=bank")
-    )
+    allow_income(workspace, budget=2.5 * once)
+    text = plain(reader.page("ledger?party=bank"))
+    assert "Nothing was released yet." in text and "What the party agreed to" in text
+    line = income(reader)
+    assert float(line["loss of one"]) == pytest.approx(once)
+    assert (line["releases"], line["next release"]) == ("none", f"costs {once:.3f}; fits")
     # A label holder may have no columns of its own.
     workspace.edit_yaml("federation.yaml", lambda file: file["parties"]["credit"].pop("features"))
     agree_for_all(workspace.file)
-    assert rows(reader, "ledger", "bank.planned")
+    assert rows(reader, "ledger", "bank.columns")
 
 
 def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
@@ -140,35 +100,28 @@ def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None
 
 
 def test_what_the_policy_leaves_open_is_said_in_red(reader: Reader, shown: Workspace) -> None:
-    shown.edit_yaml(
-        "bank/policy.yaml", lambda policy: policy["features"]["income"].pop("max_changes", None)
-    )
-    page = reader.page("ledger?party=bank")
-    told = plain(page)
-    assert "The policy leaves open what a plan may cost." in told
-    assert re.search(r"features\.income(, features\.\w+)* ha(s|ve) no .*max_changes", told)
+    shown.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].pop("budget", None))
+    assert "The policy sets no budget for some columns." in plain(reader.page("ledger?party=bank"))
 
 
 def test_refused_and_attempted_releases_and_an_overspend_are_red(
     reader: Reader, shown: Workspace
 ) -> None:
     """None of them was on the page, and what was overspent was black."""
-    spent = float(income(reader)["loss(R-L)"])
-    allow_income(shown, budget_whole=spent / 4)
+    allow_income(shown, budget=float(income(reader)["spent"]) / 4)
     run = Run("credit_scoring", SECOND_RUN, "credit")
-    error = BudgetError("This release would pass features.income.budget_whole.", "Ask.")
+    error = BudgetError("This release would pass features.income.budget.", "Ask.")
     note_refused(site_of("bank")[0], run, "desensitize", error)
     database = sqlite3.connect(shown.folder / "bank" / "ledger.sqlite")
     with database:
         (artifact,) = database.execute("select artifact from commits limit 1").fetchone()
         database.execute("delete from commits where artifact = ?", (artifact,))
     page = reader.page("ledger?party=bank")
-    assert page.index("Refused releases") < page.index("What each feature has cost")
+    assert page.index("Refused releases") < page.index("What each column has cost")
     (line,) = rows(reader, "ledger?party=bank", "bank.refused")
     assert (line["refused at"], line["run"]) == ("desensitize", SECOND_RUN)
-    assert "features.income.budget_whole" in line["why"]
-    assert float(income(reader)["left(R-L)"]) == pytest.approx(spent / 4 - spent)
-    assert f'<span class="badge bad">{spent / 4 - spent:,.3f}</span>' in page
+    assert "features.income.budget" in line["why"]
+    assert income(reader)["next release"].endswith("does not fit")
     listed = rows(reader, "ledger", "bank.lines")
     told = {line["guarantee"] for line in listed if line["artifact"] == artifact}
     assert told == {"attempted, not known to be published"}

@@ -101,9 +101,9 @@ def test_what_ledger_check_finds_is_on_status_until_it_finds_nothing(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
     site = shown.site("bank")
-    state = min(site.cells.glob("*.parquet"))
+    state = min(site.pins.glob("*.pins"))
     state.rename(shown.folder / "lost")
-    assert [gap.lacks for gap in check(site)] == ["cells"]
+    assert [gap.lacks for gap in check(site)] == ["pins"]
     text = plain(reader.page("status"))
     assert "The state of bank lacked 1 thing when it was compared with its store" in text
     (shown.folder / "lost").rename(state)

@@ -1,9 +1,6 @@
 """Attacks on a release, each where the answer is known: by hand, exactly, or as a planted fact."""
 
-import uuid
-
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.stats import binomtest
 
@@ -12,22 +9,20 @@ from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import (
     GlobalMap,
     Mechanism,
-    noise,
 )
 from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks, averaging
 from opboost_ops.privacy.correlated import correlated
 
 SECRET = bytes(range(32))
 OTHER_SECRET = SECRET[::-1]
-COLUMN = uuid.UUID(int=7)
 TEN = Domain(1, 10)
 THOUSAND = Domain(1, 1000)
 #: Every value equally often, and no order of rows that follows the values.
 VALUES = np.arange(4000, dtype=np.int64) * 7 % 10 + 1
-KEYS = noise.person_keys(SECRET, pa.array(range(4000)), "integer")
 SURE, BLIND = GlobalMap(epsilon=60.0), GlobalMap(epsilon=1e-9)
 
 
@@ -38,8 +33,7 @@ def released(
     secret: bytes = SECRET,
     column: int = 7,
 ) -> np.ndarray:
-    keys = KEYS[: len(values)]
-    return randomise(values, keys, mechanism, domain, b"map", secret, uuid.UUID(int=column))
+    return randomise(values, mechanism, domain, Words.seeded(secret, str(column)))
 
 
 def hand_channel(*rows: tuple[float, ...]) -> Channel:

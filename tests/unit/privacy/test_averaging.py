@@ -9,12 +9,9 @@ from opboost_ops.mechanisms import (
     Mechanism,
 )
 from opboost_ops.mechanisms.channel import Channel
-from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks, averaging
 from opboost_ops.privacy.attacks import Attack
 from tests.unit.privacy.test_attacks import (
-    COLUMN,
-    KEYS,
     OTHER_SECRET,
     SECRET,
     SURE,
@@ -52,24 +49,22 @@ def test_structural_zeros_are_used() -> None:
     """Local-map never leaves its part: the parts are known after one draw."""
     mechanism = LocalMap(epsilon=1e-6, theta=5)
     channel = mechanism.channel(TEN)
-    draws = randomise(VALUES, KEYS, mechanism, TEN, b"map", SECRET, COLUMN)[None, :]
+    draws = released(mechanism)[None, :]
     assert averaging.averaging(VALUES, channel, draws, 2).success == 1.0
 
 
-def test_seven_fresh_releases_place_all_and_keyed_ones_no_more_than_one() -> None:
-    """Global-map, epsilon 0.08, 1000 values, 5 %: keying is what protects a retraining."""
+def test_seven_fresh_releases_place_all_and_pinned_ones_no_more_than_one() -> None:
+    """Global-map, epsilon 0.08, 1000 values, 5 %: pins are what protects a retraining."""
     values = np.linspace(1, 1000, 1000).round().astype(np.int64)
-    curves = averaging.fresh_and_keyed(
-        values, KEYS[:1000], GlobalMap(epsilon=0.08), THOUSAND, b"map", SECRET, COLUMN, 10
-    )
-    assert len(curves.keyed) == len(curves.fresh) == 10
+    curves = averaging.fresh_and_pinned(values, GlobalMap(epsilon=0.08), THOUSAND, 10)
+    assert len(curves.pinned) == len(curves.fresh) == 10
     assert curves.fresh[6].success > 0.99
     assert curves.fresh[0].success < 0.95
-    assert curves.keyed[9].successes == curves.keyed[0].successes
-    # The keyed release is a draw like the first fresh one.
-    assert curves.keyed[0].low < curves.fresh[0].high
-    assert curves.fresh[0].low < curves.keyed[0].high
-    assert "10 releases, 1 of them different" in curves.keyed[9].about
+    assert curves.pinned[9].successes == curves.pinned[0].successes
+    # The pinned release is a draw like the first fresh one.
+    assert curves.pinned[0].low < curves.fresh[0].high
+    assert curves.fresh[0].low < curves.pinned[0].high
+    assert "10 releases, 1 of them different" in curves.pinned[9].about
     assert "10 releases, 10 of them different" in curves.fresh[9].about
 
 

@@ -1,7 +1,6 @@
 """The ledger: lines are only added, and a retry adds none."""
 
 import json
-import uuid
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,16 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.global_map import GlobalMap
 from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.events import Release, release_of
+from opboost_ops.privacy.events import LedgerEntry, entry_of
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.federation import Workspace
 from tests.party_state import state_of
 
 
-def release(feature: str | None, artifact: str = "a" * 64) -> Release:
+def release(feature: str | None, artifact: str = "a" * 64) -> LedgerEntry:
     protected = feature is not None
-    return Release(
+    return LedgerEntry(
         federation="toy",
         run="0" * 16,
         party="bank",
@@ -29,7 +28,7 @@ def release(feature: str | None, artifact: str = "a" * 64) -> Release:
         artifact=artifact,
         account="local_dp" if protected else "exact",
         feature=feature,
-        column=uuid.UUID(int=1) if protected else None,
+        column="INCOME" if protected else None,
         loss=loss_curve(GlobalMap(epsilon=1.0), Domain(1, 10)) if protected else None,
         rows=7,
         discloses="" if protected else "row count",
@@ -48,7 +47,7 @@ def test_releases_come_back_in_order_and_whole(url: str) -> None:
     assert ledger.reserve(events[:2]) == 2
     assert ledger.reserve(events[2:]) == 1
     database.close()
-    assert Ledger(Database(url)).releases() == events
+    assert Ledger(Database(url)).entries() == events
     assert [event for _, event in ledger.dated()] == events
 
 
@@ -77,13 +76,13 @@ def test_a_retry_adds_nothing(url: str) -> None:
     assert ledger.reserve(events) == 2
     assert ledger.reserve(events) == 0
     assert Ledger(Database(url)).reserve([*events, release("debt")]) == 1
-    assert len(ledger.releases()) == 3
+    assert len(ledger.entries()) == 3
 
 
 def test_another_artifact_is_another_release(url: str) -> None:
     ledger = Ledger(Database(url))
     ledger.reserve([release("income"), release("income", "b" * 64)])
-    assert [event.artifact[0] for event in ledger.releases()] == ["a", "b"]
+    assert [event.artifact[0] for event in ledger.entries()] == ["a", "b"]
 
 
 def test_a_database_that_cannot_be_opened_does_not_show_its_password() -> None:
@@ -98,7 +97,7 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
     federation = trained_once.declared
     for party in federation.parties:
         with state_of(trained_once, party) as state:
-            events = state.ledger.releases()
+            events = state.ledger.entries()
             assert state.ledger.uncommitted() == []
         assert {event.party for event in events} == {party}
         told = {event.kind for event in events if event.receiver.startswith("everyone")}
@@ -110,18 +109,17 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
             sent = {(kind, p) for kind in ("psi_query", "split_request") for p in both}
             assert kinds == {("plan", "credit"), *sent}
         else:
-            told_to = ("draw", "psi_answer", "shares", "ranks", "split_values")
+            told_to = ("release", "psi_answer", "shares", "ranks", "split_values")
             assert kinds == {(kind, "credit") for kind in told_to}
         columns = columns_of(federation, party) if party != "credit" else ()
         charged, losses = {c.charge: c for c in columns}, column_losses(columns)
         for event in events:
             assert event.experiment is True
-            if event.kind in ("draw", "ranks"):
-                assert (event.draw is not None) is (event.kind == "draw")
+            if event.kind in ("release", "ranks"):
+                assert (event.artifact == event.release) is (event.kind == "release")
                 assert event.account == "local_dp"
-                assert event.column == charged[event.feature or ""].uuid
+                assert event.column == charged[event.feature or ""].feature
                 assert event.loss == losses[event.feature or ""]
-                assert event.noise
             else:
                 assert event.account == "exact"
                 assert event.discloses
@@ -145,4 +143,4 @@ def test_a_line_is_read_as_it_was_written_whatever_its_words_are(words: str) -> 
     first = release("age").model_copy(update={"loss": curve, "discloses": words, "epsilon": 2.0})
     second = first.model_copy(update={"loss": None})
     for line in (first, second):
-        assert release_of(json.dumps(line.model_dump(mode="json"))) == line
+        assert entry_of(json.dumps(line.model_dump(mode="json"))) == line

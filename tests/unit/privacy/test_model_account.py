@@ -5,19 +5,19 @@ import pytest
 from opboost_ops.boosting.dp import leaf_sums
 from opboost_ops.config.policy import ModelBudget
 from opboost_ops.privacy import renyi
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.model_account import account_of, more_such
 from opboost_ops.privacy.renyi import ORDERS, RenyiCurve
 
 
-def entry(run: str, kind: str = "model", **of: object) -> Release:
-    return Release(
+def entry(run: str, kind: str = "model", **of: object) -> LedgerEntry:
+    return LedgerEntry(
         federation="f", run=run, party="p", receiver="all", kind=kind, artifact=run + kind,
         account="model", rows=0, **of,
     )  # fmt: skip
 
 
-def nightly(nights: int, epsilon: float = 1.0, delta: float = 1e-6) -> list[Release]:
+def nightly(nights: int, epsilon: float = 1.0, delta: float = 1e-6) -> list[LedgerEntry]:
     curve = leaf_sums.sums_of("binary", 200, epsilon, delta).noise.curve
     return [entry(str(night), epsilon=curve.epsilon, curve=curve) for night in range(nights)]
 

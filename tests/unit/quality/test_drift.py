@@ -97,7 +97,7 @@ def test_drift_stays_at_home(workspace: Workspace) -> None:
     failed = [r["column"] for r in report["results"] if not r["success"]]
     assert failed == ["balance"]
     with state_of(workspace, "bank") as state:
-        told = [r for r in state.ledger.releases() if r.kind == "check_drift"]
+        told = [r for r in state.ledger.entries() if r.kind == "check_drift"]
     noticed: list[str] = []
     run = Run("credit_scoring", workspace.run, "credit")
     summary = run_stage("bank", "check_drift", run, notice=noticed.append)

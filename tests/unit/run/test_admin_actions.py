@@ -14,7 +14,7 @@ from opboost_ops.run.admin_actions import ActionRequest
 from opboost_ops.run.taking_part import require_taking_part, stopped
 from tests.commands import opboost
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import releases_of, state_of
+from tests.party_state import entries_of, state_of
 
 NAME = "credit_scoring"
 ASKING = "a" * 16
@@ -47,7 +47,7 @@ def entries(workspace: Workspace, party: str) -> list[Entry]:
 
 
 def told(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:
-    lines = [r for r in releases_of(workspace, party) if r.kind in admin_actions._TELLS]
+    lines = [r for r in entries_of(workspace, party) if r.kind in admin_actions._TELLS]
     return [(r.account, r.kind, r.federation) for r in lines]
 
 

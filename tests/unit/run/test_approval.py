@@ -12,7 +12,7 @@ from opboost_ops.run import approval
 from opboost_ops.run.approval import answer, reasons_for, waiting
 from tests.commands import opboost
 from tests.federation import Workspace
-from tests.party_state import releases_of, state_of
+from tests.party_state import entries_of, state_of
 
 
 def approving(workspace: Workspace, rule: str) -> None:
@@ -30,7 +30,7 @@ def approve(workspace: Workspace, *words: str) -> tuple[int, str]:
 
 
 def events(workspace: Workspace) -> list[tuple[str, str]]:
-    found = [r for r in releases_of(workspace, "bank") if r.run == workspace.run]
+    found = [r for r in entries_of(workspace, "bank") if r.run == workspace.run]
     return [(release.account, release.kind) for release in found]
 
 
@@ -101,14 +101,17 @@ def test_what_needs_a_person_is_decided_by_public_facts(
     workspace: Workspace, rule: str, asks: bool
 ) -> None:
     approving(workspace, rule)
-    releases = releases_of(workspace, "bank")
+    releases = entries_of(workspace, "bank")
 
     def asked(stage: str) -> bool:
         policy = workspace.policy("bank")
         known = (policy, workspace.declared, workspace.run, releases)
-        return bool(reasons_for(*known, [stage]))
+        return bool(reasons_for(*known, [stage], opens))
 
+    opens = ("income",)
     assert asked("desensitize") is asks
+    opens = ()
+    assert not asked("desensitize"), "a run that opens no release asks nobody"
     assert not asked("check_table"), "only what releases something is asked about"
 
 
@@ -161,10 +164,10 @@ def test_horizontal_training_asks_before_anybody_waits_in_the_rounds(tmp_path: P
     assert asked.detail.startswith(f"it is the first training of {NAME} together with others. ")
     answer(site, lenders.run, asked.artifact, True, "ann", "looked at it")
     lenders.step(other, "check_table")
-    releases = releases_of(lenders, other)
+    releases = entries_of(lenders, other)
     stages = ["check_table", "check_drift", "boost"]
     known = (load_policy(tmp_path / other / "policy.yaml"), federation)
-    assert reasons_for(*known, "1" * 16, releases, stages)
+    assert reasons_for(*known, "1" * 16, releases, stages, ())
     sums = releases[-1].model_copy(update={"kind": "boost_number"})
-    assert not reasons_for(*known, "1" * 16, [*releases, sums], stages)
-    assert not reasons_for(*known, "1" * 16, releases, ["check_drift", "score"])
+    assert not reasons_for(*known, "1" * 16, [*releases, sums], stages, ())
+    assert not reasons_for(*known, "1" * 16, releases, ["check_drift", "score"], ())

@@ -248,7 +248,7 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
     twice = {column: 2 * loss for column, loss in before.items()}
     assert spent(workspace) == twice
     if change == "type":
-        # Back again everybody has the first noise, in the first account.
+        # Back again everybody has the first pins, at no further cost.
         for path, content in {workspace.file: first, **tables}.items():
             path.write_bytes(content)
         back = Workspace(workspace.folder, "00000000000000cc")
@@ -258,10 +258,9 @@ def test_another_recipe_is_charged_as_another_release_of_every_column(
 
 
 def spent(workspace: Workspace) -> dict[str, Any]:
-    """The sums of loss(1), values and missing bits, by party and column."""
+    """The sums of loss(R - L), values and missing bits, by party and column."""
     found = {}
     for party in workspace.declared.feature_holders:
         with state_of(workspace, party) as state:
-            accounts = state.ledger.accounts().values()
-            found |= {f"{party}.{account.feature}": account.step for account in accounts}
+            found |= {f"{party}.{c}": loss for c, loss in state.releases.spent().items()}
     return found

@@ -13,7 +13,7 @@ from opboost_ops.exchange.identity import IDENTITY, identity_from
 from opboost_ops.exchange.store import LocalStore
 from tests.commands import opboost, printed
 from tests.federation import Workspace
-from tests.party_state import releases_of, state_of
+from tests.party_state import entries_of, state_of
 from tests.unit.backup.conftest import Officer
 
 
@@ -55,14 +55,14 @@ def test_the_first_run_gives_a_store_its_identity_and_every_party_pins_it(
 def test_a_run_begins_no_store_in_the_place_of_one_that_is_not_mounted(
     workspace: Workspace,
 ) -> None:
-    before = {party: releases_of(workspace, party) for party in workspace.declared.parties}
+    before = {party: entries_of(workspace, party) for party in workspace.declared.parties}
     away = unmount(workspace)
     with pytest.raises(ConfigError, match="is not the one that its runs") as error:
         workspace.open()
     assert "mounted" in error.value.remedy
     assert "ledger recover" in error.value.remedy
     assert list((workspace.folder / "exchange").iterdir()) == []
-    assert {party: releases_of(workspace, party) for party in before} == before
+    assert {party: entries_of(workspace, party) for party in before} == before
     code, found, _ = opboost("ledger", "check", workspace.folder / "bank")
     assert code == 1
     assert "store lacks" in found
@@ -80,21 +80,21 @@ def test_a_feature_holder_refuses_at_once_and_does_not_wait_for_a_plan(
 ) -> None:
     own = move_to_other(workspace, "bank")
     workspace.open()
-    before = releases_of(workspace, "bank")
+    before = entries_of(workspace, "bank")
     with pytest.raises(ConfigError, match="The store of bank is not the one"):
         workspace.step("bank", "check_table")
     assert list(own.iterdir()) == []
-    assert releases_of(workspace, "bank") == before
+    assert entries_of(workspace, "bank") == before
 
 
 def test_a_store_that_is_gone_in_the_middle_of_a_run_gets_nothing(workspace: Workspace) -> None:
     workspace.until("desensitize", "bank")
-    before = releases_of(workspace, "bank")
+    before = entries_of(workspace, "bank")
     unmount(workspace)
     with pytest.raises(ConfigError, match="is not the one"):
         workspace.step("bank", "desensitize")
     assert list((workspace.folder / "exchange").iterdir()) == []
-    assert releases_of(workspace, "bank") == before
+    assert entries_of(workspace, "bank") == before
 
 
 def other_one(workspace: Workspace) -> None:
@@ -116,9 +116,9 @@ def test_who_changes_the_identity_stops_runs_and_a_person_of_each_party_goes_on(
     assert "at no charge" in ledger("recover", workspace, "credit", fails=True)
     with pytest.raises(ConfigError, match="is not the one"):
         workspace.open()
-    before = releases_of(workspace, "credit")
+    before = entries_of(workspace, "credit")
     ledger("recover", workspace, "credit", "--yes")
-    assert releases_of(workspace, "credit") == before
+    assert entries_of(workspace, "credit") == before
     workspace.open()
     if change is none:
         # It has the identity again that all others have pinned.

@@ -17,7 +17,7 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.party_state import releases_of, state_of
+from tests.party_state import entries_of, state_of
 
 
 def refused(workspace: Workspace, party: str) -> list[str]:
@@ -27,9 +27,9 @@ def refused(workspace: Workspace, party: str) -> list[str]:
 
 def least_budget(workspace: Workspace, party: str, feature: str, times: float) -> None:
     """A budget of so many values of a feature."""
-    loss = next(r.loss for r in releases_of(workspace, party) if r.feature == feature and r.loss)
+    loss = next(r.loss for r in entries_of(workspace, party) if r.feature == feature and r.loss)
     cap = times * float(loss.loss[-1])
-    workspace.declare(f"{party}/policy.yaml", features={feature: {"budget_whole": cap}})
+    workspace.declare(f"{party}/policy.yaml", features={feature: {"budget": cap}})
 
 
 def fill_disk(workspace: Workspace, party: str) -> None:
@@ -49,65 +49,66 @@ def widen(data: Any) -> None:
     data["parties"]["bank"]["features"]["income"]["bounds"][1] *= 1.001
 
 
-def test_a_budget_that_any_draw_would_pass_ends_the_run_at_the_first_task(
+def test_a_budget_that_a_new_release_exceeds_ends_the_run_at_the_first_task(
     workspace: Workspace,
 ) -> None:
     least_budget(workspace, "bank", "income", 1.5)
-    # Under another map there is no earlier draw that this one could be equal to.
+    # Another map is another release.
     workspace.edit_yaml("federation.yaml", widen)
-    before = releases_of(workspace, "bank")
+    before = entries_of(workspace, "bank")
     where, error = workspace.first_failure()
     assert where == "bank.check_table"
     assert isinstance(error, BudgetError)
-    assert "features.income.budget_whole" in str(error)
-    assert releases_of(workspace, "bank") == before
+    assert "features.income.budget" in str(error)
+    assert entries_of(workspace, "bank") == before
     assert not released(workspace)
     (told,) = refused(workspace, "bank")
-    assert "features.income.budget_whole" in told
+    assert "features.income.budget" in told
 
 
-def test_a_run_that_may_cost_nothing_is_not_refused(
-    workspace: Workspace, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nightly, on a table that has not changed, a budget without room stops nothing."""
-    least_budget(workspace, "bank", "income", 1.5)
-    workspace.open()
-    with caplog.at_level(logging.WARNING, "opboost_ops"):
-        workspace.step("bank", "check_table")
-    (warned,) = [r.getMessage() for r in caplog.records if "budget_whole" in r.getMessage()]
-    assert (
-        "If what bank releases has changed, this run will exceed the privacy budget of bank"
-        in warned
-    )
-    assert "It is not refused yet" in warned
+def test_a_run_that_costs_nothing_is_not_refused(workspace: Workspace) -> None:
+    """Nightly, whatever the table has, a budget without room stops nothing."""
+    least_budget(workspace, "bank", "income", 0.5)
+    workspace.edit_table("bank", lambda t: t.with_columns(t["income"].reverse()))
     workspace.until("rank", "bank")
     assert refused(workspace, "bank") == []
 
 
-def test_what_is_passed_already_is_refused_whatever_the_table_says(workspace: Workspace) -> None:
-    least_budget(workspace, "bank", "income", 0.5)
-    where, error = workspace.first_failure()
-    assert (where, type(error)) == ("bank.check_table", BudgetError)
+def test_a_yearly_release_that_does_not_fit_goes_on_with_the_newest(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    least_budget(workspace, "bank", "income", 1.5)
+    yearly = {"bank": {"features": {"income": {"refresh": "yearly"}}}}
+    workspace.declare("federation.yaml", parties=yearly)
+    with state_of(workspace, "bank") as state, state.database.writing() as connection:
+        connection.exec_driver_sql("UPDATE column_releases SET opened = '2020-02-29'")
+    workspace.open()
+    with caplog.at_level(logging.WARNING, "opboost_ops"):
+        workspace.step("bank", "check_table")
+    told = " ".join(record.getMessage() for record in caplog.records)
+    assert "income goes on with its release of 2020-02-29" in told
+    workspace.until("rank", "bank")
 
 
 def test_all_that_a_party_lacks_is_told_at_once(workspace: Workspace) -> None:
-    least_budget(workspace, "bank", "income", 0.5)
+    least_budget(workspace, "bank", "income", 1.5)
+    workspace.edit_yaml("federation.yaml", widen)
     fill_disk(workspace, "bank")
     workspace.declare("federation.yaml", parties={"bank": {"signing_key_expires": "2020-02-29"}})
     workspace.open()
     # After the plan, so that the party's first task is where it is noticed.
     key = workspace.site("bank").encryption_key
     key.write_bytes((workspace.folder / "shop" / "keys" / "encryption.key").read_bytes())
-    before = releases_of(workspace, "bank"), len(workspace.published())
+    before = entries_of(workspace, "bank"), len(workspace.published())
     with pytest.raises(BudgetError) as caught:
         workspace.step("bank", "check_table")
     text = str(caught.value)
     assert f"4 problems block run {SECOND_RUN} of credit_scoring at bank" in text
     assert "has expired on 2020-02-29" in text and "opboost keys renew" in text
     assert "The encryption key encryption.key is not the one" in text
-    assert "features.income.budget_whole" in text
+    assert "features.income.budget" in text
     assert "too little disk space in its home" in text
-    assert (releases_of(workspace, "bank"), len(workspace.published())) == before
+    assert (entries_of(workspace, "bank"), len(workspace.published())) == before
     # How much there is follows from private tables, and stays at home.
     assert "MB" not in text
     assert "MB are free" in (workspace.home("bank") / DETAILS).read_text()
@@ -193,7 +194,8 @@ def test_the_label_holder_is_told_all_before_a_plan_is_published(
 
 
 def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Workspace) -> None:
-    least_budget(workspace, "bank", "income", 0.5)
+    least_budget(workspace, "bank", "income", 1.5)
+    workspace.edit_yaml("federation.yaml", widen)
     workspace.open()
     run = Run("credit_scoring", workspace.run, "credit")
     with pytest.raises(BudgetError, match=r"(?s)2 problems.*no slots.*income"):
@@ -203,7 +205,8 @@ def test_in_an_airflow_of_its_own_a_party_is_told_when_it_joins(workspace: Works
 
 
 def test_without_airflow_all_parties_are_told_at_once(workspace: Workspace) -> None:
-    least_budget(workspace, "bank", "income", 0.5)
+    least_budget(workspace, "bank", "income", 1.5)
+    workspace.edit_yaml("federation.yaml", widen)
     fill_disk(workspace, "shop")
     published = sorted(workspace.store.list("credit_scoring"))
     with pytest.raises(

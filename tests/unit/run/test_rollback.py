@@ -5,7 +5,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,15 +14,15 @@ from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Checkpoint
 from tests.commands import opboost, printed
-from tests.federation import FIRST_RUN, SECOND_RUN, Step, Workspace
+from tests.federation import SECOND_RUN, Step, Workspace
 from tests.party_state import state_of
 
 PARTY = "bank"
 
 PUT_BACK = {
     "database": ("bank/ledger.sqlite",),
-    "cells": ("bank/cells",),
-    "database and cells": ("bank/ledger.sqlite", "bank/cells"),
+    "pins": ("bank/pins",),
+    "database and pins": ("bank/ledger.sqlite", "bank/pins"),
     "whole folder": ("bank",),
     "whole folder and store": ("bank", "exchange"),
 }
@@ -41,18 +40,20 @@ def put_back(now: Workspace, before: Path, names: tuple[str, ...]) -> None:
 
 def charged(workspace: Workspace) -> dict[str, float]:
     with state_of(workspace, PARTY) as state:
-        found = state.ledger.accounts().values()
-    return {account.feature: float(account.whole) for account in found}
+        return {column: float(loss) for column, loss in state.releases.spent().items()}
 
 
 @pytest.fixture
 def two_nights(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Workspace:
-    """A federation after two runs on different tables; its state after the first lies beside."""
+    """A federation after two runs, the second of which opened a release of its own.
+
+    The state after the first lies beside.
+    """
     shutil.copytree(trained_once.folder, tmp_path / "before")
     now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
-    now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+    printed("ledger", "renew", now.folder / PARTY, "income", "--yes")
     now.all()
     return now
 
@@ -100,7 +101,7 @@ def drill(now: Workspace, put: Callable[[], object]) -> None:
         later.step(PARTY, "check_table")
     assert not [place for place in later.published() if place.endswith(f"/{PARTY}")]
     assert missing(now)
-    assert "were charged at the declared worst case" in recover(now)
+    assert "missing releases were charged" in recover(now)
     after = charged(now)
     assert all(after[name] >= before[name] for name in before)
     assert missing(now) == []
@@ -123,28 +124,12 @@ def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
 ) -> None:
     """Its checkpoint is known, and its ranks are charged; the thresholds it answered are not."""
     now = trained_once.copy(tmp_path / "now", SECOND_RUN, monkeypatch)
-    now.edit_table(PARTY, lambda t: t.with_columns(t["income"].reverse()))
+    printed("ledger", "renew", now.folder / PARTY, "income", "--yes")
     now.until("answer_splits", PARTY)
     ledger = now.folder / PARTY / "ledger.sqlite"
     shutil.copy(ledger, tmp_path / "middle.sqlite")
     now.all()
     drill(now, lambda: shutil.copy(tmp_path / "middle.sqlite", ledger))
-
-
-def test_plans_of_an_older_release_say_what_is_charged(
-    two_nights: Workspace, tmp_path: Path
-) -> None:
-    for run in (FIRST_RUN, SECOND_RUN):
-        night = Workspace(two_nights.folder, run)
-        (said,) = night.folder.glob(f"exchange/credit_scoring/{run}/plan/credit/document.json")
-        document = json.loads(said.read_bytes())
-        document["federation"]["training"]["least_node"] = 50
-        night.forge("plan", "credit", "credit", document=document)
-    before = charged(two_nights)
-    put_back(two_nights, tmp_path / "before", PUT_BACK["database"])
-    assert "were charged at the declared worst case" in recover(two_nights)
-    after = charged(two_nights)
-    assert all(after[name] >= before[name] for name in before)
 
 
 def test_a_lost_database_is_begun_anew_only_by_recovery(two_nights: Workspace) -> None:
@@ -222,32 +207,30 @@ def test_a_claim_without_the_partys_signature_concerns_its_run_alone(
 def test_a_claim_without_the_partys_signature_is_not_counted_by_a_recovery(
     two_nights: Workspace, tmp_path: Path
 ) -> None:
-    put_back(two_nights, tmp_path / "before", PUT_BACK["database and cells"])
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and pins"])
     claimed = Workspace(two_nights.folder, "0" * 15 + "3")
     claimed.open()
     claim(claimed, 2**31)
-    assert recover(two_nights).startswith(f"{PARTY}: 1 missing releases and 0 lost cell states")
+    assert recover(two_nights).startswith(f"{PARTY}: 1 missing releases were charged")
 
 
-def test_a_recovery_under_a_smaller_epsilon_lowers_no_charge(
+def test_a_recovery_charges_what_manifests_name_and_ends_everything(
     two_nights: Workspace, tmp_path: Path
 ) -> None:
-    put_back(two_nights, tmp_path / "before", PUT_BACK["database and cells"])
+    put_back(two_nights, tmp_path / "before", PUT_BACK["database and pins"])
+    with state_of(two_nights, PARTY) as state:
+        known = {release.id for release in state.releases.all()}
     recover(two_nights)
-    once = charged(two_nights)
-
-    def smaller(declared: dict[str, Any]) -> None:
-        for feature in declared["parties"][PARTY]["features"].values():
-            feature["mechanism"]["epsilon"] /= 4
-
-    later = Workspace(two_nights.folder, "0" * 15 + "3")
-    later.edit_yaml("federation.yaml", smaller)
-    shutil.rmtree(tmp_path / "before")
-    shutil.copytree(two_nights.folder, tmp_path / "before")
-    later.until("answer_splits", PARTY)
-    put_back(two_nights, tmp_path / "before", PUT_BACK["database and cells"])
-    assert "1 missing releases" in recover(two_nights)
-    assert all(charged(two_nights)[name] > before for name, before in once.items())
+    with state_of(two_nights, PARTY) as state:
+        releases = state.releases.all()
+    (lost,) = (release for release in releases if release.id not in known)
+    assert (lost.feature, lost.receiver) == ("income", "credit")
+    assert all(release.ended for release in releases)
+    # The next run opens a release of every column, and is charged for it.
+    before = charged(two_nights)
+    Workspace(two_nights.folder, "0" * 15 + "3").all()
+    after = charged(two_nights)
+    assert all(after[name] > before[name] for name in before)
 
 
 def test_every_artifact_carries_a_signed_checkpoint(trained_once: Workspace) -> None:

@@ -7,7 +7,7 @@ import pytest
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.runner import run_stage
 from tests.federation import Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 
 
 def heard(workspace: Workspace, party: str) -> list[str]:
@@ -23,11 +23,17 @@ def test_nothing_is_heard_while_all_is_well(workspace: Workspace) -> None:
     assert heard(workspace, "bank") == heard(workspace, "credit") == []
 
 
-@pytest.mark.parametrize(("times", "low"), [(3.5, True), (9.5, False)])
+@pytest.mark.parametrize(("times", "low"), [(1.5, True), (2.5, False)])
 def test_a_budget_that_ends_soon(workspace: Workspace, times: float, low: bool) -> None:
-    lines = [r for r in releases_of(workspace, "bank") if r.feature == "income" and r.loss]
+    lines = [r for r in entries_of(workspace, "bank") if r.feature == "income" and r.loss]
     whole = float(lines[0].loss.loss[-1])  # type: ignore[union-attr]
-    workspace.declare("bank/policy.yaml", features={"income": {"budget_whole": times * whole}})
+    workspace.declare("bank/policy.yaml", features={"income": {"budget": times * whole}})
+    workspace.open()
+    # Released once and for all, a column needs no more.
+    assert heard(workspace, "bank") == []
+    yearly = {"bank": {"features": {"income": {"refresh": "yearly"}}}}
+    workspace.declare("federation.yaml", parties=yearly)
+    workspace = Workspace(workspace.folder, "0" * 15 + "3")
     workspace.open()
     assert heard(workspace, "bank") == (["budget_low"] if low else [])
     assert heard(workspace, "shop") == []

@@ -7,7 +7,7 @@ import polars as pl
 
 from opboost_ops.boosting.lightgbm_text import TextModel
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset
 
 DECLARED = "element-level local DP, per cell, by declared edges"
@@ -29,7 +29,7 @@ def words(workspace: Workspace, feature: str, party: str) -> list[str]:
     """Under which words the artifact, the ledger and the card have a feature's loss."""
     place = workspace.folder / "exchange" / NAME / FIRST_RUN / "ranks" / party / "manifest.json"
     manifest = json.loads(place.read_bytes())
-    lines = [r for r in releases_of(workspace, party) if r.feature == feature and r.loss]
+    lines = [r for r in entries_of(workspace, party) if r.feature == feature and r.loss]
     version = workspace.version(FIRST_RUN)
     card = json.loads((version / "card.json").read_bytes())
     told = [line["mechanism"] for line in card["features"] if line["name"] == feature]

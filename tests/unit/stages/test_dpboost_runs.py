@@ -12,7 +12,7 @@ from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.resume_log import ResumeLog
@@ -62,10 +62,10 @@ def federation(fresh: Workspace) -> Workspace:
     return declare(fresh, private)
 
 
-def ledger(workspace: Workspace, party: str) -> list[Release]:
+def ledger(workspace: Workspace, party: str) -> list[LedgerEntry]:
     with state_of(workspace, party) as state:
         assert not state.ledger.uncommitted()
-        return state.ledger.releases()
+        return state.ledger.entries()
 
 
 def test_a_federation_with_both_protections(federation: Workspace) -> None:

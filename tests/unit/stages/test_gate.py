@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.privacy.events import Release
+from opboost_ops.privacy.events import LedgerEntry
 from tests.commands import printed, printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 
 
 def decision(workspace: Workspace) -> dict[str, Any]:
     return dict(workspace.home_json("credit", "gate"))
 
 
-def charges(workspace: Workspace) -> list[Release]:
+def charges(workspace: Workspace) -> list[LedgerEntry]:
     """What feature holders have charged people for."""
-    found: list[Release] = []
+    found: list[LedgerEntry] = []
     for party in workspace.declared.feature_holders:
-        found += [line for line in releases_of(workspace, party) if line.draw is not None]
+        found += [line for line in entries_of(workspace, party) if line.draw is not None]
     return found
 
 

@@ -16,7 +16,7 @@ from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.boost import private_of, settings_of
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
 PRIVATE = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1}
@@ -31,7 +31,7 @@ def lenders(tmp_path, monkeypatch):
 
 def models(lenders, party):
     """The party's ledger lines of models."""
-    return [line for line in releases_of(lenders, party) if line.account == "model"]
+    return [line for line in entries_of(lenders, party) if line.account == "model"]
 
 
 def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
@@ -44,7 +44,7 @@ def test_a_run_charges_every_party_and_tells_its_epsilon(lenders):
         (line,) = models(lenders, name)
         assert line.curve == added.curve and line.epsilon == added.curve.epsilon
         assert line.receiver.endswith("is given the model")
-        kinds = {r.kind: r for r in releases_of(lenders, name)}
+        kinds = {r.kind: r for r in entries_of(lenders, name)}
         # What the sums tell has its line; nothing else says rows or sums exactly.
         assert not {"boost_facts", "boost_lookup", "boost_histograms", "boost_model"} & set(kinds)
         assert "encode_rows" not in kinds

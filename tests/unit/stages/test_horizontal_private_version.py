@@ -9,7 +9,7 @@ from opboost_ops.boosting.dp.metrics import noisy_metric
 from opboost_ops.models.card import Card
 from opboost_ops.models.version_page import card_page
 from opboost_ops.privacy.model_account import account_of
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.test_horizontal_private import TRAINING, models
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 from tests.unit.stages.test_private_version import ENTRIES as VERTICAL
@@ -64,7 +64,7 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
         # No picture is of held-out rows: the model itself shows the importance of features.
         assert page.count("<figcaption>") == page.count("Importance of features")
 
-        exact = {r.kind: r.discloses for r in releases_of(lenders, name) if r.account == "exact"}
+        exact = {r.kind: r.discloses for r in entries_of(lenders, name) if r.account == "exact"}
         charged = {line.kind: line.epsilon for line in models(lenders, name)}
         words = " ".join([*card["private"], *card["disclosed"]])
         if epsilon is None:

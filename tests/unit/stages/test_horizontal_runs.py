@@ -193,7 +193,7 @@ def test_the_ledger_says_what_sums_tell_before_they_leave(trained):
     for name in (active, passive):
         site, _ = site_of(name)
         with open_state(site) as state:
-            lines = {line.kind: line for line in state.ledger.releases()}
+            lines = {line.kind: line for line in state.ledger.entries()}
             entries = [entry for _, entry, _ in state.audit.entries()]
         assert all(line.account == "exact" for line in lines.values())
         assert {"boost_model"} <= set(lines)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from opboost_ops.alignment.ids import messages
-from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import IdColumn, Normalisation
 from opboost_ops.config.site import Tables
 from opboost_ops.errors import ContractError
+from opboost_ops.privacy.declarations import declarations
 from opboost_ops.serving.rows import frame_of, with_ids
 from opboost_ops.stages.aggregates import write_people
 from opboost_ops.stages.id_recipe import id_of_text, person_ids
@@ -152,17 +152,17 @@ def test_a_recipe_that_means_nothing_is_refused(declared: dict[str, Any]) -> Non
         IdColumn.model_validate(declared)
 
 
-def test_another_recipe_is_another_draw_of_every_column_and_missing_bit(
+def test_another_recipe_is_another_release_of_every_column(
     written_once: Workspace,
 ) -> None:
-    """A person under another ID has cells that know nothing: no account may be charged twice."""
+    """A person under another ID is somebody new, and charged again."""
     declared = written_once.declared
-    secret = bytes(32)
+    policy, site = written_once.policy("shop"), written_once.site("shop")
 
-    def contexts(**recipe: Any) -> set[bytes]:
+    def contexts(**recipe: Any) -> set[str]:
         identity = IdColumn.model_validate({"column": "id", "type": "string", **recipe})
         other = declared.model_copy(update={"id": identity})
-        return {column.noise_context(secret) for column in columns_of(other, "shop")}
+        return {one.digest for one in declarations(other, "shop", policy, site).values()}
 
     recipes: list[dict[str, Any]] = [
         {},

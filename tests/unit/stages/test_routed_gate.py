@@ -146,7 +146,7 @@ def begin_routing(workspace: Workspace) -> None:
     def allow(policy: Any) -> None:
         policy["scoring"] = ["desensitised", "routed"]
         for rule in policy["features"].values():
-            rule["least_cell_width"] = 0
+            rule["routed"] = "once"
 
     workspace.declare("federation.yaml", scoring={"mode": "routed"})
     for party in workspace.declared.feature_holders:

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.errors import BudgetError, ContractError, PolicyError
+from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.models import scores
 from opboost_ops.stages import catalogue
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import score_files, scoring
 
 CRASH = Path(__file__).parents[2] / "e2e_local" / "crash.py"
@@ -31,7 +31,7 @@ def trained(toys_once: Workspace, tmp_path: Path) -> Workspace:
 
 
 def lines(workspace: Workspace, party: str, run: str, kind: str) -> list[Any]:
-    return [r for r in releases_of(workspace, party) if (r.run, r.kind) == (run, kind)]
+    return [r for r in entries_of(workspace, party) if (r.run, r.kind) == (run, kind)]
 
 
 def test_the_same_inputs_add_one_file_however_often(trained: Workspace) -> None:
@@ -177,32 +177,13 @@ def test_routes_are_lines_of_structure_with_their_edges(trained: Workspace) -> N
     assert edges["w=missing"] == ()
 
 
-def test_cells_narrower_than_the_policy_allows(trained: Workspace) -> None:
-    """What is told already is told again at no cost; one more edge is refused."""
-
-    def wide(policy: Any) -> None:
-        policy["features"]["w"]["least_cell_width"] = 0.5
-
-    trained.edit_yaml("b0/policy.yaml", wide)
-    assert scoring(trained, "routed", LATER).all()["a.write_scores"]["new"] is True
-    before = len(score_files(trained))
-    run = Workspace(trained.folder, RUN)
-    run.declare("federation.yaml", training={"trees": 30, "depth": 5})
-    step, error = run.first_failure()
-    assert (step, type(error)) == ("b0.answer_routes", BudgetError)
-    assert "features.w.least_cell_width is 0.5" in str(error)
-    assert "routes/b0" not in run.published()
-    assert not lines(trained, "b0", RUN, "routes")
-    assert len(score_files(trained)) == before
-
-
-@pytest.mark.parametrize("what", ["mode", "width"])
+@pytest.mark.parametrize("what", ["mode", "feature"])
 def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
     def narrow(policy: Any) -> None:
         if what == "mode":
             policy["scoring"] = ["local", "desensitised"]
         else:
-            del policy["features"]["v"]["least_cell_width"]
+            del policy["features"]["v"]["routed"]
 
     trained.edit_yaml("b1/policy.yaml", narrow)
     run = scoring(trained, "routed", RUN)
@@ -210,7 +191,7 @@ def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
     # Before a table is opened, and outside nobody learns what the policy says.
     assert (step, type(error)) == ("b1.check_table", PolicyError)
     assert "b1 refused run" in str(error) and "routed" not in str(error)
-    word = "scoring: routed" if what == "mode" else "features.v.least_cell_width"
+    word = "scoring: routed" if what == "mode" else "features.v.routed"
     assert word in run.reason("b1")
     assert "routes/b1" not in run.published()
     assert lines(trained, "b1", RUN, "routes") == []

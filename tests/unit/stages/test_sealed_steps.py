@@ -15,7 +15,7 @@ from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.run.private_failures import COMMON_ROWS
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.test_whole_runs import NAME, dataset
 
 NOVEMBER = datetime(2026, 11, 15, tzinfo=UTC)
@@ -241,7 +241,7 @@ def test_a_run_about_too_few_common_people_trains_nothing(made: Made) -> None:
     assert isinstance(error, ContractError)
     assert "requires 501 common people" in str(error)
     assert "split_request/b0" not in workspace.published()
-    told = [release.discloses for release in releases_of(workspace, "a")]
+    told = [release.discloses for release in entries_of(workspace, "a")]
     assert told.count(COMMON_ROWS.discloses) == 1
 
 
@@ -251,7 +251,7 @@ def test_the_ledgers_say_exactly_who_learns_what(made: Made) -> None:
 
     def lines(party: str) -> dict[str, list[tuple[int, str]]]:
         found: dict[str, list[tuple[int, str]]] = {}
-        for line in releases_of(workspace, party):
+        for line in entries_of(workspace, party):
             if not line.receiver.startswith("everyone") and line.account == "exact":
                 found.setdefault(line.kind, []).append((line.rows, line.discloses))
         return found

@@ -15,7 +15,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import whole_table
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit
-from tests.party_state import context_of, releases_of
+from tests.party_state import context_of, entries_of
 from tests.party_state import forget as forget_person
 
 PARTY = "bank"
@@ -117,7 +117,7 @@ def read(raw: bytes) -> pl.DataFrame:
 
 def state(workspace: Workspace) -> list[dict[str, Any]]:
     """The bank's ledger but for the digests."""
-    lines = [release.model_dump(mode="json") for release in releases_of(workspace, PARTY)]
+    lines = [release.model_dump(mode="json") for release in entries_of(workspace, PARTY)]
     return [{k: v for k, v in line.items() if k != "artifact"} for line in lines]
 
 

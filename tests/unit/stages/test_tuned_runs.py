@@ -16,7 +16,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.train import parameters_of
 from tests.federation import FIRST_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import HOLDERS, dataset
 
 PARTIES = ("a", *HOLDERS)
@@ -40,7 +40,7 @@ def card(workspace: Workspace) -> dict[str, Any]:
 def lines(workspace: Workspace) -> dict[str, list[tuple[str, str, int]]]:
     found = {}
     for party in PARTIES:
-        found[party] = [(e.kind, e.account, e.rows) for e in releases_of(workspace, party)]
+        found[party] = [(e.kind, e.account, e.rows) for e in entries_of(workspace, party)]
     return found
 
 
@@ -74,7 +74,7 @@ def test_no_trial_adds_a_line_or_says_how_good_it_was(tmp_path: Path) -> None:
     shown = card(tuned)
     assert shown["training"]["trees"] == winner["trees"]
     assert "4 trials, by auc in 3 folds" in " ".join(shown["training_words"])
-    asked = [e.discloses for e in releases_of(tuned, "a") if e.kind == "split_request"]
+    asked = [e.discloses for e in entries_of(tuned, "a") if e.kind == "split_request"]
     assert asked and all("tuning's winner" in line for line in asked)
 
 
