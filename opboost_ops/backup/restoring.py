@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    PINS,
     DATABASE,
     KEYS,
     MANIFEST,
     MODELS,
+    PINS,
     SITE,
     Contents,
     Progress,

@@ -19,10 +19,10 @@ import sqlalchemy as sa
 
 from opboost_ops import __version__
 from opboost_ops.backup.archive import (
-    PINS,
     DATABASE,
     KEYS,
     MODELS,
+    PINS,
     SITE,
     Contents,
     Progress,

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import polars as pl
 import pyarrow.parquet as pq
