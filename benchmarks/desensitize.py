@@ -49,7 +49,7 @@ def main() -> None:
     domain = Domain(1, 100)
     values = rng.integers(domain.lower, domain.upper + 1, options.values)
     ids = pa.array([f"p{i:07d}" for i in range(options.values)])
-    keys, key_seconds = timed(lambda: noise.person_keys(SECRET, ids, "string"), 3)
+    _, key_seconds = timed(lambda: noise.person_keys(SECRET, ids, "string"), 3)
     pyope = pyope_seconds(values, domain, options.pyope_values)
     result: dict[str, Any] = {
         "values": options.values,

@@ -236,8 +236,8 @@ class Database:
         elif secret and row[2] != secret:
             raise ConfigError(
                 f"The secret of {party} is not the one under which its people were pinned.",
-                "Put the former file back, from a backup. Without it, `opboost ledger recover SITE` "
-                "ends all releases, and forgotten people must be forgotten again.",
+                "Put the former file back, from a backup. Without it, `opboost ledger recover "
+                "SITE` ends all releases, and forgotten people must be forgotten again.",
             )
         return row[0]
 

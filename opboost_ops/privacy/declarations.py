@@ -58,7 +58,7 @@ class Declaration:
 
     @property
     def loss(self) -> Loss:
-        """What one release costs: loss(R - L) of the value and of the missing bit together."""
+        """Cost of a release: loss(R - L) of the value and of the missing bit together."""
         return sum((exact(curve.loss[-1]) for curve in self.losses.values()), Fraction(0))
 
     @cached_property

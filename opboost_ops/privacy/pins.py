@@ -151,9 +151,8 @@ class Pins:
 
     def is_whole(self, file: PinFile) -> bool:
         """Whether a file is the one that the database points to."""
-        with suppress(OSError):
-            with (self.folder / file.name).open("rb") as opened:
-                return hashlib.file_digest(opened, self._hash).hexdigest() == file.digest
+        with suppress(OSError), (self.folder / file.name).open("rb") as opened:
+            return hashlib.file_digest(opened, self._hash).hexdigest() == file.digest
         return False
 
     def remove_others(self, names: Collection[str]) -> None:

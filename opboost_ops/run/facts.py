@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
 from opboost_ops.run import upcoming_limits
 from opboost_ops.run.publication import Publisher
-from opboost_ops.views.ledger import ledger_of, left_of, lines_of
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -56,12 +54,8 @@ def _after(
     if published:
         yield BYTES, published
     if published or stage == upcoming_limits.STAGE:
-        with open_state(party.site) as state:
-            agreements = state.agreements.read()
-        lines = lines_of(
-            agreements, ledger_of(party.site, party.policy), party.site, federation.name
-        )
-        if (left := left_of(lines).more) is not None:
+        left = upcoming_limits.releases_left(party, federation)
+        if left is not None:
             yield RELEASES, left
     if stage in (upcoming_limits.STAGE, "announce_champion"):
         since = champion_since(Registry(party.site.models, federation.name))

@@ -1,6 +1,5 @@
 """A forgotten person's rows in the copies that runs have made of a party's sources."""
 
-import secrets
 from collections.abc import Collection
 from pathlib import Path
 from uuid import uuid4
@@ -69,7 +68,7 @@ def _replaced(site: Site, home: Home, people: Collection[str]) -> bool:
         return False
     stranger: str | int = uuid4().hex
     if ids.schema[name].is_integer():
-        stranger = -secrets.randbelow(2**62) - 1
+        stranger = -(uuid4().int >> 66) - 1
     with open_state(site) as state:
         state.forgotten.add([state.forgotten.hashed(stranger)])
     kept = pl.when(theirs).then(pl.lit(stranger, ids.schema[name])).otherwise(pl.col(name))

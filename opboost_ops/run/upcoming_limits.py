@@ -1,6 +1,7 @@
 """What will stop later runs, told to the party's own people while there is time."""
 
 import datetime
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -54,6 +55,24 @@ def next_release_refused(party: Publisher, federation: Federation) -> list[str]:
         if (budget := budget_of(party.policy, one.column)) is not None
         and spent.get(one.column, Fraction(0)) + one.loss > Fraction(budget)
     ]
+
+
+def releases_left(party: Publisher, federation: Federation) -> int | None:
+    """How many more releases fit into the first budget to end; None without a budget.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+    """
+    declared = declarations(federation, party.name, party.policy, party.site).values()
+    with open_state(party.site) as state:
+        spent = state.releases.spent()
+    left = [
+        max(0, int((Fraction(budget) - spent.get(one.column, Fraction(0))) // one.loss))
+        for one in declared
+        if (budget := budget_of(party.policy, one.column)) is not None and 0 < one.loss < math.inf
+    ]
+    return min(left, default=None)
 
 
 def last_day(party: Publisher, federation: Federation) -> datetime.date | None:

@@ -70,7 +70,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
         faults.append(Fault(f"{file.name}, name", problem, "name another file by --out"))
     require_none(faults, "offers", effect="; nothing was written")
-    holder = next(offer for offer in offered if offer.label is not None)
+    holder, label = next((o, o.label) for o in offered if o.label is not None)
     types = set.intersection(*(set(offer.id.types) for offer in offered))
     known: Mapping[str, Any] = before.get("parties", {})
     data = {
@@ -78,7 +78,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "name": holder.federation,
         "uuid": str(uuid4()),
         "terms": {
-            "purpose": f"Predict {holder.label.column} for {holder.party}",
+            "purpose": f"Predict {label.column} for {holder.party}",
             "until": (clock.today() + timedelta(days=_TERM)).isoformat(),
             "retention_days": _TERM,
             "runs_per_month": {"train": 31, "score": 310},

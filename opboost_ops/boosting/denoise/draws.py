@@ -10,7 +10,8 @@ from opboost_ops.mechanisms.cmac import cmac
 class Draws:
     """Uniform and normal numbers, each named by its purpose and place.
 
-    They are keyed hashes under a seed that is public: what is made of a release costs nothing, and a public seed makes the model repeatable.
+    They are keyed hashes under a public seed, which makes the model repeatable: what is made of a
+    release costs nothing.
 
     Args:
         seed: 32 bytes.

@@ -25,10 +25,11 @@ from opboost_ops.scratch.arrays import Scratch
 
 KEY = bytes(32)
 DAY = date(2026, 3, 1)
+DOMAIN = Domain(1, 4)
 
 
 def declaration(
-    domain: Domain = Domain(1, 4),
+    domain: Domain = DOMAIN,
     epsilon: float = 1.0,
     *,
     name: str = "income",
@@ -83,7 +84,7 @@ class Door:
         receiver: str = "credit",
         read: Sequence[int] | None = None,
     ) -> dict[str, Taken]:
-        """One run over a table of values by ID; only the values of people without a pin are read."""
+        """One run over a table of values by ID; values are read of people without a pin."""
         declared = declared or (declaration(),)
         request = self.request(run, table, declared, day, receiver)
         rule = Budget(self.policy)

@@ -163,7 +163,7 @@ def test_routed_once_keeps_the_pinned_integer(door: Door) -> None:
     exact = door.night(1, values, once)["income"].exact
     assert exact["income"].tolist() == [max(1, value) for value in values.values()]
     assert exact["income=missing"].tolist() == [int(value == 0) for value in values.values()]
-    again = door.night(2, {person: 4 for person in values}, once)["income"].exact
+    again = door.night(2, dict.fromkeys(values, 4), once)["income"].exact
     assert again["income"].tolist() == exact["income"].tolist()
     assert door.night(3, values)["income"].exact == {}
 
