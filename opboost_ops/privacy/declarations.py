@@ -58,7 +58,7 @@ class Declaration:
 
     @property
     def loss(self) -> Loss:
-        """Cost of a release: loss(R - L) of the value and of the missing bit together."""
+        """Cost of a release: the loss across the whole range, with the missing bit."""
         return sum((exact(curve.loss[-1]) for curve in self.losses.values()), Fraction(0))
 
     @cached_property
