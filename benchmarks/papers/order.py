@@ -183,7 +183,6 @@ def _equal_row(row: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
     }
 
 
-@lru_cache(maxsize=4)
 @lru_cache(maxsize=64)
 def _values(name: str, domain: Domain) -> np.ndarray:
     raw, mapping = _raw(name, domain)

@@ -200,7 +200,6 @@ def _values(name: str, domain: Domain) -> np.ndarray:
     return ranges.table(name, domain)
 
 
-@lru_cache(maxsize=2)
 def _released(
     values: np.ndarray,
     setting: Mapping[str, Any],

@@ -90,6 +90,27 @@ def _places(known: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
     return found
 
 
+class Match:
+    """Finds places, and remembers them for the next column, which mostly has the same people.
+
+    Args:
+        scratch: Where they are, if they are more than it holds.
+    """
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._last: tuple[People, People, np.ndarray] | None = None
+
+    def places(self, known: People, wanted: People) -> np.ndarray:
+        """See `places`; the result is shared, so nobody may change it."""
+        last = self._last
+        if last is not None and last[0].same(known) and last[1].same(wanted):
+            return last[2]
+        found = places(self._scratch, known, wanted)
+        self._last = (known, wanted, found)
+        return found
+
+
 def merged(
     scratch: Scratch, old: People, new: People, *columns: tuple[np.ndarray, np.ndarray]
 ) -> tuple[People, list[np.ndarray]]:

@@ -26,7 +26,7 @@ from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.match import People, halves, merged, places
+from opboost_ops.privacy.match import Match, People, halves, merged
 from opboost_ops.privacy.pins import PinFile, Pinned, Pins
 from opboost_ops.privacy.responses import Draw, drawn, exact_values, responses
 from opboost_ops.privacy.tables import COUNTED, now, table
@@ -258,12 +258,13 @@ class Releases(Records):
         """
         lacks = self._pins.scratch.zeros(len(people), bool)
         rising, order = rising_people(self._pins.scratch, people)
+        match = Match(self._pins.scratch)
         for choice in choices:
             if choice.release is None:
                 lacks[:] = True
                 break
             pinned = self._pins.read(choice.release.pins, choice.declaration.kind)
-            at = places(self._pins.scratch, pinned.people, rising)
+            at = match.places(pinned.people, rising)
             for rows in slices(len(order)):
                 lacks[order[rows][at[rows] < 0]] = True
         return lacks
@@ -302,8 +303,9 @@ class Releases(Records):
                 row = {"federation": request.federation, "run": request.run}
                 connection.execute(sa.insert(_RUNS).values(**row, releases=json.dumps(names)))
             gone = self._forgotten.among(people)
+            match = Match(scratch)
             taken = {
-                one.feature: self._take(request, one, used[one.feature], people, order, gone)
+                one.feature: self._take(request, one, used[one.feature], people, order, gone, match)
                 for one in request.declarations
             }
         self.collect()
@@ -430,12 +432,12 @@ class Releases(Records):
         people: People,
         order: np.ndarray,
         gone: np.ndarray,
+        match: Match,
     ) -> Taken:
         scratch, kind = self._pins.scratch, declaration.kind
         pinned = self._pins.read(release.pins, kind)
-        at = places(scratch, pinned.people, people)
+        at = match.places(pinned.people, people)
         joining = np.flatnonzero(at < 0)
-        strangers = joining[gone[joining]]
         joining = joining[~gone[joining]]
         if len(joining):
             read = np.searchsorted(request.rows, order[joining])
@@ -456,9 +458,7 @@ class Releases(Records):
             pinned = Pinned(whole, kept)
             file = self._pins.write(release.id, pinned)
             self._point_to(release, file)
-            at = places(scratch, pinned.people, people)
-        if len(strangers):
-            at[strangers] = -1
+            at = match.places(pinned.people, people)
         return Taken(
             release.id,
             responses(scratch, declaration, pinned.rows, at, order, request.seed),

@@ -263,7 +263,7 @@ def _scoring(mode: ScoringMode, has_shares: bool) -> tuple[Phase, ...]:
         ask = Chain("psi_query", (*_ASK.stages, "request_routes"))
         answer = Chain("psi_answer", ("psi_answer", "answer_routes"))
         wanted: tuple[Awaited, ...] = ("psi_query", "route_request")
-        own = Chain("preprocess", ("digest_ids", "preprocess"))
+        own = Chain("desensitize", ("digest_ids", "preprocess", "desensitize"))
         return (
             Phase("open", "label_holder", (_LOOK, ask)),
             Phase("release", "feature_holder", (_LOOK, own), beside=True),

@@ -17,13 +17,13 @@ NIGHTS = 3
 
 
 def night(workspace: Workspace, number: int) -> Workspace:
-    """The same federation on another night; without `max_changes` in any policy."""
+    """The same federation on another night."""
     return Workspace(workspace.folder, f"{number + 0x100:016x}")
 
 
 def draws(workspace: Workspace, party: str) -> list[str]:
     with state_of(workspace, party) as state:
-        return [line.artifact for line in state.ledger.entries() if line.kind == "draw"]
+        return [line.artifact for line in state.ledger.entries() if line.kind == "release"]
 
 
 def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
@@ -49,7 +49,7 @@ def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
         entries = sorted(of_run(tonight, "bank"))
         seen.append((told["check_release"]["checks"], manifest.rows, entries))
     assert all(one == seen[0] for one in seen)
-    assert draws(workspace, "bank") == before, "no night is another draw"
+    assert draws(workspace, "bank") == before, "no night opens a release"
     assert ("exact", "check_table", EVERYBODY) in seen[0][2]
 
 

@@ -1,4 +1,4 @@
-"""Routed answers are exact; so the values that they are computed from are counted like releases."""
+"""Routed answers disclose what the policy says, and nothing by their number or timing."""
 
 from pathlib import Path
 
@@ -9,17 +9,16 @@ import pytest
 
 from opboost_ops.stages.open_rows import opened_table
 from tests.federation import Workspace
+from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import dataset
 
-#: What the policies allow: so many values of a cell.
-CAP = 2
-#: What every cell of a column holds, night by night. The last night returns to the first.
+#: What every cell of a column holds, night by night.
 NIGHTS = (0.125, 0.375, 0.625, 0.125)
 
 
 @pytest.fixture
-def routed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """Trained with routed scoring, where every policy caps what a cell may tell."""
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """Trained with routed scoring."""
     workspace = Workspace.write(
         tmp_path / "federation",
         dataset("regression"),
@@ -28,29 +27,38 @@ def routed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     )
     workspace.known_to(monkeypatch)
     workspace.all()
-    for policy in workspace.folder.glob("*/policy.yaml"):
-
-        def cap(data: dict) -> None:
-            for rule in data.get("features", {}).values():
-                rule["max_changes"] = CAP
-
-        workspace.edit_yaml(str(policy.relative_to(workspace.folder)), cap)
     return workspace
 
 
-def test_a_cell_at_its_cap_repeats_its_last_answer_for_ever(routed: Workspace) -> None:
-    """The label holder scores each night; a holder's values move each night."""
+def answers(trained: Workspace) -> np.ndarray:
+    """What the label holder opens of a column, by night and person."""
     seen: list[list[int]] = []
     for night, value in enumerate(NIGHTS):
-        scoring = routed.scoring(f"{night + 10:016x}")
+        scoring = trained.scoring(f"{night + 10:016x}")
         scoring.edit_table("b0", lambda t, value=value: t.with_columns(pl.lit(value).alias("w")))
         scoring.all()
         opened = feather.read_table(scoring.home("a") / f"{opened_table('b0')}.arrow")
         seen.append(opened.column("w").to_pylist())
-    answers = np.array(seen)
-    different = [len(set(person)) for person in answers.T]
-    assert max(different) <= CAP
-    assert (answers[CAP:] == answers[CAP - 1]).all(), "nothing of any later night is told"
-    moved = [person for person, count in enumerate(different) if count > 1]
-    assert len(moved) > len(different) / 2, "the nights differ where the cap allows it"
-    assert (answers[-1, moved] != answers[0, moved]).all(), "no return to an earlier value either"
+    return np.array(seen)
+
+
+def routed_entries(workspace: Workspace, feature: str) -> int:
+    entries = entries_of(workspace, "b0")
+    return sum(e.kind == "routes" and e.feature == feature for e in entries)
+
+
+def test_once_tells_the_pinned_value_for_ever(trained: Workspace) -> None:
+    seen = answers(trained)
+    assert (seen == seen[0]).all()
+    assert routed_entries(trained, "w") == 1
+
+
+def test_every_run_tells_todays_value_and_an_entry_says_so(trained: Workspace) -> None:
+    trained.edit_yaml(
+        "b0/policy.yaml", lambda p: p["features"]["w"].update(routed="every_run", budget=None)
+    )
+    seen = answers(trained)
+    assert (seen[0] != seen[1]).all()
+    assert (seen[0] == seen[-1]).all()
+    # One of the pinned values in training, then one a run.
+    assert routed_entries(trained, "w") == 1 + len(NIGHTS)

@@ -43,7 +43,7 @@ def declaration(
     column = Column(name, name, name, domain, name, domain, mechanism, b"")
     columns: tuple[Column, ...] = (column,)
     if missing:
-        bit, charge = MissingBit(name="missing_bit", epsilon=1.0), f"{name}=missing"
+        bit, charge = MissingBit(epsilon=1.0), f"{name}=missing"
         columns += (Column(charge, name, charge, BIT, charge, BIT, bit, b""),)
     return Declaration(
         name,
