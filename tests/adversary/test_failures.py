@@ -13,7 +13,7 @@ from opboost_ops.run.inbox import Run
 from opboost_ops.run.private_failures import COMMON_ROWS, REASON, TABLE
 from opboost_ops.run.runner import run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
-from tests.party_state import releases_of
+from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import NAME, dataset
 
 LABEL, HOLDER = "a", "b1"
@@ -40,7 +40,7 @@ def public_failure(workspace: Workspace) -> tuple[str, str, OpBoostError]:
 
 def entries(workspace: Workspace, party: str, discloses: str) -> int:
     """How many ledger entries of a party's run say this."""
-    return [line.discloses for line in releases_of(workspace, party)].count(discloses)
+    return [line.discloses for line in entries_of(workspace, party)].count(discloses)
 
 
 BROKEN_VALUES: dict[str, Change] = {
