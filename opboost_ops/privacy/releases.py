@@ -20,6 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.database import Database, Records
 from opboost_ops.privacy.declarations import Declaration, Loss, exact
 from opboost_ops.privacy.events import LedgerEntry
@@ -405,6 +406,8 @@ class Releases(Records):
                     federation=request.federation,
                     run=request.run,
                 )
+                if request.seed is not None:
+                    release = replace(release, id=self._seeded_id(request.seed, release))
                 with self._database.writing() as connection:
                     self.open(
                         connection,
@@ -415,6 +418,12 @@ class Releases(Records):
                     )
             used[feature] = release
         return used
+
+    def _seeded_id(self, seed: bytes, release: Release) -> str:
+        """A predictable id, as all of an experiment is."""
+        number = sum(one.declaration == release.declaration for one in self.all())
+        place = f"release/{release.declaration}/{release.receiver}/{number}"
+        return noise.keyed_by(seed, place).hex()[:32]
 
     def _require_open(self, releases: Iterable[Release]) -> None:
         ended = sorted(release.feature for release in releases if release.ended)

@@ -10,7 +10,7 @@ from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset
 
-DECLARED = "element-level local DP, per cell, by declared edges"
+DECLARED = "element-level local DP, per cell, by public edges"
 
 
 def trained(folder: Path) -> Workspace:

@@ -94,7 +94,8 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     own = [r for r in ledger(federation, "credit") if r.account == "model"]
     assert [(r.epsilon, r.kind) for r in own] == [(3.0, "model")]
     shown = printed_json("ledger", "show", federation.folder / "credit")
-    assert shown["models"] == {
+    (models,) = shown["models"]
+    assert models == {
         "trainings": 1,
         "sum_epsilon": 3.0,
         "sum_delta": 0,

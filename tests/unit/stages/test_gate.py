@@ -16,10 +16,10 @@ def decision(workspace: Workspace) -> dict[str, Any]:
 
 
 def charges(workspace: Workspace) -> list[LedgerEntry]:
-    """What feature holders have charged people for."""
+    """The releases that feature holders have charged."""
     found: list[LedgerEntry] = []
     for party in workspace.declared.feature_holders:
-        found += [line for line in entries_of(workspace, party) if line.draw is not None]
+        found += [line for line in entries_of(workspace, party) if line.kind == "release"]
     return found
 
 

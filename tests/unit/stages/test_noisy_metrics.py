@@ -62,7 +62,7 @@ def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
     charged = [(r.kind, r.epsilon) for r in lines if r.account == "model"]
     assert charged == [("model", 3.0), ("metrics", 0.5)]
     assert not any("held-out rows" in r.discloses for r in lines if r.account == "exact")
-    models = printed_json("ledger", "show", federation.folder / "credit")["models"]
+    (models,) = printed_json("ledger", "show", federation.folder / "credit")["models"]
     assert (models["epsilon"], models["trainings"]) == (3.5, 1)
 
     # Cleared, the same metrics at no further cost.

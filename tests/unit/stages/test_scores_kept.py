@@ -147,34 +147,32 @@ def test_desensitised_rows_are_charged_and_released_once(trained: Workspace) -> 
         charged = lines(trained, party, RUN, "values")
         assert {line.account for line in charged} == {"local_dp"}
         assert {line.feature.partition("=")[0] for line in charged} == features
-        assert all(line.loss.loss[-1] > 0 and line.draws for line in charged)
+        assert all(line.loss.loss[-1] > 0 and line.release for line in charged)
         assert all(line.receiver == "a" for line in charged)
         assert lines(trained, party, RUN, "routes") == []
-    # The same people scored again, in another order, are the same draws: they cost nothing more.
+    # The same people scored again, in another order, belong to the same releases.
     later = scoring(trained, "desensitised", LATER)
     later.edit_table("b0", lambda t: t.sample(fraction=1, shuffle=True, seed=5))
     assert later.all()["a.write_scores"]["new"] is False
     for party in FEATURES:
-        draws = [{r.draws for r in lines(trained, party, run, "values")} for run in (RUN, LATER)]
-        assert draws[0] == draws[1]
+        used = [{r.release for r in lines(trained, party, run, "values")} for run in (RUN, LATER)]
+        assert used[0] == used[1]
 
 
-def test_routes_are_lines_of_structure_with_their_edges(trained: Workspace) -> None:
-    run = scoring(trained, "routed", RUN)
-    run.all()
-    edges: dict[str, tuple[float, ...]] = {}
+def test_routes_are_exact_entries_one_a_release(trained: Workspace) -> None:
+    for run in (RUN, LATER):
+        scoring(trained, "routed", run).all()
+        for party, features in FEATURES.items():
+            assert lines(trained, party, run, "values") == []
+            (own,) = [line for line in lines(trained, party, run, "routes") if not line.feature]
+            assert own.account == "exact" and own.discloses
     for party, features in FEATURES.items():
-        told = lines(trained, party, RUN, "routes")
-        assert {line.account for line in told} == {"structural"}
-        assert {line.feature.partition("=")[0] for line in told} == features
-        assert all(line.loss is None and line.discloses for line in told)
-        assert lines(trained, party, RUN, "values") == []
-        edges |= {line.feature: line.edges for line in told}
-    # Thresholds of a number lie where its domain values meet, in its own unit.
-    assert edges["w"]
-    assert all(round(edge * 9, 9) == round(edge * 9) for edge in edges["w"])
-    assert set(edges["colour"]) <= {-0.5, 0.5, 1.5, 2.5}
-    assert edges["w=missing"] == ()
+        told = [line for line in entries_of(trained, party) if line.kind == "routes"]
+        pinned = [line for line in told if line.feature]
+        assert {line.account for line in told} == {"exact"}
+        assert all(line.loss is None and "pinned" in line.discloses for line in pinned)
+        # However many runs ask: the features of which a model has thresholds, once each.
+        assert len({line.feature for line in pinned}) == len(pinned) <= len(features)
 
 
 @pytest.mark.parametrize("what", ["mode", "feature"])

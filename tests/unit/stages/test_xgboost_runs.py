@@ -30,7 +30,7 @@ def clear_holdout(workspace: Workspace) -> np.ndarray:
     federation, train = workspace.declared, home.json("alignment")["train"]
     for party in federation.feature_holders:
         rows = workspace.common_rows(party)[train:]
-        table = Home(workspace.home(party)).table("preprocessed").take(rows)
+        table = Home(workspace.home(party)).table("pinned").take(rows)
         for column in columns_of(federation, party):
             values = integers(table, column.source)
             at = frame.names.index(f"{party}.{column.name}")
