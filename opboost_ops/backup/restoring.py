@@ -1,9 +1,9 @@
 """Putting a backup back: everything is verified before anything is changed.
 
 The whole of it is unpacked into a folder of its own first, and each entry held against the sealed
-manifest. Then, in one transaction of the database, its rows are replaced and the folders of cell
-states and models change places with what was there, which is kept. Ended in between, the old
-database lies beside older cell states, which every run refuses; repeating it fixes that.
+manifest. Then, in one transaction of the database, its rows are replaced and the folders of
+pins and models change places with what was there, which is kept. Ended in between, the old
+database lies beside older pins, which every run refuses; repeating it fixes that.
 
 What people wrote (`site.yaml`, `policy.yaml`) and keys are put back only where they are missing. An
 agreement that was withdrawn since stays withdrawn, and a person forgotten since stays forgotten:
@@ -251,7 +251,7 @@ def _room(party: str) -> Iterator[None]:
 
 
 def _replace(site: Site, contents: Contents, stage: Path, places: Places, present: Present) -> None:
-    """Let database, cell states and models be those of the backup: all or nothing."""
+    """Let database, pins and models be those of the backup: all or nothing."""
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None:

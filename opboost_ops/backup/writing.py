@@ -1,7 +1,7 @@
 """Making a backup while runs go on.
 
 Under the write lock of the ledger, for a moment: the view of the database is fixed, and the files
-of cell states and models get second names. They are replaced, never changed, so these names go on
+of pins and models get second names. They are replaced, never changed, so these names go on
 showing what there was. All is copied afterwards, while runs write again.
 """
 

@@ -60,7 +60,7 @@ def restore(
             "What was released since the backup is charged by `opboost ledger recover`; until "
             "then no run releases anything.",
         )
-    print("Nothing is missing in it, as far as cell files and signed checkpoints show.")
+    print("Nothing is missing in it, as far as pins and signed checkpoints show.")
 
 
 def _report(done: "Restored") -> None:

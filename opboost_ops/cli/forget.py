@@ -84,7 +84,7 @@ def command(
     else:
         print(
             f"Nobody of this ID is known to {declared.party}: it is in none of its tables, and no "
-            "cell state has it. It is on the list all the same; check how it is written."
+            "release has it. It is on the list all the same; check how it is written."
         )
     print("From its next run on no release holds a row of theirs.")
     if copies:

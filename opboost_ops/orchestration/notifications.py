@@ -212,7 +212,7 @@ CALLBACKS = {"on_failure_callback": [on_failure]}
 _NOTICES: Mapping[str, tuple[Event, str]] = {
     "budget_low": (
         "budget_low",
-        "Three retrainings or fewer fit into a budget: `opboost ledger show SITE` says which.",
+        "The next yearly release does not fit a budget: `opboost ledger show SITE` says which.",
     ),
     "key_expires": (
         "key_expires",

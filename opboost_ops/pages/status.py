@@ -197,7 +197,7 @@ def _parties(one: Federation) -> Table:
                 _checked(party),
             )
         )
-    heads = ("party", "columns released", "retrainings left", "first to end", "takes part")
+    heads = ("party", "columns released", "releases left", "first to end", "takes part")
     name = f"parties_{one.federation}"
     return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
 

@@ -58,7 +58,9 @@ def next_release_refused(party: Publisher, federation: Federation) -> list[str]:
 
 
 def releases_left(party: Publisher, federation: Federation) -> int | None:
-    """How many more releases fit into the first budget to end; None without a budget.
+    """How many more yearly releases fit into the first budget to end.
+
+    None where no feature with a budget has ``refresh: yearly``: no other release opens by itself.
 
     Args:
         party: Whose.
@@ -70,6 +72,7 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     left = [
         max(0, int((Fraction(budget) - spent.get(one.column, Fraction(0))) // one.loss))
         for one in declared
+        if one.refresh == "yearly"
         if (budget := budget_of(party.policy, one.column)) is not None and 0 < one.loss < math.inf
     ]
     return min(left, default=None)

@@ -82,11 +82,10 @@ def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str
 
 
 def released(workspace: Workspace, party: str) -> Any:
-    """What a party has charged, and the bytes of its cell states."""
+    """What a party has charged, and the bytes of its pins."""
     with state_of(workspace, party) as state:
         lines = state.ledger.entries()
-    cells = workspace.files(party, "cells")
-    return lines, {name: raw for name, raw in cells.items() if not name.endswith(".lock")}
+    return lines, workspace.files(party, "pins")
 
 
 def of_run(workspace: Workspace, party: str) -> list[tuple[str, str, str]]:

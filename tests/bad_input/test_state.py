@@ -24,7 +24,7 @@ def change(database: Path, statement: str) -> None:
 
 def entries(database: Path) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(database)) as connection:
-        return connection.execute("SELECT artifact, feature FROM releases ORDER BY id").fetchall()
+        return connection.execute("SELECT artifact, feature FROM entries ORDER BY id").fetchall()
 
 
 def newer(bank: Path) -> None:
@@ -32,8 +32,8 @@ def newer(bank: Path) -> None:
 
 
 def another_generation(bank: Path) -> None:
-    """Of one column another one's file, under its name."""
-    first, second = sorted((bank / "cells").glob("*.parquet"))[:2]
+    """Of one release another one's pins, under its name."""
+    first, second = sorted((bank / "pins").glob("*.pins"))[:2]
     shutil.copy(second, first)
 
 
@@ -55,7 +55,7 @@ def no_database(bank: Path) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str, type[OpBoostError], str]] = {
     "newer database": (newer, "check_table", ConfigError, "a newer release wrote"),
-    "cell file of another generation": (
+    "pins of another release": (
         another_generation, "check_table", PolicyError, "refused run",
     ),
     "chain that does not verify": (broken_chain, "check_table", PolicyError, "refused run"),
@@ -66,7 +66,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], str, type[OpBoostError], str]] =
 
 #: What the party's own people read of a refusal.
 REASONS = {
-    "cell file of another generation": "is not the one that the ledger points to",
+    "pins of another release": "is not the one that the ledger points to",
     "chain that does not verify": "audit log",
 }
 

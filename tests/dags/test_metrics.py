@@ -109,10 +109,10 @@ def test_a_run_tells_its_facts_by_party_and_stage(
     stated = sum(file["size"] for files in sizes.values() for file in files.values())
     sent = [line for line in told if line.startswith("opboost.published_bytes_total")]
     assert sum(int(line.partition(":")[2].removesuffix("|c")) for line in sent) == stated
-    left = [line for line in told if line.startswith("opboost.retrainings_left")]
+    left = [line for line in told if line.startswith("opboost.releases_left")]
     tags = "federation=credit_scoring,party=bank"
     # Before the run, and after each of what it published.
-    assert {line.partition(":")[0] for line in left} == {f"opboost.retrainings_left,{tags}"}
+    assert {line.partition(":")[0] for line in left} == {f"opboost.releases_left,{tags}"}
     numbers = [float(line.partition(":")[2].removesuffix("|g")) for line in left]
     assert 0 < numbers[-1] < 1000 and numbers == sorted(numbers, reverse=True)
     (since,) = [line for line in told if line.startswith("opboost.champion_since")]
@@ -154,10 +154,10 @@ def test_where_tags_are_dropped_they_are_in_the_name(
     initialise()
     meter = metrics.meter("credit_scoring", "bank", "rank")
     assert meter is not None
-    meter.fact("retrainings_left", 12)
+    meter.fact("releases_left", 12)
     meter.fact("published_bytes_total", 99)
     assert listener.heard() == [
-        "opboost.credit_scoring.bank.retrainings_left:12|g",
+        "opboost.credit_scoring.bank.releases_left:12|g",
         "opboost.credit_scoring.bank.rank.published_bytes_total:99|c",
     ]
 

@@ -110,7 +110,7 @@ def test_a_failure_is_told_in_lines_without_a_traceback(
     import structlog
 
     left = in_task(monkeypatch)
-    problem = "income of bank would pass budget_whole, " * 8
+    problem = "the budget of income at bank would be exceeded, " * 8
     error = BudgetError(problem, "Ask its owner.")
     task = failures.plainly(
         lambda: tasks.execute("desensitize at bank", failing(error), stage="desensitize")

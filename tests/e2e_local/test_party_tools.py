@@ -78,26 +78,3 @@ def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
         "scale": {"edges": [0.0]},
         "mechanism": {"name": "bucket_response", "epsilon": 4.0, "edges": [2]},
     }
-
-
-def test_rotation_is_explicit_and_in_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = Workspace.write(tmp_path / "fed", seed=None)
-    workspace.known_to(monkeypatch)
-    secret = workspace.folder / "bank" / "keys" / "noise.secret"
-    old = secret.read_bytes()
-    told = run(workspace.folder, "keys", "rotate", "bank", fails=True)
-    assert "costs its loss once more" in told
-    assert secret.read_bytes() == old
-    run(workspace.folder, "keys", "rotate", "bank", "--yes")
-    assert secret.read_bytes() != old
-    assert secret.stat().st_mode & 0o077 == 0
-    (kept,) = secret.parent.glob("noise.secret.until-*")
-    assert kept.read_bytes() == old
-    (line,) = entries_of(workspace, "bank")
-    assert line.kind == "rotation"
-    workspace.until("rank", "bank")
-    names = {e.noise for e in entries_of(workspace, "bank") if e.account == "local_dp"}
-    assert names == {line.noise}
-    assert names != {kept.name.split("-")[-1]}

@@ -100,17 +100,10 @@ QUESTIONS = (
         clicks=(QUALITY, Click("drifted", row=SCORING_RUN)),
     ),
     Question(
-        "how many retrainings are left?",
+        "how many releases are left?",
         "capped",
-        r"4\s+bank: 4 more runs on changed data within budget_whole of income",
-        "Retrainings left",
-    ),
-    Question(
-        "until when do they last?",
-        "capped",
-        r"^Retrainings left\s+4\s+4 more runs .* so far 4 nights, until about 2026-01-14",
-        "Retrainings left",
-        clicks=(LEDGER,),
+        r"\d\s+bank: income: [\d.]+ of 26 spent, one release costs",
+        "Releases left",
     ),
     Question(
         "what was refused, and why?",

@@ -45,7 +45,7 @@ def test_its_commands_in_their_order(
     told = {words[0]: ran.out for words, ran in done}
     assert "What was there is kept: ledger.sqlite.before-restore-" in told["restore"]
     first = next(ran.out for words, ran in done if words[0] == "restore")
-    assert "Nothing is missing in it, as far as cell files and signed checkpoints show." in first
+    assert "Nothing is missing in it, as far as pins and signed checkpoints show." in first
     assert (tmp_path / "lost" / "bank" / "keys" / "noise.secret").read_bytes() == (
         workspace.folder / "bank" / "keys" / "noise.secret"
     ).read_bytes()

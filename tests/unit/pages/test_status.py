@@ -39,10 +39,8 @@ def test_success_next_run_champion_and_budget(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
     ledger = reader.standing()["parties"]["bank"]["ledger"]
-    budget = 3.5 * next(a for a in ledger if a["feature"] == "income")["loss_whole"]
-    shown.edit_yaml(
-        "bank/policy.yaml", lambda p: p["features"]["income"].update(budget_whole=budget)
-    )
+    budget = 3.5 * next(a for a in ledger if a["feature"] == "income")["loss"]
+    shown.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget=budget))
     write_run("good", "success", ago=timedelta(days=2))
     said = {"problem": "income is over.", "remedy": "Ask.", "refused": True}
     write_run("bad", "failed", {TASK: "failed"}, {TASK: said})
@@ -56,14 +54,14 @@ def test_success_next_run_champion_and_budget(
     assert one["versions"][0]["metrics"] == metrics
     bank = one["parties"]["bank"]
     (income,) = [a for a in bank["ledger"] if a["feature"] == "income"]
-    assert income["budget_whole"] == budget
-    assert bank["retrainings"] == income["retrainings"] == 2
+    assert income["budget"] == budget
+    assert bank["more"] == 2
     text = plain(reader.page("status"))
     assert "The last run of training failed" in text
     assert "Last success 2 d 0 h ago" in text
     assert "bank: desensitize: income is over." in text
     assert "Next run 2031-05-06 03:00 UTC" in text
-    assert "Retrainings left 2 bank: 2 more runs on changed data within" in text
+    assert "Releases left 2 bank: income:" in text
     assert reader.get("/opboost/").url.path == "/opboost/status"
 
 

@@ -162,7 +162,7 @@ def test_desensitised_rows_are_charged_and_released_once(trained: Workspace) -> 
 def test_routes_are_exact_entries_one_a_release(trained: Workspace) -> None:
     for run in (RUN, LATER):
         scoring(trained, "routed", run).all()
-        for party, features in FEATURES.items():
+        for party in FEATURES:
             assert lines(trained, party, run, "values") == []
             (own,) = [line for line in lines(trained, party, run, "routes") if not line.feature]
             assert own.account == "exact" and own.discloses
