@@ -57,6 +57,10 @@ def small_credit(seed: int = 0, rows: int = ROWS, without: str = "") -> Dataset:
     )
 
 
+#: A new ID for each, as of somebody who was not released before.
+_SOMEBODY_NEW = (pl.lit("N") + pl.col("id").str.slice(1)).alias("id")
+
+
 @dataclass(frozen=True)
 class Step:
     """One stage of one party."""
@@ -242,6 +246,16 @@ class Workspace:
         """Rewrite a party's table."""
         path = self.table_path(party)
         change(pl.read_parquet(path)).write_parquet(path)
+
+    def replace_people(self) -> "Workspace":
+        """The same with other people in every party's table: nobody was released before."""
+        for party in self.declared.parties:
+            self.edit_table(party, lambda t: t.with_columns(_SOMEBODY_NEW))
+        return self
+
+    def let_join(self, party: str, *changes: pl.Expr) -> None:
+        """Add as many people as there are to a party's table, who are as these but for changes."""
+        self.edit_table(party, lambda t: pl.concat([t, t.with_columns(_SOMEBODY_NEW, *changes)]))
 
     def table_path(self, party: str) -> Path:
         """A party's table: the training table, or that of new rows."""

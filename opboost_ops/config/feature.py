@@ -191,7 +191,7 @@ class Feature(AnyFeature):
     Attributes:
         missing: A fill may have a randomised bit that says what was missing.
         mechanism: How the feature is randomised; required of feature holders.
-        refresh: When people's values are released anew: ``never``, or in the first run of each
+        refresh: When people's values are released again: ``never``, or in the first run of each
             calendar year, which is another charged release.
     """
 

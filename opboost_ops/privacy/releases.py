@@ -1,7 +1,7 @@
 """Releases: each is charged once, when it opens, and pins one response for each person.
 
 One transaction under the ledger's write lock chooses the releases of a run, opens and charges new
-ones, pins whoever of the table has no pin, and records the releases for the run. Nothing of the run
+ones, pins everybody of the table without a pin, and records the releases for the run. Nothing of the run
 is published before it commits.
 
 >>> taken = releases.take(request, budget)
@@ -365,7 +365,7 @@ class Releases(Records):
         ]
 
     def forget(self, hashes: Iterable[str]) -> int:
-        """Remove people's pins; whoever is to stay unpinned is put on the list besides.
+        """Remove people's pins; the list of the forgotten keeps them unpinned.
 
         Args:
             hashes: Keyed hashes of their IDs, hexadecimal.

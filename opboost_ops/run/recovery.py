@@ -119,7 +119,7 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
         ]
         if not confirmed:
             raise ConfigError(
-                " ".join(lines), "Everybody's value is drawn anew. Add --yes. Nothing was changed."
+                " ".join(lines), "Everybody's value is drawn again. Add --yes. Nothing was changed."
             )
         state.releases.end(one.id for one in there)
         state.audit.add("noted", "ledger", site.party, detail=f"renewed: {' '.join(lines)}")

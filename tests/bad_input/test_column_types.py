@@ -36,6 +36,12 @@ def planted(column: str, kind: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
     return change
 
 
+@pytest.fixture
+def workspace(workspace: Workspace) -> Workspace:
+    """About to begin a second run, with nobody in it who was released before."""
+    return workspace.replace_people()
+
+
 @pytest.mark.parametrize(("party", "feature"), [("bank", "balance"), ("credit", "age")])
 def test_a_feature_that_is_declared_numeric(
     workspace: Workspace, party: str, feature: str, capfd: pytest.CaptureFixture[str]
@@ -77,7 +83,7 @@ def test_a_label_of_regression(workspace: Workspace) -> None:
 
 
 def test_integers_of_128_bits(workspace: Workspace) -> None:
-    """They were told as "missing, truncated or not a Parquet file"."""
+    """A cause of its own, not that of a damaged file."""
     check = TableCheck(workspace, "bank")
     for column, kind in (("balance", pl.Int128), ("id", pl.UInt128)):
         wide = pl.int_range(pl.len()).cast(kind).alias(column)

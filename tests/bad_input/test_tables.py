@@ -39,6 +39,12 @@ def first_rows(column: str, value: object, rows: int = 1) -> Change:
     return change
 
 
+@pytest.fixture
+def workspace(workspace: Workspace) -> Workspace:
+    """About to begin a second run, with nobody in it who was released before."""
+    return workspace.replace_people()
+
+
 FEATURES = {"credit": "age", "bank": "balance"}
 
 

@@ -76,7 +76,7 @@ def test_what_was_killed_is_completed_by_its_retry(
     assert digests == {
         place: unspent.store.get(f"credit_scoring/{unspent.run}/{place}") for place in digests
     }
-    # Charged once: the feature that is declared anew; the others go on with their releases.
+    # Charged once: the feature that is declared again; the others go on with their releases.
     assert {f for f in after if after[f] > before[f]} == {"income"}
     assert after["income"] == pytest.approx(2 * before["income"])
     with state_of(unspent, "bank") as state:

@@ -9,7 +9,6 @@ import yaml
 
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
-from tests.party_state import entries_of
 
 
 def run(folder: Path, *words: str, fails: bool = False) -> str:

@@ -40,9 +40,9 @@ def token(application: FastAPI) -> str:
 
 @pytest.fixture(scope="session")
 def stopped_once(trained_once: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """A second run, on a table of the bank with an income far outside its bounds."""
+    """A second run, where people with an income far outside its bounds join the bank."""
     copy = trained_once.copy(tmp_path_factory.mktemp("stopped") / "federation", SECOND_RUN)
-    copy.edit_table("bank", lambda table: table.with_columns(pl.col("income") * 1000))
+    copy.let_join("bank", pl.col("income") * 1000)
     with copy.known():
         step, error = copy.first_failure()
     assert (step, isinstance(error, OpBoostError)) == ("bank.check_table", True)

@@ -63,7 +63,7 @@ def test_the_ledgers_page_shows_no_open_entry_of_another_federation(
     reader: Reader, two: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with state_of(two, "bank") as state:
-        line = next(line for line in state.ledger.releases() if line.account == "exact")
+        line = next(line for line in state.ledger.entries() if line.account == "exact")
         change = {"federation": "others", "run": HIDDEN, "artifact": "e" * 64}
         state.ledger.reserve([line.model_copy(update=change)])
     allow(monkeypatch, lambda dag: dag.startswith(NAME))

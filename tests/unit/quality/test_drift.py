@@ -82,8 +82,7 @@ def test_many_cells_are_joined() -> None:
 
 def drifted(workspace: Workspace) -> None:
     """The bank's new customers are rich."""
-    column, person = pl.col("balance") * 30, (pl.lit("new-") + pl.col("id")).alias("id")
-    workspace.edit_table("bank", lambda t: pl.concat([t, t.with_columns(column, person)]))
+    workspace.let_join("bank", pl.col("balance") * 30)
     workspace.edit_yaml(
         "bank/policy.yaml", lambda data: data.setdefault("checks", {}).update(max_clipped_share=1)
     )

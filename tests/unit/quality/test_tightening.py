@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from opboost_ops.domain import Domain
@@ -61,8 +60,7 @@ def test_a_wrong_file_says_where(tmp_path: Path, text: str, word: str) -> None:
 def test_a_partys_own_expectation_stops_its_run(workspace: Workspace) -> None:
     text = MORE.replace("release:", "raw_table:").replace("max_value: 5", "max_value: 10")
     (workspace.folder / "bank" / "expectations.yaml").write_text(text)
-    joined = (pl.lit("new-") + pl.col("id")).alias("id")
-    workspace.edit_table("bank", lambda t: pl.concat([t, t.with_columns(joined)]))
+    workspace.let_join("bank")
     workspace.open()
     workspace.step("shop", "check_table")
     with pytest.raises(ContractError, match="bank: the data-quality check raw_table failed"):
