@@ -1,8 +1,8 @@
 """Releases: each is charged once, when it opens, and pins one response for each person.
 
 One transaction under the ledger's write lock chooses the releases of a run, opens and charges new
-ones, pins everybody of the table without a pin, and records the releases for the run. Nothing of the run
-is published before it commits.
+ones, pins everybody of the table without a pin, and records the releases for the run. Nothing of
+the run is published before it commits.
 
 >>> taken = releases.take(request, budget)
 >>> taken["income"].responses["income"]  # A response for each row of the table.

@@ -9,10 +9,12 @@ import pytest
 
 from opboost_ops.alignment import epochs
 from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.manifest import PROTOCOL
 from opboost_ops.run import admission
 from opboost_ops.run.agreement import withdraw
 from tests.adversary.kit import forge_plan, of_run, refusal
 from tests.federation import Workspace
+from tests.party_state import state_of
 
 
 def of_another_month(workspace: Workspace) -> None:
@@ -29,7 +31,7 @@ def of_no_agreement(workspace: Workspace) -> None:
 
 
 def of_another_protocol(workspace: Workspace) -> None:
-    forge_plan(workspace, agreed="0" * 64, protocol=1)
+    forge_plan(workspace, agreed="0" * 64, protocol=PROTOCOL + 1)
 
 
 def of_other_bounds(workspace: Workspace) -> None:
@@ -78,9 +80,13 @@ def test_every_refusal_of_a_plan_is_one_text(
 
 
 def test_a_budget_refuses_what_would_exceed_it_and_says_by_how_much(workspace: Workspace) -> None:
+    with state_of(workspace, "bank") as state:
+        state.releases.end(release.id for release in state.releases.all())
     workspace.edit_yaml("bank/policy.yaml", lambda p: p["features"]["income"].update(budget=1e-6))
     _, error = workspace.first_failure()
     assert isinstance(error, BudgetError)
-    (cap, cost), *_ = re.findall(r"is ([\d.e+-]+), and would be ([\d.e+-]*\d)", str(error))
-    assert float(cost) > float(cap)
+    (cap, spent, needed), *_ = re.findall(
+        r"is ([\d.e+-]+), of which ([\d.]+) are spent and ([\d.]+) needed", str(error)
+    )
+    assert float(spent) + float(needed) > float(cap)
     assert "exceed" in str(error), "to pass a budget could mean to comply with it"
