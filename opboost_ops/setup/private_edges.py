@@ -13,6 +13,7 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store import open_store
+from opboost_ops.run import clock
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.private_edges import PrivateEdges, draw_edges, numeric_features
 from opboost_ops.setup.bounds import TEMPLATE, FilledIn, fill_in
@@ -125,8 +126,14 @@ def _of_offer(path: Path) -> Federation:
     return Federation.model_validate(
         {
             "version": 1,
-            # Made by `federate`; no edge depends on it.
+            # Made by `federate`; no edge depends on them.
             "uuid": str(UUID(int=0)),
+            "terms": {
+                "purpose": "Draw private edges",
+                "until": clock.today().isoformat(),
+                "retention_days": 1,
+                "runs_per_month": {"train": 1, "score": 1},
+            },
             "name": offer.federation,
             "id": offer.id.entry(offer.id.types),
             "domain": DOMAIN,
