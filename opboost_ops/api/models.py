@@ -249,7 +249,7 @@ def outcomes(
     policy = load_policy(Path(site) / POLICY)
     files = found.files(version)
     columns = id_columns(federation_in(files), policy)
-    table, _ = read_table(policy.party, str(file), None, columns)
+    table, _, _ = read_table(policy.party, str(file), None, columns)
     return report(found.site, policy, found.federation, version or str(found.champion), table)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -16,10 +17,10 @@ from opboost_ops.planning.designs import channel as channel
 from opboost_ops.planning.division import Proposal
 from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
-from opboost_ops.planning.files import rows_of
 from opboost_ops.planning.ranking import Ranking, rank
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.run.party_sites import federation_file
+from opboost_ops.tables.local import read_local
 
 #: Called with how much is done, and of how much.
 Progress = Callable[[int, int], None]
@@ -132,6 +133,7 @@ def simulate(
     upper: int = 10,
     seed: int = 0,
     out: str | Path | None = None,
+    dialect: Mapping[str, Any] | None = None,
     progress: Progress = _silent,
 ) -> simulation.Simulation:
     """Split a table among imagined parties, and compare the gain of a federation at each epsilon.
@@ -143,6 +145,7 @@ def simulate(
         upper: R of the domain, whose L is 1.
         seed: Of noise and held-out rows.
         out: Where a picture goes, if anywhere.
+        dialect: How a CSV file is written, by the entries of a table in ``site.yaml``.
         progress: Called with how many trainings are done, and of how many.
 
     Raises:
@@ -151,10 +154,13 @@ def simulate(
     domain = Domain(1, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Name a smaller --upper.")
-    frame = table if isinstance(table, pl.DataFrame) else rows_of(Path(table))
-    imagined = split_table(
-        frame, label, {party: list(names) for party, names in split.items()}, domain
-    )
+    unusable: Mapping[str, str] = {}
+    if isinstance(table, pl.DataFrame):
+        frame = table
+    else:
+        frame, unusable = read_local(Path(table), dialect=dialect)
+    parts = {party: list(names) for party, names in split.items()}
+    imagined = split_table(frame, label, parts, domain, unusable)
     found = simulation.simulate(imagined, domain, seed=seed, progress=progress)
     if out is not None:
         title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem

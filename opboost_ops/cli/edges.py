@@ -71,9 +71,9 @@ def _print_sampled(
     import yaml
 
     from opboost_ops.domain import quantile_edges
-    from opboost_ops.planning.files import rows_of
+    from opboost_ops.tables.local import read_rows
 
-    frame = rows_of(sample)
+    frame = read_rows(sample)
     if column not in frame.columns or not frame.schema[column].is_numeric():
         raise ConfigError(f"{sample.name} has no numeric column {column}.")
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()

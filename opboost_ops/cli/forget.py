@@ -38,7 +38,7 @@ def command(
     from opboost_ops.privacy.tables import now
     from opboost_ops.run.forgotten_rows import remove_rows
     from opboost_ops.stages.cache import cached_files
-    from opboost_ops.stages.id_recipe import id_of_text
+    from opboost_ops.tables.id_recipe import id_of_text
 
     declared, policy = load_party(site / "site.yaml")
     given = sys.stdin.readline().strip() if person == "-" else person
@@ -137,6 +137,7 @@ def _tables_with(
     import polars as pl
 
     from opboost_ops.config.source import Source
+    from opboost_ops.tables.parquet import files_of, scan_common
 
     names = dict(_ids_of(site))
     found: list[str] = []
@@ -154,8 +155,8 @@ def _tables_with(
                 unread.append(federation)
                 continue
             try:
-                files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-                ids = pl.scan_parquet(files).select(pl.col(column).cast(pl.String))
+                ids = scan_common(files_of(path), site.party, {})[0]
+                ids = ids.select(pl.col(column).cast(pl.String))
                 known = ids.filter(pl.col(column).is_in([str(i) for i in identities]))
                 if known.collect(engine="streaming").height:
                     found.append(federation)

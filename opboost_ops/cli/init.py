@@ -45,6 +45,10 @@ def command(
     query: Annotated[
         str | None, typer.Option(help="SELECT ..., where the table is a database.")
     ] = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="How a CSV file is written: \"decimal: ',', dates: '%d.%m.%Y'\"."),
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(help="Which of two classes of the label is the positive one.")
     ] = None,
@@ -64,6 +68,7 @@ def command(
     from opboost_ops import api
     from opboost_ops.config.loading import POLICY
     from opboost_ops.errors import ConfigError
+    from opboost_ops.tables.local import dialect_of
 
     where = folder or Path(party)
     with TemporaryDirectory(prefix="opboost-init-") as trial:
@@ -81,6 +86,7 @@ def command(
             private_edges=private_edges,
             policy=policy,
             query=query,
+            dialect=None if dialect is None else dialect_of(dialect),
             positive=positive,
             task=task,
             ask=_ask,

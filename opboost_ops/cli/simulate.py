@@ -16,6 +16,10 @@ def command(
         typer.Option(metavar="PARTY=a,b,c", help="Columns of an imagined party; repeatable."),
     ],
     upper: Annotated[int, typer.Option(help="R of the domain, whose L is 1.")] = 10,
+    dialect: Annotated[
+        str | None,
+        typer.Option(help="How a CSV file is written: \"decimal: ',', dates: '%d.%m.%Y'\"."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of noise and held-out rows.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("simulation.html"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
@@ -26,10 +30,18 @@ def command(
     from opboost_ops import api
     from opboost_ops.cli.progress import counting
     from opboost_ops.pages.simulation_report import NOT_CHARGED, answer
+    from opboost_ops.tables.local import dialect_of
 
     with counting("trainings") as progress:
         found = api.simulate(
-            table, label, _split(split), upper=upper, seed=seed, out=out, progress=progress
+            table,
+            label,
+            _split(split),
+            upper=upper,
+            seed=seed,
+            out=out,
+            dialect=None if dialect is None else dialect_of(dialect),
+            progress=progress,
         )
     if as_json:
         print(json.dumps({**found.document(), "picture": str(out), "note": NOT_CHARGED}))
@@ -37,7 +49,7 @@ def command(
     _show(found)
     print("\n".join(answer(found)))
     for name, why in found.left_out.items():
-        print(f"Left out: {name} {why}.")
+        print(f"Left out {name}: {why}.")
     print(f"Picture: {out}\n{NOT_CHARGED}")
 
 

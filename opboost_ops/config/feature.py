@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
@@ -133,6 +134,15 @@ class AnyFeature(Record):
         if isinstance(missing := found.get("missing"), Mapping) and "fill" in missing:
             found["missing"] = {**missing, "fill": _counted(missing["fill"], seconds)}
         return found
+
+    @model_validator(mode="after")
+    def _categories_apart(self) -> Self:
+        forms: dict[str, str] = {}
+        for name in (*(self.categories or ()), *self.mapping):
+            other = forms.setdefault(canonical(name), name)
+            if other != name:
+                raise ValueError(f"the categories {other} and {name} are one in a table: keep one")
+        return self
 
     @property
     def seconds(self) -> float:

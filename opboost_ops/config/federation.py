@@ -1,12 +1,14 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Self, get_args
 from uuid import UUID
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from opboost_ops.config.alignment import Alignment
+from opboost_ops.config.category_forms import canonical
+from opboost_ops.config.cron import Cron
 from opboost_ops.config.feature import CommonFeature, DomainRange, Feature
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
@@ -125,6 +127,15 @@ class Label(Record):
     classes: tuple[str | int, ...] | None = None
     bounds: tuple[float, float] | None = None
 
+    @model_validator(mode="after")
+    def _classes_apart(self) -> Self:
+        forms: dict[str, str | int] = {}
+        for name in self.classes or ():
+            other = forms.setdefault(canonical(str(name)), name)
+            if other != name:
+                raise ValueError(f"the classes {other} and {name} are one in a table: keep one")
+        return self
+
 
 #: Workers name their queues in lists with commas, and a broker's rights name them one by one.
 QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")]
@@ -158,8 +169,8 @@ class Schedule(Record):
             horizontal learning waits for another 1/48 of it in a round.
     """
 
-    cron: str | None = None
-    on_tables: str | None = None
+    cron: Cron | None = None
+    on_tables: Cron | None = None
     timeout_hours: float = Field(default=12, gt=0, le=24 * 7)
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from opboost_ops.config.cron import Cron
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import Fault
 
@@ -53,7 +54,7 @@ class Scoring(Record):
 
     mode: ScoringMode = "desensitised"
     evaluate: tuple[ScoringMode, ...] = ()
-    cron: str | None = None
+    cron: Cron | None = None
     threshold: Threshold | None = None
     calibration: Literal["isotonic", "platt"] | None = None
     interval: float | None = Field(default=None, ge=0.5, lt=1)

@@ -115,6 +115,9 @@ class Source(Place):
         query: The database query.
         separator: Of a CSV file's columns.
         decimal: The sign before a CSV file's decimals.
+        thousands: The sign between a CSV file's thousands; none when absent.
+        dates: How a CSV file writes dates, as Python's `strptime` names it, such as ``%d.%m.%Y``;
+            ISO dates are always understood.
         encoding: Of a CSV file's text.
         missing: Texts of a CSV file that mean a missing value.
     """
@@ -122,6 +125,8 @@ class Source(Place):
     query: str | None = None
     separator: str = Field(default=",", min_length=1, max_length=1)
     decimal: Literal[".", ","] = "."
+    thousands: Literal["", ".", ",", "'", " "] = ""
+    dates: str = ""
     encoding: str = "utf-8"
     missing: tuple[str, ...] = MISSING
 
@@ -129,6 +134,8 @@ class Source(Place):
     def _fits(self) -> Self:
         if self.separator == self.decimal:
             raise ValueError("separator and decimal are the same sign: for example separator: ';'")
+        if self.thousands == self.decimal:
+            raise ValueError("thousands and decimal are the same sign: for example thousands: '.'")
         if not self.at.startswith(ENVIRONMENT):
             if self.is_database and not self.query:
                 raise ValueError("query is required: the SELECT that reads the table")

@@ -11,6 +11,8 @@ from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.stages.assemble import category_codes, encode_label
+from opboost_ops.tables.categories import category_texts, label_values
+from opboost_ops.tables.names import numbers_rows, technical_columns
 
 #: Categories that are used, the most frequent ones; all others together are one more.
 _CATEGORIES = 30
@@ -60,7 +62,11 @@ class SplitTable:
 
 
 def split_table(
-    table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]], domain: Domain
+    table: pl.DataFrame,
+    label: str,
+    split: Mapping[str, Sequence[str]],
+    domain: Domain,
+    unusable: Mapping[str, str] | None = None,
 ) -> SplitTable:
     """Deal a table.
 
@@ -69,28 +75,32 @@ def split_table(
         label: Its label column.
         split: Columns by party that is imagined; the label holder has all others.
         domain: Of protected numbers.
+        unusable: Why a column is no feature, by name, as its reader says.
 
     Raises:
         ConfigError: A column is not there, assigned twice, or of no use; with all such faults.
     """
     _require(table, label, split)
-    rows = table.filter(pl.col(label).is_not_null())
-    values = rows.get_column(label)
+    there = table.get_column(label)
+    there = there.fill_nan(None) if there.dtype.is_float() else there
+    rows = table.with_columns(there).filter(pl.col(label).is_not_null())
+    values = label_values(rows.get_column(label))
     task = _task(values)
     codes, classes = encode_label(values, Label(column=label, task=task), None)
     given = {name for names in split.values() for name in names}
     usable: dict[str, Column] = {}
-    left_out: dict[str, str] = {}
+    left_out = dict(unusable or {})
+    technical = technical_columns(table)
     for name in rows.columns:
         if name == label:
             continue
         column = rows.get_column(name)
-        if why := _useless(column):
+        if why := left_out.get(name) or technical.get(name) or _useless(column):
             left_out[name] = why
         else:
             usable[name] = _column(column, domain)
     if lost := sorted(given & set(left_out)):
-        told = "; ".join(f"{name} {left_out[name]}" for name in lost)
+        told = "; ".join(f"{name}: {left_out[name]}" for name in lost)
         raise ConfigError(f"--split names columns that no model can use: {told}.", "Remove them.")
     return SplitTable(
         task=task,
@@ -130,28 +140,22 @@ def _useless(column: pl.Series) -> str:
     """Why a column is left out; empty if it is not."""
     distinct = column.drop_nulls().n_unique()
     if distinct == 0:
-        return "is empty"
+        return "it is empty"
     if distinct == 1:
-        return "has a single value"
-    if column.dtype in _TEXT:
-        if distinct > _CATEGORIES and distinct > _FREE_SHARE * len(column):
-            return "is an ID or free text"
-    elif column.dtype.is_integer() and distinct == len(column) and _counts(column):
-        return "counts the rows"
+        return "it has a single value"
+    many = distinct > _CATEGORIES and distinct > _FREE_SHARE * len(column)
+    if column.dtype in _TEXT and many:
+        return "it is an ID or free text"
+    if numbers_rows(column):
+        return "it numbers the rows"
     kind = column.dtype
     known = kind.is_numeric() or kind.is_temporal() or kind in (*_TEXT, pl.Boolean)
-    return "" if known else f"is of type {kind}"
-
-
-def _counts(column: pl.Series) -> bool:
-    """Whether it is 0, 1, 2, ... or the like in some order: an ID."""
-    highest, lowest = int(column.max()), int(column.min())  # type: ignore[arg-type]
-    return highest - lowest == len(column) - 1
+    return "" if known else f"it is of type {kind}"
 
 
 def _column(column: pl.Series, domain: Domain) -> Column:
     if column.dtype in _TEXT:
-        text = column.cast(pl.String).fill_null("missing")
+        text = category_texts(column).fill_null("missing")
         counts = text.value_counts(sort=True).get_column(column.name).to_list()
         known = sorted(counts[:_CATEGORIES])
         codes = category_codes(text, known)

@@ -103,7 +103,12 @@ def plan(home: Path, federation_file: Path) -> list[Change]:
             f"Let Airflow make it: `AIRFLOW_HOME={home.resolve()} airflow db migrate`.",
         )
     sites = {name: party_site_file(file, name) for name in federation.parties}
-    options = {f"site_{name}": str(path.resolve()) for name, path in sites.items() if path}
+    # Airflow's configuration takes a single % for the beginning of a name.
+    options = {
+        f"site_{name}": str(path.resolve()).replace("%", "%%")
+        for name, path in sites.items()
+        if path
+    }
     dag_file = _dags_folder(home, text, settings) / f"{federation.name}_federation.py"
     changes = [
         _own_file(dag_file, _DAG_FILE.format(name=federation.name, path=str(file))),

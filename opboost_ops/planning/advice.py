@@ -10,8 +10,9 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.domain import quantile_edges
-from opboost_ops.planning.files import public_numbers, rows_of
+from opboost_ops.planning.files import public_numbers
 from opboost_ops.planning.scales import SAMPLED, inside, scales_of
+from opboost_ops.tables.local import read_rows
 
 
 def with_best_scales(
@@ -29,7 +30,7 @@ def with_best_scales(
     Returns:
         The federation, and ``scale`` by feature where it is another one.
     """
-    frame = rows_of(sample)
+    frame = read_rows(sample)
     features = dict(federation.parties[party].features)
     values = {
         name: public_numbers(frame, name, feature, sample.name)

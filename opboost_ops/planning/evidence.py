@@ -13,10 +13,11 @@ from opboost_ops.boosting.tuning import FOLDS, predicted
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.planning.files import public_numbers, require_weights, rows_of
+from opboost_ops.planning.files import public_numbers, require_weights
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.stages.assemble import encode_label, own_columns
+from opboost_ops.tables.local import read_rows
 
 #: Rows of a sample that are looked at, and the least that say anything.
 _ROWS, _LEAST_ROWS = 10_000, 100
@@ -104,7 +105,7 @@ def _of_sample(
     declared: Federation, party: str, sample: Path, names: list[str]
 ) -> tuple[Evidence, bool]:
     """Evidence of a sample, and whether it is of what the label holder's own columns leave."""
-    frame = rows_of(sample)
+    frame = read_rows(sample)
     label = declared.parties[declared.label_holder].label
     assert label is not None
     if label.column not in frame.columns:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.mechanisms.designed import Designed, Table
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.table_files import read_all
 
 
 def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
@@ -35,19 +33,6 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
         made = {"epsilon": mechanism.epsilon, "most": mechanism.most, "cost": "absolute"}
         file.write_text(table_text(mechanism.table, {**made, "prior": "even"}), encoding="utf-8")
     return {**found, "table": file.name}
-
-
-def rows_of(path: Path) -> pl.DataFrame:
-    """A table in Parquet or CSV: a public sample, or a party's own one.
-
-    Raises:
-        ConfigError: It cannot be read.
-    """
-    with suppress(pl.exceptions.PolarsError, OSError):
-        if path.suffix in (".csv", ".gz"):
-            return pl.read_csv(path, infer_schema_length=None, try_parse_dates=True)
-        return read_all(path)
-    raise ConfigError(f"{path.name} is missing, or neither Parquet nor CSV.")
 
 
 def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pages.plan_report import plan_report
 from opboost_ops.planning.advice import with_best_scales
-from opboost_ops.planning.files import declaration, rows_of
+from opboost_ops.planning.files import declaration
 from opboost_ops.planning.scales import ScaleLine, scales_of
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
@@ -24,9 +24,11 @@ from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.run.party_sites import party_site_file
 from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.people import people_of
-from opboost_ops.stages.sources import copy
+from opboost_ops.stages.sources import expected_columns
 from opboost_ops.stages.stage import table_of
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.local import read_rows
+from opboost_ops.tables.people import people_of
 
 #: With every ranking by the party's own table.
 PRIVATE = (
@@ -218,14 +220,15 @@ def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFra
         raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
     table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
     if not isinstance(table, Source):
-        return rows_of(table), table, home
+        return read_rows(table), table, home
     private_folder(site.home)
     with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
         path = Path(folder) / f"{holder}.parquet"
         policy = load_policy(known.parent / POLICY)
         people = people_of(site, policy, declared.name, declared.id)
-        copy(table, holder, path, set(people.parts.values()), people)
-        return rows_of(path), path, home
+        columns = expected_columns(declared, policy, holder, train=True)
+        copy(table, holder, path, columns, people)
+        return read_rows(path), path, home
 
 
 def _fillings(
@@ -238,7 +241,7 @@ def _fillings(
     if sample is None:
         frame, path, home = _own_rows(file, declared, holder)
     else:
-        frame, path, home = rows_of(sample), sample, Path()
+        frame, path, home = read_rows(sample), sample, Path()
     domain = declared.domain.to_domain()
     found: dict[str, Filling] = {}
     numbers: dict[str, np.ndarray] = {}

@@ -21,7 +21,7 @@ from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.timings import FOLDER
 from opboost_ops.stages.stage import Home, table_of
-from opboost_ops.stages.table_files import files_of
+from opboost_ops.tables.parquet import files_of
 
 #: Bytes without which no run ends, however small: databases and logs need some.
 _LEAST = 8_000_000

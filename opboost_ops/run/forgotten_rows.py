@@ -13,6 +13,7 @@ from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.own_copy import UNPINNED
 from opboost_ops.stages.raw_blocks import IDS
 from opboost_ops.stages.stage import COPY, Home
+from opboost_ops.tables.parquet import scan
 
 
 def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tuple[str, ...]:
@@ -47,15 +48,15 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
 
 
 def _removed(copy: Path, column: str, people: Collection[str]) -> bool:
-    scan = pl.scan_parquet(copy)
-    names = {name.strip(): name for name in scan.collect_schema().names()}
+    rows = scan(copy)
+    names = {name.strip(): name for name in rows.collect_schema().names()}
     if column not in names:
         return False
     theirs = pl.col(names[column]).cast(pl.String).is_in(list(people)).fill_null(False)
-    if not scan.filter(theirs).select(names[column]).collect(engine="streaming").height:
+    if not rows.filter(theirs).select(names[column]).collect(engine="streaming").height:
         return False
     with whole_file(copy) as file:
-        scan.filter(~theirs).sink_parquet(file, compression="zstd")
+        rows.filter(~theirs).sink_parquet(file, compression="zstd")
     return True
 
 

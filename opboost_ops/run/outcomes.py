@@ -27,9 +27,10 @@ from opboost_ops.models.outcomes import OUTCOMES, Group, Outcomes, Span
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import encode_label
 from opboost_ops.stages.home import Home
-from opboost_ops.stages.id_recipe import person_ids
-from opboost_ops.stages.raw_names import found_names
 from opboost_ops.stages.score_columns import PROBABILITY, SCORE
+from opboost_ops.tables.id_recipe import person_ids
+from opboost_ops.tables.names import found_names
+from opboost_ops.tables.parquet import scan
 
 #: Most groups of rows, each of at least `LEAST`.
 _GROUPS = 10
@@ -199,7 +200,7 @@ def _scores(
     ids = people.lazy().select(_ID)
     found: list[pl.DataFrame] = []
     for path in sorted(paths, key=lambda one: one.stat().st_mtime):
-        whole = pl.scan_parquet(path).with_columns(pl.col(identity).cast(pl.String).alias(_ID))
+        whole = scan(path).with_columns(pl.col(identity).cast(pl.String).alias(_ID))
         chosen = whole.join(ids, on=_ID, how="semi").select(
             _ID, SCORE, pl.col(f"^{PROBABILITY}.*$")
         )

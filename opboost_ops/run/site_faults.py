@@ -25,10 +25,10 @@ from opboost_ops.privacy.pinned_receivers import once_agreed
 from opboost_ops.run import agreement, clock, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files
-from opboost_ops.stages.people import PEOPLE
 from opboost_ops.stages.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.stages.sources import borrowed
 from opboost_ops.stages.stage import Context, Home
+from opboost_ops.tables.people import PEOPLE
 
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[Context, Path]]

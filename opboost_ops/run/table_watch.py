@@ -16,11 +16,12 @@ from opboost_ops.run import clock
 from opboost_ops.run.disclosures import enter, name_of
 from opboost_ops.run.taking_part import require_taking_part
 from opboost_ops.scratch.folders import private_folder
-from opboost_ops.stages.people import people_of
-from opboost_ops.stages.sources import copy
 from opboost_ops.stages.stage import COPY, Home, table_of
-from opboost_ops.stages.table_content import content_fingerprint
-from opboost_ops.stages.table_files import files_of
+from opboost_ops.tables.content import content_fingerprint
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.parquet import files_of
+from opboost_ops.tables.people import people_of
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 
@@ -64,7 +65,7 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     require_taking_part(site, federation)
     key = noise.keyed_by(site.noise_secret(), ":table")
     identity, names = _compared_columns(agreed.content["federation"], party, purpose)
-    columns = [policy.raw_column(name, identity.column) for name in names]
+    wanted = [policy.raw_column(name, identity.column) for name in names]
     path = table_of(site, federation, identity, purpose)
     home = Home(site.home / federation)
     fingerprint: str | None = None
@@ -73,12 +74,13 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
         with TemporaryDirectory(prefix=".look-", dir=home.folder) as folder:
             looked = Path(folder) / COPY
             people = people_of(site, policy, federation, identity)
-            copy(path, party, looked, set(people.parts.values()), people)
-            fingerprint = content_fingerprint((looked,), columns, key)
+            columns = {raw: Expected(name, "text") for name, raw in people.parts.items()}
+            copy(path, party, looked, columns, people)
+            fingerprint = content_fingerprint((looked,), wanted, key)
     else:
         with suppress(OSError):
             if files := files_of(path):
-                fingerprint = content_fingerprint(files, columns, key)
+                fingerprint = content_fingerprint(files, wanted, key)
     if fingerprint is None:
         raise ContractError(
             f"The table of {party} cannot be read.",

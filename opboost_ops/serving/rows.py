@@ -18,8 +18,8 @@ from opboost_ops.config.feature import AnyFeature
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.column_types import type_name
-from opboost_ops.stages.id_recipe import person_ids
+from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.id_recipe import person_ids
 
 #: Larger whole numbers are no 64-bit float.
 _LARGEST: Any = sys.float_info.max

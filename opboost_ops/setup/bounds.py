@@ -136,9 +136,13 @@ def write_template(
 
 def _lines(path: Path) -> list[dict[str, str]]:
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError):
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{path.name} is not encoded in UTF-8.",
+            "Save it again as CSV UTF-8. Nothing was written.",
+        ) from None
+    except OSError:
         text = ""
     # Spreadsheets of some countries save with semicolons.
     separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
@@ -155,9 +159,27 @@ def _lines(path: Path) -> list[dict[str, str]]:
             "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
         )
     found = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
-    for line in found if separator == ";" else ():
-        line |= {key: line.get(key, "").replace(",", ".") for key in ("lower", "upper")}
+    if separator == ";":
+        _use_points(found, path.name)
     return found
+
+
+def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
+    """Make decimal commas points, as spreadsheets that save semicolons write numbers."""
+    faults = []
+    for number, line in enumerate(lines, start=2):
+        for key in ("lower", "upper", "fill"):
+            text = line.get(key, "")
+            if re.fullmatch(r"[+-]?\d+,\d+", text):
+                line[key] = text.replace(",", ".")
+            elif re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+", text):
+                problem = f"{key} {text} has a point before three digits"
+                plain = text.replace(".", "")
+                whole = text.partition(".")[0]
+                faults.append(
+                    Fault(f"line {number}", problem, f"write {plain} or {whole},0, as you mean it")
+                )
+    require_none(faults, name, "Nothing was written.")
 
 
 def _change(

@@ -10,6 +10,7 @@ import polars as pl
 
 from opboost_ops.config.channel_files import STANDARD
 from opboost_ops.config.schema import FEATURE_NAME
+from opboost_ops.tables.names import technical_columns
 
 #: Names of columns that say in which part of a split a row is.
 _SPLITS = {"is_test", "is_train", "istest", "istrain", "test", "train", "split", "fold", "holdout",
@@ -42,6 +43,7 @@ def first_columns(
     label: str | None,
     epsilon: float | None,
     names: Mapping[str, str],
+    unusable: Mapping[str, str],
 ) -> FirstColumns:
     """The columns of a party's table as features.
 
@@ -51,13 +53,15 @@ def first_columns(
         label: Of the label holder, its label.
         epsilon: Of every protected feature; None for `STANDARD`, and 1 for categories.
         names: Feature by raw column, of what the party's policy names already.
+        unusable: Why a column is no feature, by name, as its reader says.
     """
-    found = FirstColumns()
+    found = FirstColumns(left_out=dict(unusable))
+    technical = technical_columns(frame.drop(identity, strict=False))
     for column in frame.columns:
         if column in (identity, label):
             continue
         values = frame.get_column(column)
-        if why := _left_out(values):
+        if why := unusable.get(column) or technical.get(column) or _left_out(values):
             found.left_out[column] = why
             continue
         name = names.get(column) or _name(column, {*found.features, identity, label or ""})
@@ -86,8 +90,6 @@ def _left_out(values: pl.Series) -> str:
         return "it has no value"
     if different == 1:
         return "it has one value only"
-    if not values.name.strip():
-        return "it has no name: spreadsheets and data frames number their rows so"
     if values.name.strip().lower() in _SPLITS and different <= 10:
         return (
             "it says which rows are for testing: to use it, make it boolean at the label holder "

@@ -9,6 +9,7 @@ import polars as pl
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.errors import ConfigError
 from opboost_ops.stages.label_classes import implausible, is_number
+from opboost_ops.tables.categories import class_values, label_values
 
 #: Whole numbers of more different values are a quantity, unless a person says otherwise.
 _MOST_WHOLE = 10
@@ -31,6 +32,7 @@ def label_entry(
     Raises:
         ConfigError: The task does not fit the column, or the positive class is not known.
     """
+    values = label_values(values)
     found = task or _guessed(values)
     _require_task(values, found)
     if found != "binary":
@@ -59,7 +61,7 @@ def _guessed(values: pl.Series) -> LearningTask:
 
 def _require_task(values: pl.Series, task: LearningTask) -> None:
     name, classes = values.name, values.n_unique()
-    number = values.dtype.is_numeric() or values.dtype == pl.Boolean
+    number = values.dtype.is_numeric()
     if task == "regression" and not number:
         text = values.dtype == pl.String and is_number(values)
         why = "is text, although its values are numbers" if text else "is not a number"
@@ -84,8 +86,13 @@ def _ordered(
     values: pl.Series, positive: str | None, ask: Callable[[str, list[str]], str | None] | None
 ) -> list[Any]:
     """Both classes, the positive one last."""
-    number = values.dtype == pl.Boolean or values.dtype.is_numeric()
-    whole = values.cast(pl.Int64) if number else values.cast(pl.String)
+    whole = class_values(values)
+    number = whole.dtype.is_integer()
+    if values.dtype.is_numeric() and not number:
+        raise ConfigError(
+            f"The two values of the label {values.name} are not whole numbers, as classes are.",
+            "Store them as texts or as 0 and 1; or pass --task regression.",
+        )
     known = whole.unique().sort().to_list()
     if positive is None and not number:
         positive = ask(values.name, known) if ask else None

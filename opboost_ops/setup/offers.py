@@ -89,6 +89,7 @@ def init(
     private_edges: float | None = None,
     policy: Path | None = None,
     query: str | None = None,
+    dialect: Mapping[str, Any] | None = None,
     positive: str | None = None,
     task: LearningTask | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
@@ -112,6 +113,8 @@ def init(
             drawn once bounds are there.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
+        dialect: How a CSV file is written, by the entries of a table in ``site.yaml``; what is not
+            there is looked up in the file.
         positive: Which of two classes of the label is the positive one.
         task: What is learnt; guessed from the label's values when absent.
         ask: Returns the positive class of a label, by its name and classes; None if nobody
@@ -127,7 +130,7 @@ def init(
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     pinned = {} if policy is None else _pinned(party, policy)
     require_no_password(party, table=table, store=store)
-    frame, place = read_table(party, table, query, identity)
+    frame, place, unusable = read_table(party, table, query, identity, dialect)
     made, frame = with_id(frame, identity)
     column = identity if made is None else made.column
     types = require_sound(party, frame, place, column, label)
@@ -135,7 +138,7 @@ def init(
         if label is None and given is not None:
             raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
     target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
-    draft = first_columns(frame, column, label, epsilon, pinned)
+    draft = first_columns(frame, column, label, epsilon, pinned, unusable)
     public = write_keys(folder / "keys")
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)

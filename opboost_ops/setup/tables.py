@@ -1,67 +1,69 @@
 """The table that `opboost init` is given, refused where `opboost check` would refuse it."""
 
-import glob
-import gzip
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 import sqlalchemy as sa
-from pydantic import ValidationError
 
 from opboost_ops.config.federation import RULES, IdColumn
-from opboost_ops.config.source import ENVIRONMENT, Source, is_source, is_text
+from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, Fault, require_none
-from opboost_ops.stages.id_recipe import person_ids
-from opboost_ops.stages.sources import copy
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.id_recipe import person_ids
+from opboost_ops.tables.local import read_local, source_of
 
 #: Parameters of URLs that are secrets: ``password``, ``sslpassword``, ``secret_key``.
 _SECRET = re.compile("password|passwd|secret|token", re.IGNORECASE)
 
 
 def read_table(
-    party: str, at: str, query: str | None, identity: str
-) -> tuple[pl.DataFrame, Path | dict[str, Any]]:
-    """A party's table, and how ``site.yaml`` names it.
+    party: str,
+    at: str,
+    query: str | None,
+    identity: str,
+    dialect: Mapping[str, Any] | None = None,
+) -> tuple[pl.DataFrame, Path | dict[str, Any], dict[str, str]]:
+    """A party's table, how ``site.yaml`` names it, and why columns are left out.
 
     Args:
         party: Its name.
         at: Path, pattern or URL.
         query: Of a database.
         identity: Raw name of its ID column, or of several, which are read as text.
+        dialect: Entries of a CSV file's dialect that are declared.
 
     Returns:
-        The table; and its path, or the entries of a source.
+        The table; its path, or the entries of a source; and reasons by column.
 
     Raises:
-        ConfigError: It cannot be read.
+        OpBoostError: It cannot be read.
     """
     if not is_source(at):
-        try:
-            path = Path(at).resolve()
-            return pl.read_parquet(path / "*.parquet" if path.is_dir() else path), path
-        except (pl.exceptions.PolarsError, OSError):
-            pass
-        raise ConfigError(f"{at} is missing, or neither Parquet nor CSV.")
+        path = Path(at).resolve()
+        frame, left_out = read_local(path)
+        return frame, path, left_out
     if "://" not in at and not at.startswith(ENVIRONMENT):
         at = str(Path(at).resolve())
-    try:
-        source = Source(at=at, query=query, **_written(at))
-    except ValidationError as error:
+    source = source_of(at, query, dialect)
+    if source.is_database and not query:
         raise ConfigError(
-            f"The table of {party}: {error.errors()[0]['msg'].removeprefix('Value error, ')}.",
-            "Give --query 'SELECT ...' with a database.",
-        ) from None
+            f"The table of {party} is a database.", "Give --query 'SELECT ...' with it."
+        )
+    columns = {name: Expected(name, "text") for name in {identity, *identity.split(",")}}
     with TemporaryDirectory(prefix="opboost-init-") as folder:
         target = Path(folder) / "table.parquet"
         try:
-            copy(source, party, target, {identity, *identity.split(",")}, identity)
+            copied = copy(source, party, target, columns, identity)
         except ConnectionError as error:
             raise ConfigError(str(error), "Try again when it can be reached.") from None
-        frame = pl.read_parquet(target)
-    return frame, {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
+        frame = pl.read_parquet(target, glob=False)
+    place = {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
+    return frame, place, dict(copied.left_out)
 
 
 def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.DataFrame]:
@@ -162,6 +164,7 @@ def require_sound(
         )
     if label is not None:
         values = frame.get_column(label)
+        values = values.fill_nan(None) if values.dtype.is_float() else values
         place_of = f"{party}, {label}"
         if gaps := values.null_count():
             problem = f"{gaps:,} of {len(values):,} rows have no label"
@@ -181,30 +184,3 @@ def _id_types(values: pl.Series, place: Path | dict[str, Any]) -> set[str]:
     numbers = values.drop_nulls().str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all()
     csv = isinstance(place, dict) and is_text(place["at"])
     return {"string", "integer"} if csv and numbers else {"string"}
-
-
-def _written(at: str) -> dict[str, Any]:
-    """How a local CSV file is written, by its first lines."""
-    found = sorted(glob.glob(at)) if not Path(at).is_file() else [at]
-    if "://" in at or not found or not is_text(found[0]):
-        return {}
-    opener = gzip.open if found[0].endswith(".gz") else open
-    try:
-        with opener(found[0], "rb") as file:
-            raw = file.read(1 << 20)
-    except OSError:
-        return {}
-    declared: dict[str, Any] = {}
-    try:
-        text = raw[: raw.rfind(b"\n") + 1 or None].decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("cp1252", errors="replace")
-        declared["encoding"] = "cp1252"
-    head = re.sub(r'"[^"]*"', "", text.partition("\n")[0])
-    separator = max(",;\t|", key=head.count)
-    if separator != "," and head.count(separator):
-        declared["separator"] = separator
-        field = rf"(?:^|{re.escape(separator)})\s*-?\d+,\d+\s*(?={re.escape(separator)}|\r?$)"
-        if re.search(field, text, re.MULTILINE):
-            declared["decimal"] = ","
-    return declared

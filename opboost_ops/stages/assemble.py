@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
+from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import AnyFeature, PlainFill
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
@@ -20,7 +21,14 @@ from opboost_ops.stages.join_blocks import join_blocks
 from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.weights import WEIGHT, require_labels, weights_in, weights_of
+from opboost_ops.stages.weights import (
+    WEIGHT,
+    require_labels,
+    require_moderate,
+    weights_in,
+    weights_of,
+)
+from opboost_ops.tables.categories import class_values
 
 LABEL = "label"
 
@@ -128,14 +136,14 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
     else:
         values = pl.Series()
         for number, (_, frame) in enumerate(rows.blocks([label.column])):
-            each = _plain(frame.get_column(label.column))
+            each = frame.get_column(label.column)
             # At once: the few that polars finds keep the room of all rows they were found in.
             values = (pl.concat([values, each]) if number else each).unique()
         codes, classes = encode_label(values, label, None)
         of_values = pl.Series(codes)
 
         def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
-            found = _plain(frame.get_column(label.column))
+            found = frame.get_column(label.column)
             found = found.replace_strict(values, of_values, return_dtype=pl.Float64)
             return {LABEL: found.to_numpy()}
 
@@ -159,11 +167,6 @@ def _weights(
 
         given = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT][: len(codes)]
     return weights_of(given, rules, label, codes, classes, context.home.scratch)
-
-
-def _plain(values: pl.Series) -> pl.Series:
-    """Categories as their texts, which are the same in every block."""
-    return values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
 
 
 def _sides(train: int) -> tuple[slice, slice]:
@@ -285,19 +288,19 @@ def encode_label(
             f"The label {name} has missing values.", "Leave out rows without a label."
         )
     if label.task == "regression":
-        return values.cast(pl.Float64).to_numpy(), []
+        numbers = values.cast(pl.Float64).to_numpy()
+        require_moderate(numbers, name)
+        return numbers, []
     require_plausible(values, label)
-    if values.dtype == pl.Boolean:
-        values = values.cast(pl.Int64)
-    if values.dtype.is_float() and (values == values.floor()).all():
-        values = values.cast(pl.Int64)
-    if not values.dtype.is_integer():
-        values = values.cast(pl.String)
+    values = class_values(values)
     classes = list(label.classes) if label.classes else values.unique().sort().to_list()
     if {type(c) for c in classes} != {int if values.dtype.is_integer() else str}:
         classes = [str(c) for c in classes]
         values = values.cast(pl.String)
-    order = {value: float(i) for i, value in enumerate(classes)}
+    order = {
+        canonical(value) if isinstance(value, str) else value: float(i)
+        for i, value in enumerate(classes)
+    }
     codes = values.replace_strict(order, default=None, return_dtype=pl.Float64)
     if codes.null_count():
         raise ContractError(

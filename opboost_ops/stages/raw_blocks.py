@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.scratch.blocks import blocks_of, rows_of_block
 from opboost_ops.stages import raw_table
-from opboost_ops.stages.raw_names import declared_columns, found_names, raw_names
+from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.names import found_names
 
 #: Name of a feature holder's copy of everybody's IDs in a run.
 IDS = "ids"

@@ -1,6 +1,6 @@
 """Which columns a party's table must have, and what they are called there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
@@ -50,27 +50,4 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
                 f"{other} and {name} name the same column of the table of {context.party}.",
                 "One column is one feature: check column, columns and id_column in policy.yaml.",
             )
-    return found
-
-
-def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str]:
-    """Under which name each column lies in a file: blanks around a name do not count.
-
-    Args:
-        raw: Raw names by declared name.
-        present: All names in the file.
-
-    Returns:
-        By declared name; one that is not there, or there twice but for blanks, is left out.
-    """
-    stripped: dict[str, list[str]] = {}
-    for name in present:
-        stripped.setdefault(name.strip(), []).append(name)
-    found: dict[str, str] = {}
-    for declared, name in raw.items():
-        near = stripped.get(name.strip(), [])
-        if name in near:
-            found[declared] = name
-        elif len(near) == 1:
-            found[declared] = near[0]
     return found

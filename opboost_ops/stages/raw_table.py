@@ -7,17 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from opboost_ops.config.feature import AnyFeature, Feature, PlainFill
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
-from opboost_ops.stages.column_types import require_readable, type_name
 from opboost_ops.stages.positive_class import require_positive
-from opboost_ops.stages.raw_names import found_names, raw_names
+from opboost_ops.stages.raw_names import raw_names
 from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
-from opboost_ops.stages.table_files import digest_of, files_of
+from opboost_ops.tables.categories import label_values
+from opboost_ops.tables.column_types import require_readable, type_name
+from opboost_ops.tables.names import found_names
+from opboost_ops.tables.parquet import digest_of, files_of, schema_of
 
 
 def files(context: Context) -> tuple[Path, ...]:
@@ -86,6 +89,9 @@ def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
         context: The party's.
         frame: Raw columns by declared name.
     """
+    label = context.declared.label
+    if label is not None and label.column in frame.columns:
+        frame = frame.with_columns(label_values(frame.get_column(label.column)))
     return declared_values(frame, context.declared.features)
 
 
@@ -217,8 +223,8 @@ def schema(
     """
     raw = raw_names(context, wanted)
     schemas: list[dict[str, pl.DataType]] | None = None
-    with suppress(pl.exceptions.PolarsError, OSError, ValueError):
-        schemas = [dict(pl.read_parquet_schema(path)) for path in paths]
+    with suppress(pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError):
+        schemas = [schema_of(path) for path in paths]
     if schemas is None:
         raise unreadable(context)
     found = [found_names(raw, list(schema)) for schema in schemas]

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import AnyFeature
 from opboost_ops.errors import ContractError
+from opboost_ops.tables.categories import category_texts
 
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
@@ -85,25 +87,17 @@ def _from_text(text: pl.Series) -> pl.Series:
 
 
 def _categories(values: pl.Series, feature: AnyFeature) -> pl.Series:
-    if values.dtype.is_nested() or not (feature.categories or feature.mapping):
+    if values.dtype.is_nested():
         return values
-    floats = values.dtype.is_float()
-    text = (values.fill_nan(None) if floats else values).cast(pl.String)
-    known = {raw: _category(raw, feature, floats) for raw in text.unique().drop_nulls().to_list()}
-    if all(raw == category for raw, category in known.items()):
-        return values
+    text = category_texts(values)
+    declared = {canonical(name): name for name in feature.categories or ()}
+    declared |= {canonical(raw): name for raw, name in feature.mapping.items()}
+    if not declared:
+        return text
+    known = {
+        form: declared.get(form, form if feature.rest is None else feature.rest)
+        for form in text.unique().drop_nulls().to_list()
+    }
+    if all(form == category for form, category in known.items()):
+        return text
     return text.replace_strict(known, default=None, return_dtype=pl.String)
-
-
-def _category(raw: str, feature: AnyFeature, number: bool) -> str:
-    """What a raw category counts as: mapped, itself, itself without blanks around it, the rest.
-
-    A column of whole numbers with gaps often comes as floats: 1.0 is the category 1, too.
-    """
-    declared = feature.categories or ()
-    for text in (raw, raw.strip(), *([raw.removesuffix(".0")] if number else [])):
-        if text in feature.mapping:
-            return feature.mapping[text]
-        if text in declared:
-            return text
-    return raw if feature.rest is None else feature.rest

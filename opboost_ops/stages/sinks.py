@@ -5,7 +5,7 @@ whole or not at all, so that one that is tried again replaces the same.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -20,7 +20,7 @@ from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.models.scores import Groups, write_groups
 from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.scratch.files import whole_file
-from opboost_ops.stages.source_rows import engine_of
+from opboost_ops.tables.database import engine_of
 
 #: By which rows of one delivery are told from those of another, in a database.
 SCORED = "scored_rows"
@@ -112,9 +112,10 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
     schema, _, plain = name.rpartition(".")
     first = next(frames)
     types = {pl.String: sa.Text, pl.Boolean: sa.Boolean}
+    names = _apart(first.columns)
     columns: list[sa.Column[Any]] = [
         sa.Column(
-            column,
+            names[column],
             sa.BigInteger if kind.is_integer() else types.get(type(kind), sa.Double),
         )
         for column, kind in first.schema.items()
@@ -126,11 +127,11 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
         try:
             with engine.begin() as connection:
                 table.create(connection, checkfirst=True)
-                old = [table.c[column] == value for column, value in same.items()]
+                old = [table.c[names[column]] == value for column, value in same.items()]
                 connection.execute(sa.delete(table).where(*old))
                 for frame in chain([first], frames):
                     for rows in frame.iter_slices(_ROWS):
-                        connection.execute(sa.insert(table), rows.to_dicts())
+                        connection.execute(sa.insert(table), rows.rename(names).to_dicts())
             return
         finally:
             engine.dispose()
@@ -141,6 +142,20 @@ def _insert(url: str, name: str, frames: Iterator[pl.DataFrame], same: dict[str,
     except sa.exc.SQLAlchemyError as error:
         failure = _refused(error)
     raise failure from None
+
+
+def _apart(columns: Sequence[str]) -> dict[str, str]:
+    """Names of a database's columns, which ignore case: the second of two gets a number."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for column in columns:
+        name, number = column, 1
+        while name.lower() in taken:
+            number += 1
+            name = f"{column}_{number}"
+        taken.add(name.lower())
+        names[column] = name
+    return names
 
 
 def _refused(error: Exception) -> ContractError:

@@ -1,16 +1,18 @@
 """What each training row counts, and which labels an objective takes: the label holder's own."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from opboost_ops.config.federation import Label
-from opboost_ops.config.training import Training
+from opboost_ops.config.training import HoldoutColumn, Training
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.arrays import Scratch, release_memory, slices
 from opboost_ops.scratch.figures import total
 from opboost_ops.stages.raw_blocks import blocks
+from opboost_ops.stages.raw_table import require_holdout
 from opboost_ops.stages.stage import Context
 
 #: Of the training frame, beside `assemble.LABEL`.
@@ -18,6 +20,9 @@ WEIGHT = "weight"
 
 #: Objectives that are of counts or amounts.
 _NOT_NEGATIVE = ("poisson", "tweedie")
+
+#: The squares of larger numbers are no 32-bit floats.
+_LARGEST = 1e18
 
 
 def require_trainable(context: Context) -> None:
@@ -34,10 +39,52 @@ def require_trainable(context: Context) -> None:
         # All of them are looked at: one may be no number.
         if not sum([bool(weights_in(frame.get_column(name)).any()) for frame in read]):
             raise _no_weights(name)
+    label = party.label
+    if label is not None and label.task == "regression":
+        for frame in blocks(context, [label.column]):
+            require_moderate(frame.to_series().cast(pl.Float64).to_numpy(), label.column)
+    if label is not None and isinstance(training.holdout, HoldoutColumn):
+        _require_two_held_out(context, label, training.holdout.column)
     if training.objective in _NOT_NEGATIVE and party.label is not None:
         read = blocks(context, [party.label.column])
         labels = (frame.to_series().cast(pl.Float64).to_numpy() for frame in read)
         require_labels(training, labels)
+
+
+def require_moderate(labels: np.ndarray, name: str) -> None:
+    """Refuse numbers to predict whose squares no 32-bit float holds, in which boosters count.
+
+    Args:
+        labels: Numbers, shape (n,); gaps are another check's.
+        name: The label's column.
+
+    Raises:
+        ContractError: A number is infinite or too large.
+    """
+    with np.errstate(invalid="ignore"):
+        excess = int((np.abs(labels) > _LARGEST).sum())
+    if excess:
+        raise ContractError(
+            f"The label {name} has {excess:,} numbers beyond {_LARGEST:g} in size.",
+            "Correct the table: such a number may stand for an unknown value. Leave its row out.",
+        )
+
+
+def _require_two_held_out(context: Context, label: Label, holdout: str) -> None:
+    """Refuse held-out rows on which no ranking can be judged."""
+    if label.task == "regression":
+        return
+    classes: set[Any] = set()
+    for frame in blocks(context, [label.column, holdout]):
+        require_holdout(frame.get_column(holdout))
+        labels = frame.filter(holdout).get_column(label.column)
+        classes.update(labels.drop_nulls().unique().to_list())
+    if len(classes) < 2:
+        raise ContractError(
+            f"The rows that {holdout} holds out have {len(classes)} classes of {label.column}: "
+            "no model can be judged on them.",
+            "Hold out rows of two classes or more.",
+        )
 
 
 def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
@@ -72,11 +119,11 @@ def weights_in(values: pl.Series) -> np.ndarray:
         values: Of the weight column.
 
     Raises:
-        ContractError: They are no numbers of 0 or more.
+        ContractError: They are no numbers of 0 or more, or too large.
     """
     if values.dtype.is_numeric() and not values.null_count():
         found = values.cast(pl.Float64).to_numpy()
-        if np.isfinite(found).all() and (found >= 0).all():
+        if ((found >= 0) & (found <= _LARGEST)).all():
             return found
     raise _no_weights(values.name)
 
@@ -126,8 +173,8 @@ def weights_of(
 
 def _no_weights(name: str) -> ContractError:
     return ContractError(
-        f"training.weight_column {name} holds something other than numbers of 0 or more, or "
-        "nothing but zeros.",
+        f"training.weight_column {name} holds something other than numbers from 0 to "
+        f"{_LARGEST:g}, or nothing but zeros.",
         "Correct the column, or name another one.",
     )
 

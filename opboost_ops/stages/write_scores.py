@@ -27,7 +27,7 @@ from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import CLASS, SCORE
 from opboost_ops.stages.sinks import deliver
 from opboost_ops.stages.stage import Context, Outcome
-from opboost_ops.stages.table_content import rows_fingerprint
+from opboost_ops.tables.content import rows_fingerprint
 
 VERSION = "model_version"
 

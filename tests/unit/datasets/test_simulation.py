@@ -71,10 +71,10 @@ def test_the_same_seed_says_the_same() -> None:
 def test_columns_of_no_use_are_left_out_and_named() -> None:
     found = made()
     assert found.left_out == {
-        "person": "counts the rows",
-        "free": "is an ID or free text",
-        "empty": "is empty",
-        "one": "has a single value",
+        "person": "it numbers the rows",
+        "free": "it is an ID or free text",
+        "empty": "it is empty",
+        "one": "it has a single value",
     }
 
 
@@ -107,7 +107,7 @@ def test_regression_classes_and_no_own_columns() -> None:
             "no column q; z is assigned twice; y is the",
         ),
         ("y", {"bank": []}, "bank gets no column"),
-        ("y", {"bank": ["free", "z"]}, "free is an ID or free text"),
+        ("y", {"bank": ["free", "z"]}, "free: it is an ID or free text"),
         ("one", {"bank": ["z"]}, "single value"),
     ],
 )

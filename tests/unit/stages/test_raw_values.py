@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.declared_map import map_digest
 from opboost_ops.config.feature import Feature
@@ -105,15 +106,24 @@ def test_categories_are_mapped_and_rare_ones_are_the_rest() -> None:
     assert seen(["a boat"], **declared) == ["a boat"]  # The check of the raw table refuses it.
 
 
-def test_a_declared_category_stays_itself() -> None:
-    declared = {"type": "nominal", "categories": [" a", "a"], "rest": "a"}
-    assert seen([" a", "a", "a "], **declared) == [" a", "a", "a"]
+@pytest.mark.parametrize(
+    "values",
+    [["3", "1"], ["3.0", " 1 "], [3, 1], [3.0, 1.0], [Decimal("3.00"), Decimal("1.00")]],
+)
+def test_a_category_has_one_form_whatever_the_type_of_its_column(values: list[Any]) -> None:
+    assert seen(values, type="nominal") == ["3", "1"]
+    assert seen(values, type="nominal", categories=["3.0", "1"]) == ["3.0", "1"]
+    renamed = {"categories": ["three", "other"], "mapping": {"3": "three"}, "rest": "other"}
+    assert seen(values, type="nominal", **renamed) == ["three", "other"]
+    assert seen(["01", "1"], type="nominal") == ["01", "1"]
+    with pytest.raises(ValueError, match="are one in a table"):
+        feature(type="nominal", categories=["3", "3.0"])
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.text(max_size=4), max_size=8),
-    st.lists(st.text(max_size=4), min_size=2, max_size=5, unique=True),
+    st.lists(st.text(max_size=4), min_size=2, max_size=5, unique_by=canonical),
 )
 def test_with_a_rest_every_category_is_a_declared_one(raw: list[str], known: list[str]) -> None:
     declared = feature(type="nominal", categories=known, rest=known[0])

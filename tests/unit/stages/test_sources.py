@@ -18,9 +18,10 @@ from opboost_ops.cli import check, forget
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.run.table_watch import changed
-from opboost_ops.stages import sources
-from opboost_ops.stages.sorted_copy import write_sorted
-from opboost_ops.stages.sources import copy
+from opboost_ops.tables import copies
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.sorted_copy import write_sorted
 from tests.bad_input.faults import CANARY_TEXT
 from tests.federation import Workspace
 
@@ -32,7 +33,8 @@ ROWS = pl.DataFrame(
 def read(folder: Path, text: tuple[str, ...] = ("id",), **declared: Any) -> pl.DataFrame:
     source = Source.model_validate(declared)
     target = folder / "home" / "table.parquet"
-    copy(source, "bank", target, text, "id")
+    columns = {name: Expected(name, "text") for name in text}
+    copy(source, "bank", target, columns, "id")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert [path.name for path in target.parent.iterdir()] == ["table.parquet"]
     return pl.read_parquet(target)
@@ -97,7 +99,7 @@ def test_what_a_column_holds_is_decided_by_all_of_its_cells(tmp_path: Path, cell
 def test_a_table_is_sorted_some_rows_at_a_time(
     tmp_path: Path, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opboost_ops.stages.sorted_copy._ROWS", rows)
+    monkeypatch.setattr("opboost_ops.tables.sorted_copy._ROWS", rows)
     ids = ["b", "a", None, "c", "b", "a", None, "b"]
     table = pl.DataFrame({"id": ids, "x": range(8)})
     write_sorted(table.lazy(), "id", tmp_path / "whole.parquet")
@@ -184,7 +186,7 @@ def test_a_disk_without_room_is_told_before_anything_is_written(
     path = tmp_path / "bank.csv"
     path.write_text("id,income\n" + "a,1\n" * 10_000)
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(sources.shutil, "disk_usage", lambda _: usage(10, 5, 50_000))
+    monkeypatch.setattr(copies.shutil, "disk_usage", lambda _: usage(10, 5, 50_000))
     with pytest.raises(ContractError, match="0 MB are free") as caught:
         read(tmp_path, at=str(path))
     assert "retention_days" in str(caught.value)
@@ -196,7 +198,8 @@ import resource, sys
 from pathlib import Path
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
-from opboost_ops.stages.sources import copy
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.expected import Expected
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "table.parquet", {"id"}, "id")

@@ -7,7 +7,7 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.stages.source_files import Room
+from opboost_ops.tables.files import Room
 
 #: Rows at a time.
 _ROWS = 100_000
@@ -23,7 +23,7 @@ def database_parts(url: str, source: Source, party: str, folder: Path, room: Roo
         source: With the query.
         party: Whose it is.
         folder: For the files.
-        room: Asked before anything is written, by the count of rows and the size of the first.
+        room: Asked before each file is written.
 
     Raises:
         ConfigError: There is no driver, or the URL is none.
@@ -79,12 +79,14 @@ def engine_of(url: str, party: str) -> Any:
 
 
 def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) -> list[Path]:
-    import sqlalchemy as sa
-
-    plain = query.strip().rstrip(";")
-    rows = connection.execute(sa.text(f"SELECT count(*) FROM ({plain}) AS counted")).scalar()  # noqa: S608
-    streamed = connection.execution_options(stream_results=True, yield_per=_ROWS)
-    result = streamed.execute(sa.text(plain))
+    # As it stands: neither a part of another statement, nor searched for parameters.
+    result = connection.execution_options(
+        stream_results=True, yield_per=_ROWS, no_parameters=True
+    ).exec_driver_sql(query)
+    if not result.returns_rows:
+        raise ContractError(
+            f"The query of {party}'s table returns no table.", "Give a SELECT in its site.yaml."
+        )
     names = list(result.keys())
     if len(set(names)) < len(names):
         raise ContractError(
@@ -94,8 +96,7 @@ def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) ->
     parts: list[Path] = []
     for found in result.partitions():
         frame = _frame(names, found)
-        if not parts:
-            room(int(frame.estimated_size() / max(frame.height, 1) * (rows or 0)))
+        room(int(frame.estimated_size()))
         parts.append(folder / f"part-{len(parts)}.parquet")
         frame.write_parquet(parts[-1])
     if not parts:

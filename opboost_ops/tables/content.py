@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.mechanisms.cmac import keys_of_texts
-from opboost_ops.stages.raw_names import found_names
+from opboost_ops.tables.names import found_names
 
 #: Rows at a time.
 _ROWS = 131_072

@@ -16,8 +16,9 @@ import polars as pl
 
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.blocks import rows_of_block
-from opboost_ops.stages.column_types import type_name
-from opboost_ops.stages.sorted_copy import RowWriter
+from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.parquet import scan
+from opboost_ops.tables.sorted_copy import RowWriter
 
 
 def write_people(
@@ -38,8 +39,8 @@ def write_people(
     Raises:
         ContractError: A column is not there, or cannot be aggregated so.
     """
-    scan = pl.scan_parquet(table)
-    schema = dict(scan.collect_schema())
+    rows = scan(table)
+    schema = dict(rows.collect_schema())
     columns = {name.strip(): (name, kind) for name, kind in schema.items()}
     steps = {
         name: _step(name, declared, at, columns, party)
@@ -47,7 +48,7 @@ def write_people(
         if name != identity.strip()
     }
     used = pl.col(list(dict.fromkeys([identity, *(n for _, n, _ in steps.values() if n)])))
-    blocks = scan.select(used).collect_batches(
+    blocks = rows.select(used).collect_batches(
         chunk_size=rows_of_block(len(schema)), maintain_order=True, engine="streaming"
     )
     people = 0

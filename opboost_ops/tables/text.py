@@ -1,0 +1,218 @@
+"""CSV files of a source as one Parquet file, without the whole of them in memory.
+
+Each file is laid down as UTF-8 and becomes Parquet of nothing but texts; then all cells of a
+column decide what it holds, one column at a time, unless its declaration does.
+"""
+
+import codecs
+import csv
+import errno
+import gzip
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ContractError
+from opboost_ops.tables.dialect import ambiguity, present, reading
+from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.parquet import scan_common
+
+_UTF = ("utf-8", "utf8", "utf-8-sig")
+_CHUNK = 1 << 20
+#: Bytes of a file that are parsed at once; no row is longer.
+_BLOCK = 1 << 24
+#: A mark at the beginning of a file that says which of them it is in.
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+#: Why columns of a CSV file without a name are left out.
+UNNAMED = "it has no name: spreadsheets and data frames number their rows so"
+
+
+def text_table(
+    paths: Sequence[Path],
+    source: Source,
+    party: str,
+    target: Path,
+    columns: Mapping[str, Expected],
+) -> dict[str, str]:
+    """Write CSV files as one Parquet file, with dates, numbers and truth values as such.
+
+    Args:
+        paths: The files, which may be gzipped.
+        source: How they are written.
+        party: Whose they are.
+        target: The Parquet file; others beside it are there for a while.
+        columns: Declared columns by raw name; of all others their cells decide.
+
+    Returns:
+        Why, by name, a column is left out, or is text although it looks like more.
+
+    Raises:
+        ContractError: A file is not written as declared.
+        OSError, PolarsError: The disk is full; see `no_room`.
+    """
+    notes: dict[str, str] = {}
+    texts = []
+    for number, path in enumerate(paths):
+        texts.append(target.with_suffix(f".texts-{number}"))
+        notes |= _texts(path, source, party, texts[-1])
+    rows, partial = scan_common(texts, party, columns)
+    notes |= partial
+    names = rows.collect_schema().names()
+    table = rows.select(
+        present(name, _missing(source, columns.get(name), party)).alias(name) for name in names
+    )
+    ways = []
+    for name in names:
+        expected = columns.get(name)
+        way, why = _way(table, name, source, expected)
+        if why and expected is not None:
+            raise ContractError(
+                f"{party}.{expected.name}: {why.partition(':')[0]}.",
+                f"{why.partition(': ')[2].capitalize()}.",
+            )
+        if why:
+            notes[name] = why
+        ways.append(way.alias(name))
+    table.select(ways).sink_parquet(target)
+    for path in texts:
+        path.unlink()
+    return notes
+
+
+def no_room(error: Exception) -> bool:
+    """Whether a disk is full, or has no room for a file so large.
+
+    Args:
+        error: Of the operating system, or of polars, which tells its number in the text.
+    """
+    numbers = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+    said = str(error)
+    known = getattr(error, "errno", None)
+    return known in numbers or any(f"(os error {number})" in said for number in numbers)
+
+
+def _missing(source: Source, expected: Expected | None, party: str) -> list[str]:
+    """The texts that mean a gap in a column: none of those that are declared values."""
+    if expected is None:
+        return list(source.missing)
+    both = expected.values & set(source.missing) - {""}
+    if both and "missing" in source.model_fields_set:
+        raise ContractError(
+            f"`missing` in site.yaml of {party} names {', '.join(sorted(both))}, which is a "
+            f"declared value of {expected.name}.",
+            "Remove it from `missing`, or from the declaration.",
+        )
+    return [text for text in source.missing if text not in both]
+
+
+def _way(
+    table: pl.LazyFrame, name: str, source: Source, expected: Expected | None
+) -> tuple[pl.Expr, str]:
+    """How a column of cleaned cells is read, and which declaration it lacks."""
+    kind = None if expected is None else expected.kind
+    if kind == "text":
+        return pl.col(name), ""
+    cells = table.select(name).collect(engine="streaming").to_series().drop_nulls()
+    if not len(cells):
+        return pl.lit(None, pl.Null), ""
+    way = reading(cells, source, kind)
+    return (pl.col(name), ambiguity(cells, kind)) if way is None else (way, "")
+
+
+def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, str]:
+    """Write a file as Parquet of texts; why columns are left out, by name."""
+    plain = target.with_suffix(".plain")
+    separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
+    problem, remedy = "", ""
+    try:
+        _lay_down(path, source, plain)
+        head = _head(plain, separator)
+        _require_head(head, party)
+        _parse(plain, separator, head, target)
+    except (UnicodeDecodeError, LookupError):
+        problem = f"is not encoded in {source.encoding}"
+        remedy = "Declare encoding in site.yaml, for example `encoding: cp1252`."
+    except (pa.ArrowException, ValueError, EOFError, csv.Error, zlib.error) as error:
+        if no_room(error):
+            raise
+        problem = "cannot be read as site.yaml says"
+        remedy = (
+            "Check separator and decimal there: `{at: ..., separator: ';', decimal: ','}`; and "
+            "whether all lines have as many columns as the head."
+        )
+    except OSError as error:
+        if no_room(error):
+            raise
+        problem, remedy = "cannot be read", "Check the file, and the job that writes it."
+    if problem:
+        raise ContractError(f"The CSV table of {party} {problem}.", remedy)
+    plain.unlink()
+    return {"": UNNAMED} if not all(head) else {}
+
+
+def _lay_down(path: Path, source: Source, plain: Path) -> None:
+    opener = gzip.open if path.name.endswith(".gz") else open
+    with opener(path, "rb") as file, open(plain, "wb") as written:
+        chunk = file.read(_CHUNK)
+        # Also where it is UTF-8: a byte order mark would be part of the first name.
+        encoding = "utf-8-sig" if source.encoding.lower() in _UTF else source.encoding
+        if encoding == "utf-8-sig" and chunk.startswith(_UTF_16):
+            encoding = "utf-16"
+        decoder = codecs.getincrementaldecoder(encoding)()
+        while chunk:
+            text = decoder.decode(chunk)
+            if "\0" in text:
+                raise UnicodeDecodeError(encoding, b"", 0, 0, "NUL")
+            written.write(text.encode())
+            chunk = file.read(_CHUNK)
+        written.write(decoder.decode(b"", final=True).encode())
+
+
+def _head(plain: Path, separator: str) -> list[str]:
+    with open(plain, newline="", encoding="utf-8") as file:
+        return [name.strip() for name in next(csv.reader(file, delimiter=separator), [])]
+
+
+def _require_head(head: Sequence[str], party: str) -> None:
+    if not any(head):
+        raise ContractError(
+            f"The CSV table of {party} has no head.", "Its first line names the columns."
+        )
+    twice = [str(at) for at, name in enumerate(head, start=1) if name and head.count(name) > 1]
+    if twice:
+        raise ContractError(
+            f"Columns {', '.join(twice)} of the CSV table of {party} share names.",
+            "Give each column a name of its own.",
+        )
+
+
+def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> None:
+    names = [str(number) for number in range(len(head))]
+    named = [(number, name) for number, name in zip(names, head, strict=True) if name]
+    reader = pyarrow.csv.open_csv(
+        plain,
+        pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=_BLOCK, column_names=names, skip_rows_after_names=1
+        ),
+        pyarrow.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+        pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=[number for number, _ in named],
+            strings_can_be_null=False,
+        ),
+    )
+    schema = pa.schema([(name, pa.large_string()) for _, name in named])
+    with reader, pq.ParquetWriter(target, schema, compression="lz4") as writer:
+        for batch in reader:
+            rows = pl.DataFrame(batch)
+            # A blank line at the end of a CSV is no person.
+            rows = rows.filter(~pl.all_horizontal(pl.all().str.strip_chars() == ""))
+            rows = rows.rename(dict(named))
+            writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
