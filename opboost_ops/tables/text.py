@@ -73,9 +73,9 @@ def text_table(
         expected = columns.get(name)
         way, why = _way(table, name, source, expected)
         if why and expected is not None:
+            problem, _, remedy = why.partition(": ")
             raise ContractError(
-                f"{party}.{expected.name}: {why.partition(':')[0]}.",
-                f"{why.partition(': ')[2].capitalize()}.",
+                f"{party}.{expected.name}: {problem}.", f"{remedy[:1].upper()}{remedy[1:]}."
             )
         if why:
             notes[name] = why
@@ -121,7 +121,8 @@ def _way(
         return pl.col(name), ""
     cells = table.select(name).collect(engine="streaming").to_series().drop_nulls()
     if not len(cells):
-        return pl.lit(None, pl.Null), ""
+        # Few new rows may all lack a value.
+        return (pl.col(name) if kind is None else pl.col(name).cast(pl.Float64)), ""
     way = reading(cells, source, kind)
     return (pl.col(name), ambiguity(cells, kind)) if way is None else (way, "")
 
