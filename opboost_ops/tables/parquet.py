@@ -58,7 +58,8 @@ def schema_of(path: Path) -> dict[str, pl.DataType]:
     Raises:
         ArrowException, PolarsError, OSError: It is no Parquet.
     """
-    found = dict(pl.read_parquet_schema(path))
+    with open(path, "rb") as opened:
+        found = dict(pl.read_parquet_schema(opened))
     if {pl.Int128, pl.UInt128} & set(found.values()):
         return found  # Which Arrow cannot read at all.
     with pq.ParquetFile(path, pre_buffer=False) as file:

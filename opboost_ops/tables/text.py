@@ -133,10 +133,12 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
     separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
     problem, remedy = "", ""
     try:
-        _lay_down(path, source, plain)
+        quotes = _lay_down(path, source, plain)
         head = _head(plain, separator)
         _require_head(head, party)
-        _parse(plain, separator, head, target)
+        last = _parse(plain, separator, head, target)
+        if quotes % 2 and any("\n" in cell or "\r" in cell for cell in last):
+            raise ValueError("a quote that nothing closes")
     except (UnicodeDecodeError, LookupError):
         problem = f"is not encoded in {source.encoding}"
         remedy = "Declare encoding in site.yaml, for example `encoding: cp1252`."
@@ -158,7 +160,9 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
     return {"": UNNAMED} if not all(head) else {}
 
 
-def _lay_down(path: Path, source: Source, plain: Path) -> None:
+def _lay_down(path: Path, source: Source, plain: Path) -> int:
+    """Write a file as UTF-8; how many quotes it has."""
+    quotes = 0
     opener = gzip.open if path.name.endswith(".gz") else open
     with opener(path, "rb") as file, open(plain, "wb") as written:
         chunk = file.read(_CHUNK)
@@ -171,9 +175,11 @@ def _lay_down(path: Path, source: Source, plain: Path) -> None:
             text = decoder.decode(chunk)
             if "\0" in text:
                 raise UnicodeDecodeError(encoding, b"", 0, 0, "NUL")
+            quotes += text.count('"')
             written.write(text.encode())
             chunk = file.read(_CHUNK)
         written.write(decoder.decode(b"", final=True).encode())
+    return quotes
 
 
 def _head(plain: Path, separator: str) -> list[str]:
@@ -194,7 +200,9 @@ def _require_head(head: Sequence[str], party: str) -> None:
         )
 
 
-def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> None:
+def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> tuple[str, ...]:
+    """Write a file's rows as Parquet of texts; the last of them."""
+    last: tuple[str, ...] = ()
     names = [str(number) for number in range(len(head))]
     named = [(number, name) for number, name in zip(names, head, strict=True) if name]
     reader = pyarrow.csv.open_csv(
@@ -216,4 +224,6 @@ def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> No
             # A blank line at the end of a CSV is no person.
             rows = rows.filter(~pl.all_horizontal(pl.all().str.strip_chars() == ""))
             rows = rows.rename(dict(named))
+            last = rows.row(-1) if rows.height else last
             writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
+    return last
