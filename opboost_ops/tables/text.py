@@ -90,12 +90,13 @@ def no_room(error: Exception) -> bool:
     """Whether a disk is full, or has no room for a file so large.
 
     Args:
-        error: Of the operating system, or of polars, which tells its number in the text.
+        error: Of the operating system, or of polars or Arrow, which tell its number in the text.
     """
     numbers = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
     said = str(error)
     known = getattr(error, "errno", None)
-    return known in numbers or any(f"(os error {number})" in said for number in numbers)
+    marks = [mark for number in numbers for mark in (f"(os error {number})", f"[errno {number}]")]
+    return known in numbers or any(mark in said for mark in marks)
 
 
 def _missing(source: Source, expected: Expected | None, party: str) -> list[str]:

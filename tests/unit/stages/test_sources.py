@@ -202,7 +202,8 @@ from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
-    copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "table.parquet", {"id"}, "id")
+    copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "t.parquet",
+         {"id": Expected("id", "text")}, "id")
 except ContractError as error:
     print(error)
 """
