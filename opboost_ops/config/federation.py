@@ -1,6 +1,6 @@
 """``federation.yaml``: the public description on which all parties agree."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 from uuid import UUID
 
