@@ -14,7 +14,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.stages.positive_class import require_positive
-from opboost_ops.stages.raw_names import raw_names
+from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.categories import label_values
@@ -245,7 +245,10 @@ def schema(
             f"{', '.join(differing)}.",
             "Write all of them with the same types.",
         )
-    return require_readable(context.party, kinds[0])
+    # One column of 128 bits makes the others of its file unreadable, too.
+    declared = found_names(raw_names(context, declared_columns(context)), list(schemas[0]))
+    require_readable(context.party, {c: schemas[0][name] for c, name in declared.items()})
+    return kinds[0]
 
 
 def require_declared(context: Context, frame: pl.DataFrame) -> None:

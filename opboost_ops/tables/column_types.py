@@ -19,15 +19,12 @@ def type_name(kind: pl.DataType) -> str:
     return kind.base_type().__name__
 
 
-def require_readable(party: str, kinds: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
+def require_readable(party: str, kinds: dict[str, pl.DataType]) -> None:
     """Refuse types that Parquet has no place for, although polars writes them.
 
     Args:
         party: Whose columns they are.
         kinds: By column.
-
-    Returns:
-        The same.
 
     Raises:
         ContractError: Integers of 128 bits.
@@ -38,4 +35,3 @@ def require_readable(party: str, kinds: dict[str, pl.DataType]) -> dict[str, pl.
             f"The table of {party} keeps {', '.join(wide)} as 128-bit integers.",
             "Write them as 64-bit integers, or as strings.",
         )
-    return kinds
