@@ -56,6 +56,7 @@ def small_credit(seed: int = 0, rows: int = ROWS, without: str = "") -> Dataset:
         **{n: {p: v for p, v in of.items() if p != without} for n, of in by_party.items()},
     )
 
+
 #: A new ID for each, as of somebody who was not released before.
 _SOMEBODY_NEW = (pl.lit("N") + pl.col("id").str.slice(1)).alias("id")
 

@@ -91,7 +91,7 @@ def refuses(workspace: Workspace, party: str, stage: str, reason: Reason, *words
 AT_ACCEPT: list[tuple[str, Reason, Tamper]] = [
     ("of the run before", "replayed",
      lambda w: swap(w, "ranks", path(w, "ranks").parents[2] / FIRST_RUN / "ranks" / BANK)),
-    ("of another place", "replayed", lambda w: swap(w, "ranks", path(w, "shares"))),
+    ("of another place", "out_of_order", lambda w: swap(w, "ranks", path(w, "shares"))),
     ("its query is not known", "out_of_order",
      lambda w: forget(w, LABEL, "psi_query/bank")),
     ("other plaintext than it says", "bad_digest", lambda w: lie(w, "ranks")),
@@ -116,7 +116,7 @@ def test_rows_under_another_nonce_than_they_name_do_not_open(released: Workspace
 
 def lie(workspace: Workspace, kind: str) -> None:
     """Other rows, sealed to the right receiver, under the first ones' sha256."""
-    restate(workspace, kind, software="0.0.0")
+    restate(workspace, kind, software="0.4.1")
     folder = path(workspace, kind)
     digest = parse_manifest((folder / MANIFEST).read_bytes(), kind).digest
     public = str(workspace.declared.parties[LABEL].encryption_key)
@@ -155,7 +155,7 @@ def test_a_release_that_was_tampered_with(
 def test_a_second_plan(released: Workspace) -> None:
     folder = path(released, "plan", LABEL)
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
-    rewrite(folder, resigned(files, signer(released, LABEL), software="0.0.0"))
+    rewrite(folder, resigned(files, signer(released, LABEL), software="0.4.1"))
     for party, stage in ((BANK, "preprocess"), (LABEL, "open_rows")):
         with pytest.raises(Rejected, match="plan/credit") as caught:
             released.step(party, stage)
