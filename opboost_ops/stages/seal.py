@@ -81,8 +81,7 @@ def sealed_table(
     if table.num_columns and table.num_rows != session.rows:
         raise ContractError(
             f"What {context.party} is about to seal is not its whole table.",
-            "Clear its task `desensitize`, or in routed scoring its task `preprocess`, and what "
-            "comes after it.",
+            "Clear its task `desensitize`, and what comes after it.",
         )
     scratch, width = context.home.scratch, rows.format.width
     count = session.rows + 1

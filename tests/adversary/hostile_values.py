@@ -52,6 +52,11 @@ MANIFESTS: Mapping[str, tuple[Change, ...]] = {
         lambda losses: {**losses, "secret_salary": CURVE},
         to({"income": {**CURVE, "loss": [float("nan")] * 9}}),
     ),
+    "releases": (
+        lambda it: {} if it else {"income": OTHER},
+        to({"secret_salary": OTHER}),
+        to({"income": SCRIPT}),
+    ),
     "files": (
         to({}),
         each(lambda file: {**file, "size": HUGE}),

@@ -27,7 +27,7 @@ def upstream(dag: DAG, task: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "release"), [("desensitised", RELEASE), ("routed", ["check_table", "preprocess"])]
+    ("mode", "release"), [("desensitised", RELEASE), ("routed", ["check_table", "desensitize"])]
 )
 def test_feature_holders_do_not_wait_for_each_other(
     federations: Path, mode: str, release: list[str]

@@ -84,7 +84,9 @@ def test_a_table_that_is_written_anew_with_the_same_content_has_not_changed(
     workspace.edit_table("bank", lambda table: table.with_columns(undeclared=pl.lit("anything")))
     assert table_watch.changed("bank", "credit_scoring", "look 3") is False
     workspace.edit_table("bank", lambda table: table.with_columns(income=pl.col("income") + 1))
-    assert table_watch.changed("bank", "credit_scoring", "look 4") is True
+    assert table_watch.changed("bank", "credit_scoring", "look 4") is False
+    workspace.let_join("bank")
+    assert table_watch.changed("bank", "credit_scoring", "look 5") is True
 
 
 @pytest.mark.parametrize("column", ["id", "age", "default"])

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.run.facts import ADDED, RELEASES
+from opboost_ops.run.facts import ADDED
 from opboost_ops.stages.catalogue import STAGES as CATALOGUE
 from tests.federation import Workspace
 from tests.leakage.failing_stage import HORIZONTAL
-from tests.noninterference.declared import ARTIFACTS, RELEASE, STAGES, Source
+from tests.noninterference.declared import ARTIFACTS, STAGES, Source
 from tests.noninterference.observation import Observation, differences
 from tests.noninterference.rewriting import read, tables, write
 from tests.noninterference.runs import KINDS, Beginnings, seen
@@ -93,9 +93,7 @@ def declared(place: str) -> tuple[str, frozenset[Source]]:
     if rest == "open_run":
         return "a", STAGES[rest]
     party, stage = rest.split(".")
-    # Facts repeat what an earlier stage has told: whether the party drew again, which `seal` shows.
-    again = RELEASE if what == "facts" and stage == "psi_answer" else frozenset[Source]()
-    return party, STAGES[stage] | again
+    return party, STAGES[stage]
 
 
 def _told(seen: Observation) -> set[str]:
@@ -134,7 +132,7 @@ def test_only_what_may_depend_on_an_input_does(
         if (source.own if party == source.party else source.others) not in allowed:
             wrong.append(place)
     assert wrong == []
-    assert set(ADDED) >= _told(baseline) >= {RELEASES}
+    assert set(ADDED) >= _told(baseline)
     # It is an input: something does depend on it, unless it stays inside.
     assert bool(found) == ((kind, given) not in INSIDE)
 

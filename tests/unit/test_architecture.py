@@ -77,6 +77,9 @@ class Memory:
             raise ArtifactError("Other content was already published there.")
         return known is not files
 
+    def keeps_first(self, federation: str) -> bool:
+        return True
+
     def identity(self) -> str | None:
         return self.known
 

@@ -62,7 +62,7 @@ def test_quoted_messages_are_those_of_the_code() -> None:
                 texts.append(node.value)
     code = "\n".join(texts)
     quoted = [part for cell in first_cells("message") for part in re.findall(r"`([^`]+)`", cell)]
-    assert len(quoted) > 50
+    assert len(quoted) > 40
     for message in quoted:
         pieces = [piece.strip() for piece in _GAP.split(message) if piece.strip()]
         assert pieces

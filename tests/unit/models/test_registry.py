@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Registry, has_model, model_in
+from opboost_ops.models.registry import Registry
 
 FILES = {"model.txt": b"tree", "card.json": b"{}"}
 
@@ -147,16 +147,3 @@ def test_a_version_that_was_tried_twice_is_met_twice_on_the_way_back(tmp_path: P
         registry.promote(version, "by hand")
     registry.promote("a", "by hand")
     assert [registry.rollback("drift") for _ in range(2)] == ["b", "a"]
-
-
-def test_a_stack_of_release_0_2_0_stays_listed_and_says_why_it_cannot_be_used(
-    tmp_path: Path,
-) -> None:
-    registry = Registry(tmp_path, "credit_risk")
-    registry.register("a" * 16, {"stack.json": b"{}", "stack_plain.txt": b"tree"})
-    registry.decide("a" * 16, True, "the first model")
-    assert registry.versions() == [registry.champion()] == ["a" * 16]
-    files = registry.files("a" * 16)
-    assert not has_model(files)
-    with pytest.raises(ContractError, match=r"denoise: stack.*removed.*0\.2\.0"):
-        model_in(files)
