@@ -102,7 +102,7 @@ def test_every_artifact_of_a_run_has_its_lines(trained_once: Workspace) -> None:
         assert {event.party for event in events} == {party}
         told = {event.kind for event in events if event.receiver.startswith("everyone")}
         own = {"check_table", "open_rows", "register", "announce_champion"}
-        assert told == (own if party == "credit" else {"check_table", "check_release"})
+        assert told == (own if party == "credit" else {"check_table"})
         kinds = {(event.kind, event.receiver) for event in events if event.kind not in told}
         if party == "credit":
             both = ("shop", "bank")
