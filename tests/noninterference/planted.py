@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import pytest
 
 from opboost_ops.alignment import oprf, sealing
 from opboost_ops.alignment.sealing import ROW_TAG, derived
-from opboost_ops.errors import ContractError
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.party_state import forgotten_of, open_state
+from opboost_ops.mechanisms import noise
 from opboost_ops.run import runner
-from opboost_ops.stages import catalogue, digest_ids, open_rows, raw_table
+from opboost_ops.stages import catalogue, open_rows, own_copy, raw_table
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.noninterference.rewriting import STRANGERS
@@ -91,9 +93,9 @@ def _notice(fact: Callable[[Context], Any]) -> Leak:
     return lambda context, outcome: replace(outcome, notices=(*outcome.notices, str(fact(context))))
 
 
-def _error(fact: Callable[[Context], Any]) -> Leak:
+def _error(fact: Callable[[Context], Any], kind: type[OpBoostError] = ContractError) -> Leak:
     def leak(context: Context, outcome: Outcome) -> Outcome:
-        raise ContractError(f"This cannot go on: {fact(context)}.", "Look at the table.")
+        raise kind(f"This cannot go on: {fact(context)}.", "Look at the table.")
 
     return leak
 
@@ -181,15 +183,12 @@ def _unblinded(patch: pytest.MonkeyPatch) -> None:
 
 
 def _noise_by_row(patch: pytest.MonkeyPatch) -> None:
-    real = digest_ids.keyed_ids
-
-    def by_row(context: Context, secret: bytes) -> np.ndarray:
-        keys = real(context, secret)
-        if context.party != context.federation.label_holder:
-            keys[:, :8] = np.arange(len(keys), dtype="<u8").view(np.uint8).reshape(-1, 8)
+    def by_row(secret: bytes, ids: pa.Array, kind: Any) -> np.ndarray:
+        keys = noise.person_keys(secret, ids, kind).copy()
+        keys[:, :8] = np.arange(len(keys), dtype="<u8").view(np.uint8).reshape(-1, 8)
         return keys
 
-    patch.setattr(digest_ids, "keyed_ids", by_row)
+    patch.setattr(own_copy, "noise", SimpleNamespace(person_keys=by_row))
 
 
 def _holdout_by_row(patch: pytest.MonkeyPatch) -> None:
@@ -255,7 +254,7 @@ PLANTED: dict[str, Planted] = {
         "another place and time", NEXT,
     ),
     "the number of files, in an error": Planted(
-        _at("check_table", _error(lambda c: len(raw_table.files(c)))),
+        _at("check_table", _error(lambda c: len(raw_table.files(c))), party="a"),
         "several files",
     ),
     "when a file was written": Planted(
@@ -300,7 +299,7 @@ PLANTED: dict[str, Planted] = {
         _at("check_table", _summary(lambda _: next(_COUNTER))), "", NEXT
     ),
     "a cell in an error": Planted(
-        _at("rank", _error(lambda c: whole_table(c)[0])), "rows permuted"
+        _at("rank", _error(lambda c: whole_table(c)[0], ConfigError)), "rows permuted"
     ),
     "a table's bytes, told with the scores": Planted(
         _at(
