@@ -64,12 +64,16 @@ INPUTS = {
 }
 
 
-#: Of these nothing outside is made: the label holder scores its own people at home.
+#: Of these nothing outside is made: the label holder scores its own people at home, and what
+#: feature holders send of people whom the training released follows from no value of today.
 INSIDE = {
-    ("scoring, desensitised", "the label holder's features"),
-    ("scoring, routed", "the label holder's features"),
-    ("scoring, desensitised, all rows", "the label holder's features"),
-    ("scoring, routed, all rows", "the label holder's features"),
+    (f"scoring, {mode}", given)
+    for mode in ("desensitised", "routed", "desensitised, all rows", "routed, all rows")
+    for given in (
+        "the label holder's features",
+        "values of a feature holder",
+        "values of another",
+    )
 }
 
 
