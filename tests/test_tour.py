@@ -76,7 +76,7 @@ def test_from_two_tables_to_scores(tmp_path: Path) -> None:
     assert trained.champion
 
     # 6. The bank's ledger says what it has released: both columns, once.
-    assert api.ledger(folder / "bank").columns["releases"].to_list() == [1, 1]
+    assert api.ledger(folder / "bank").columns["releases"].list.len().to_list() == [1, 1]
 
     # 7. Score new people.
     new = people(5000, 200)

@@ -56,7 +56,7 @@ def print_people(party: str, purpose: str, rules: Sequence[str], found: Mapping[
         party: Whose table it is.
         purpose: Which of its tables.
         rules: Of the federation's IDs, in order.
-        found: As `stages.people.write_ids` says.
+        found: As `tables.people.write_ids` says.
     """
     whose = f"the {purpose} table of {party}"
     if "changed" in found:

@@ -41,7 +41,7 @@ class Words:
     @classmethod
     def fresh(cls) -> "Words":
         """A stream under a key from the operating system, which nobody keeps."""
-        return cls(os.urandom(32))
+        return cls(os.urandom(32))  # noqa: TID251
 
     @classmethod
     def seeded(cls, seed: bytes, place: str) -> "Words":

@@ -106,7 +106,7 @@ class Pins:
         """
         kind = _row(pinned.rows.dtype)
         path = self.folder / f"{release}.{uuid4().hex[:8]}.pins"
-        nonce = os.urandom(_NONCE)
+        nonce = os.urandom(_NONCE)  # noqa: TID251  # A nonce, and no noise.
         digest = self._hash()
         encrypt = self._cipher(nonce)
         with whole_file(path) as file:

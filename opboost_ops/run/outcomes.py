@@ -28,6 +28,7 @@ from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import encode_label
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.score_columns import PROBABILITY, SCORE
+from opboost_ops.stages.weights import require_moderate
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import scan
@@ -177,6 +178,8 @@ def _people(
 
 def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.ndarray:
     """Known labels as the version has learnt them."""
+    if not classes and (numbers := values.cast(pl.Float64, strict=False)).null_count() == 0:
+        require_moderate(numbers.to_numpy(), label.column)
     with suppress(ContractError, pl.exceptions.PolarsError):
         found, _ = encode_label(values, label.model_copy(update={"classes": classes or None}), None)
         if np.isfinite(found).all():

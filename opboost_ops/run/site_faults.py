@@ -33,7 +33,7 @@ from opboost_ops.tables.people import PEOPLE
 #: Context and folder of ``site.yaml`` by party.
 Parties = Mapping[str, tuple[Context, Path]]
 
-#: What IDs and aggregates make of tables, by party and purpose, as `stages.people.write_ids` says;
+#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
 #: of tables that are used as they are there is nothing. It stays at home.
 MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
 

@@ -44,9 +44,9 @@ def test_leakage_stays_at_home(workspace: Workspace) -> None:
     assert workspace.files("exchange") == before
     assert set(told["columns"]) == set(workspace.declared.parties["bank"].features)
     for curves in told["averaging"].values():
-        # Thirty retrainings of keyed noise tell exactly what one tells.
-        assert len(curves["keyed"]) == 30
-        assert len(set(curves["keyed"])) == 1
+        # Thirty retrainings of pinned responses tell exactly what one tells.
+        assert len(curves["pinned"]) == 30
+        assert len(set(curves["pinned"])) == 1
         assert curves["fresh"][-1] > curves["fresh"][0]
     worst = told["worst"]["gain"]
     assert worst == max(a["gain"] for tried in told["columns"].values() for a in tried)

@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-import yaml
 
 from opboost_ops.config.loading import load_offer, load_policy, load_site
-from opboost_ops.datasets.limits import limits
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.run.recovery import recover
@@ -178,8 +176,21 @@ def test_init_asks_for_edges_of_all_numbers_and_bounds_draws_them(tmp_path: Path
     assert [float(loss) for loss in spent_on] == [pytest.approx(0.1, abs=1e-3)] * 2
     # The policy that init wrote has room for them beside one release.
     rule = policy.features["income"]
-    declared = yaml.safe_load((tmp_path / "bank" / "bank-offer.yaml").read_text())["features"]
-    without = limits(declared["income"], {"lower": 1, "upper": 10})["budget"]
+    (tmp_path / "other").mkdir()
+    printed(
+        "init", "--party", "bank", "--table", str(tmp_path / "t.parquet"), "--id", "id",
+        folder=tmp_path / "other",
+    )  # fmt: skip
+    lines.with_columns(
+        scale=pl.when(number).then(pl.lit("linear")),
+        lower=pl.when(number).then(pl.lit("0")),
+        upper=pl.when(number).then(pl.lit("100000")),
+        categories=pl.when(~number).then(pl.lit("own|rent")),
+    ).write_csv(tmp_path / "other" / "bank" / "bounds.csv")
+    printed("bounds", "bank", folder=tmp_path / "other")
+    other = load_policy(tmp_path / "other" / "bank" / "policy.yaml")
+    without = other.features["income"].budget
+    assert without is not None
     assert rule.budget == pytest.approx(without + 0.1, abs=1e-3)
 
 

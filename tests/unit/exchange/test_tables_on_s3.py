@@ -27,7 +27,7 @@ def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
     bucket.put("days/2.csv", b"id,income\nc,\n")
     bucket.put("other/3.csv", b"id,income\nd,\n")
     target = tmp_path / "home" / "table.parquet"
-    sources.copy(Source(at=f"{s3}/{pattern}"), "bank", target, ("id",), "id")
+    sources.copy(Source(at=f"{s3}/{pattern}"), "bank", target, {}, "id")
     found = pl.read_parquet(target).get_column("id").to_list()
     assert found == ["a", "b", "c"][: 2 if "1" in pattern else 3]
     assert [path.name for path in target.parent.iterdir()] == ["table.parquet"]

@@ -225,7 +225,7 @@ def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) ->
 
 
 @pytest.mark.parametrize("calibration", [None, "platt", "isotonic"])
-@pytest.mark.parametrize("rule", [{"share": 0.2}, {"cost_ratio": 4.0}])
+@pytest.mark.parametrize("rule", [{"share": 0.2}, {"cost_ratio": 2.0}])
 def test_the_class_is_that_of_a_file_of_scores_in_mode_local(
     trained_once: Workspace, rule: dict[str, float], calibration: Any
 ) -> None:

@@ -135,7 +135,7 @@ def wrong(table: pl.DataFrame, task: str) -> dict[str, tuple[pl.DataFrame, str]]
             text.with_columns(y=pl.when(pl.col("id") == text["id"][0]).then(label).otherwise("y")),
             "is not one of|is not a number",
         ),
-        "too large": (table.with_columns(y=pl.lit(1e200)), "is not one of|are too large"),
+        "too large": (table.with_columns(y=pl.lit(1e200)), "is not one of|numbers beyond"),
         "strangers": (table.with_columns(id=pl.col("id") + "x"), "has scored 0 of the"),
         "none known": (table.with_columns(y=pl.lit(None, table.schema["y"])), "0 of the 0 people"),
     }
