@@ -108,7 +108,6 @@ def test_without_its_key_a_backup_gives_no_value(
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("age") is None, reason="needs Debian's package age")
 def test_age_and_tar_open_it(backup: Path, officer: Officer, tmp_path: Path) -> None:
     """A party needs none of this software to read its backup."""
     out = tmp_path / "out"
@@ -122,7 +121,6 @@ def test_age_and_tar_open_it(backup: Path, officer: Officer, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("age") is None, reason="needs Debian's package age")
 def test_keys_of_age_keygen(workspace: Workspace, tmp_path: Path) -> None:
     bank, key = workspace.folder / "bank", tmp_path / "officer.key"
     subprocess.run(["age-keygen", "-o", str(key)], check=True, capture_output=True)
