@@ -1,7 +1,12 @@
-"""The size of the project: code tokens, commands and options, key paths of the two files.
+"""The size of the project: code tokens, files and folders, commands, key paths, odd words.
 
 A code token is a name, a number, an operator or a string as `tokenize` reads them: comments,
 docstrings, line ends and indentation do not count, so that explaining costs nothing.
+
+The structure is that of the package `opboost_ops`: the packages and modules at its root; its Python
+files, those of under 60 lines, the files of its largest folder; the places to touch to add a step
+(`places_to_add_a_step`). So are the words: docstrings of one word or that begin with "What" or
+"Whether", and locals of a name that tells nothing of their content (`EMPTY_NAMES`).
 """
 
 import argparse
@@ -10,12 +15,23 @@ import io
 import json
 import re
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "opboost_ops"
 FOLDERS = ("opboost_ops", "benchmarks", "tests")
+SHORT_FILE = 60
+
+#: Names of locals that say how a value came, and not what it is.
+EMPTY_NAMES = {
+    *("answered", "asked", "chosen", "found", "given", "held", "kept"),
+    *("known", "made", "meant", "one", "said", "seen", "told"),
+}
+#: Steps whose name also is a run's purpose.
+_PURPOSES = {"score", "train"}
 
 _LAYOUT = {
     tokenize.COMMENT,
@@ -26,7 +42,8 @@ _LAYOUT = {
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 }
-_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 
 
 def main() -> None:
@@ -34,11 +51,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="one line")
     options = parser.parse_args()
-    found = sizes()
+    numbers = sizes()
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(numbers))
         return
-    for name, number in found.items():
+    for name, number in numbers.items():
         print(f"{name:32}{number:>10,}")
 
 
@@ -50,11 +67,14 @@ def sizes() -> dict[str, int]:
     commands, options = commands_and_options()
     return {
         **{f"{name}_tokens": folder_tokens(ROOT / name) for name in FOLDERS},
+        **structure(PACKAGE),
+        "places_to_add_a_step": len(places_to_add_a_step(PACKAGE)),
+        **words(PACKAGE),
         "commands": commands,
         "options": options,
         "federation_key_paths": len(key_paths(Federation)),
         "policy_key_paths": len(key_paths(Policy)),
-        "import_circle_files": len(largest_import_circle(ROOT / "opboost_ops")),
+        "import_circle_files": len(largest_import_circle(PACKAGE)),
     }
 
 
@@ -93,6 +113,78 @@ def folder_tokens(folder: Path) -> int:
     return sum(code_tokens(path.read_text(encoding="utf-8")) for path in files)
 
 
+def structure(package: Path) -> dict[str, int]:
+    """Count a package's packages and modules, its files, short files and its largest folder's."""
+    files = sorted(package.rglob("*.py"))
+    root = {path.relative_to(package).parts[0] for path in files} - {"__init__.py"}
+    lines = [len(path.read_text(encoding="utf-8").splitlines()) for path in files]
+    return {
+        "root_packages_and_modules": len(root),
+        "files": len(files),
+        "files_under_60_lines": sum(count < SHORT_FILE for count in lines),
+        "largest_folder": max(Counter(path.parent for path in files).values()),
+    }
+
+
+def places_to_add_a_step(package: Path) -> list[str]:
+    """List the files that list steps of the protocol, or kinds of the artifacts that steps publish.
+
+    A list is a statement at the top of a module, also a function, that names two or more of them as
+    text, or at the top as functions. The files in which steps are defined do not count.
+    """
+    from typing import get_args
+
+    from opboost_ops.exchange.manifest import Kind
+    from opboost_ops.stages.catalogue import STAGES
+
+    names = (set(STAGES) | set(get_args(Kind)) - {"plan"}) - _PURPOSES
+    own = {step.__module__ for step in STAGES.values()}
+
+    def lists(statement: ast.stmt) -> bool:
+        top = isinstance(statement, ast.Assign | ast.AnnAssign)
+        named = set()
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named.add(node.value)
+            elif top and isinstance(node, ast.Name):
+                named.add(node.id)
+        return len(named & names) > 1
+
+    return [
+        str(path.relative_to(package))
+        for path in sorted(package.rglob("*.py"))
+        if _module_name(path, package) not in own
+        and any(map(lists, ast.parse(path.read_text(encoding="utf-8")).body))
+    ]
+
+
+def words(package: Path) -> dict[str, int]:
+    """Count docstrings and locals that tell nothing of their subject."""
+    docstrings = names = 0
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, _WITH_DOCSTRING) and (text := ast.get_docstring(node)) is not None:
+                docstrings += len(text.split()) == 1 or text.split()[0] in ("What", "Whether")
+            if isinstance(node, _FUNCTIONS):
+                names += len(_locals(node) & EMPTY_NAMES)
+    return {"docstrings_of_one_word_or_what": docstrings, "locals_of_empty_names": names}
+
+
+def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Names that a function binds, its arguments too, without those of functions within it."""
+    names: set[str] = set()
+    nodes: list[ast.AST] = [*ast.iter_child_nodes(function)]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            nodes += ast.iter_child_nodes(node)
+    return names
+
+
 def commands_and_options() -> tuple[int, int]:
     """Count the commands of the command line that are not hidden, and all options."""
     import typer
@@ -128,7 +220,7 @@ def key_paths(model: type) -> set[str]:
     from pydantic import TypeAdapter
 
     schema = TypeAdapter(model).json_schema()
-    found: set[str] = set()
+    paths: set[str] = set()
 
     def walk(node: Mapping[str, Any], path: str, within: tuple[str, ...]) -> None:
         if reference := node.get("$ref"):
@@ -140,28 +232,30 @@ def key_paths(model: type) -> set[str]:
             for member in node.get(choice, ()):
                 walk(member, path, within)
         for name, member in node.get("properties", {}).items():
-            found.add(f"{path}{name}")
+            paths.add(f"{path}{name}")
             walk(member, f"{path}{name}.", within)
         for entries in (*node.get("patternProperties", {}).values(), *_entries(node)):
             walk(entries, f"{path}*.", within)
 
     walk(schema, "", ())
-    return found
+    return paths
 
 
 def _entries(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = [node.get(key) for key in ("additionalProperties", "items")]
-    return [entries for entries in found if isinstance(entries, Mapping)]
+    members = [node.get(key) for key in ("additionalProperties", "items")]
+    return [entries for entries in members if isinstance(entries, Mapping)]
 
 
 def largest_import_circle(package: Path) -> list[str]:
     """Name the files of the largest circle of imports, those inside functions and by name too."""
-    modules = {
-        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
-        for path in package.rglob("*.py")
-    }
+    modules = {_module_name(path, package) for path in package.rglob("*.py")}
     graph = {name: _imported(name, package.parent, modules) for name in sorted(modules)}
     return max(_circles(graph), key=len, default=[])
+
+
+def _module_name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
 
 
 def _imported(name: str, root: Path, modules: set[str]) -> set[str]:
@@ -186,9 +280,9 @@ def _circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 
     names = sorted(graph)
     edges = np.array([[other in graph[name] for other in names] for name in names])
-    _, circle = connected_components(edges, connection="strong")
-    members = ([n for n, at in zip(names, circle, strict=True) if at == i] for i in set(circle))
-    return [found for found in members if len(found) > 1]
+    _, labels = connected_components(edges, connection="strong")
+    members = ([n for n, at in zip(names, labels, strict=True) if at == i] for i in set(labels))
+    return [circle for circle in members if len(circle) > 1]
 
 
 if __name__ == "__main__":
