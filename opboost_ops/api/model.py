@@ -96,7 +96,8 @@ class Model:
         truth, predicted = np.asarray(label), self.predict(frame)
         if self.classes:
             return float((truth == predicted).mean())
-        return evaluate("regression", truth.astype(np.float64), predicted)["r2"]
+        found = evaluate("regression", truth.astype(np.float64), predicted)
+        return found.get("r2", float("nan"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

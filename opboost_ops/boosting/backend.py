@@ -57,14 +57,6 @@ class Model(Protocol):
         """
         ...
 
-    def with_missing(self, feature: str) -> Self:
-        """Let each split of a feature take missing values, also where no training row had one.
-
-        Args:
-            feature: Its name.
-        """
-        ...
-
 
 class Reader(Protocol):
     """What reads and asks models of one kind.

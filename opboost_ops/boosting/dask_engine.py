@@ -9,9 +9,8 @@ import numpy as np
 
 from opboost_ops.boosting.extras import require_extra
 from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.lightgbm_backend import highest_of, settings_of
+from opboost_ops.boosting.lightgbm_backend import highest_of, settings_of, stated
 from opboost_ops.boosting.lightgbm_blocks import SAMPLE, with_all_ranks
-from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ def _train(
         for worker, mine in held.items()
     ]
     text: str = client.gather(models)[0]
-    return TextModel.parse(text).without(_LOCAL).text()
+    return stated(text, _LOCAL)
 
 
 def _grown(

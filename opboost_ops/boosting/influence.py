@@ -26,7 +26,8 @@ def influences(
         predictions: By the models' names; shapes as in `metrics.evaluate`.
 
     Returns:
-        By name and metric, shape (n,); each has the mean zero, up to rounding.
+        By name and metric, shape (n,); each has the mean zero, up to rounding. Metrics that are
+        undefined, as `metrics.evaluate` says, are left out.
     """
     return {name: _of(task, label, of) for name, of in predictions.items()}
 
@@ -35,6 +36,8 @@ def _of(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.n
     found = {
         name: losses - losses.mean() for name, losses in row_losses(task, label, prediction).items()
     }
+    if (label == label[0]).all():
+        return found
     if task == "regression":
         found["r2"] = _r2(label, (label - prediction) ** 2)
     elif task == "binary":
@@ -61,8 +64,6 @@ def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     from scipy.stats import rankdata
 
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
-    if not m * k:
-        return np.zeros(n)
     ranks = rankdata(score)
     won = (ranks[positive] - rankdata(score[positive])) / k
     lost = (ranks[~positive] - rankdata(score[~positive])) / m

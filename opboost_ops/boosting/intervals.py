@@ -91,10 +91,11 @@ class Comparison:
 
     def evaluated(self, name: str) -> dict[str, float]:
         """The metrics of `metrics.evaluate` for one model."""
-        return {metric: self._values[name][metric] for metric in self._evaluated}
+        values = self._values[name]
+        return {metric: values[metric] for metric in self._evaluated if metric in values}
 
     def names(self) -> tuple[str, ...]:
-        """Metrics that there are intervals of."""
+        """Metrics that are defined on these rows, and have intervals."""
         return tuple(next(iter(self._of.values())))
 
     def models(self) -> tuple[str, ...]:
@@ -132,9 +133,9 @@ class Comparison:
         return influence is not None and _effective_rows(influence) < _HEAVY * len(influence)
 
     def _of_auc(self, value: float, influence: np.ndarray) -> Interval:
-        if self._rarer < 1 or not influence.any():
+        if not influence.any():
             # All pairs are in order, or none: the chance that each row of the rarer class is.
-            reach = (1 - LEVEL) ** (1 / max(self._rarer, 1))
+            reach = (1 - LEVEL) ** (1 / self._rarer)
             ends = {1.0: (reach, 1.0), 0.0: (0.0, 1 - reach)}
             return Interval(value, *ends.get(value, (value, value)))
         slope = 1 / (value * (1 - value))

@@ -58,16 +58,7 @@ class LightGBM:
     ) -> str:
         """See `Backend.train`: with a bin for each rank."""
         booster, best = _trained(frame, label, parameters, tell)
-        model = TextModel.parse(booster.model_to_string(num_iteration=best))
-        return model.without(LOCAL).text()
-
-    def train_and_predict(
-        self, frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
-    ) -> np.ndarray:
-        """What `predict` gives with the model of `train`, whose text is not written."""
-        booster, best = _trained(frame, label, parameters, unheard)
-        threads = threads_for(matrix.size)
-        return np.asarray(booster.predict(matrix, num_iteration=best, num_threads=threads))
+        return stated(booster.model_to_string(num_iteration=best), LOCAL)
 
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock LightGBM does."""
@@ -92,6 +83,18 @@ class LightGBM:
             return text
         # Python writes the shortest decimal that reads back as the same float.
         return json.dumps(booster_of(text).dump_model(), allow_nan=False, indent=1)
+
+
+def stated(text: str, local: str) -> str:
+    """A trained model's text, which states where missing values go in every split.
+
+    LightGBM reads a missing value as 0 where no training row had one, and other programs differ.
+
+    Args:
+        text: As LightGBM writes it.
+        local: Matches the lines that tell of the machines that made it.
+    """
+    return TextModel.parse(text).without(local).with_missing().text()
 
 
 def _trained(

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
-from opboost_ops.boosting.lightgbm_backend import LOCAL, after_each, highest_of, settings_of
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.boosting.lightgbm_backend import LOCAL, after_each, highest_of, settings_of, stated
 
 #: Cells from which on a frame is read in blocks: half a gigabyte of numbers, with LightGBM's copy.
 LARGE = 2**25
@@ -78,7 +77,7 @@ def train(
         num_boost_round=parameters.trees,
         callbacks=[after_each(tell, parameters)],
     )
-    return TextModel.parse(booster.model_to_string()).without(LOCAL).text()
+    return stated(booster.model_to_string(), LOCAL)
 
 
 def with_all_ranks(sample: np.ndarray, frame: Frame, highest: np.ndarray) -> np.ndarray:

@@ -18,8 +18,7 @@ _INFOS = "feature_infos="
 
 #: Keys of a tree's lines, in the order of the file: where it splits, and how rows went through it.
 _SPLITS = ("split_feature", "threshold", "decision_type")
-_ROUTING = ("split_feature", "decision_type", "left_child", "right_child", "leaf_count",
-            "internal_count")  # fmt: skip
+_ROUTING = ("decision_type", "left_child", "right_child", "leaf_count", "internal_count")
 
 
 @dataclass(frozen=True)
@@ -112,20 +111,15 @@ class TextModel:
         lines[at] = _INFOS + " ".join(infos)
         return replace(self, lines=tuple(lines))
 
-    def with_missing(self, feature: str) -> "TextModel":
-        """Let each split of a feature take missing values that no training row had.
+    def with_missing(self) -> "TextModel":
+        """Send missing values that no training row had where most training rows go.
 
-        LightGBM would read them as 0. They go where most training rows go; a direction that was
-        learnt stays.
-
-        Args:
-            feature: Its name.
+        LightGBM would read them as 0. A direction that was learnt stays.
         """
-        index, lines = str(self.feature_names.index(feature)), list(self.lines)
-        for (_, at, *_), (features, kinds, *sides, leaves, inner) in self._trees(_ROUTING):
-            for node, split in enumerate(features):
-                kind = int(kinds[node])
-                if split == index and not kind & (_CATEGORICAL | _MISSING):
+        lines = list(self.lines)
+        for (at, *_), (kinds, *sides, leaves, inner) in self._trees(_ROUTING):
+            for node, kind in enumerate(map(int, kinds)):
+                if not kind & (_CATEGORICAL | _MISSING):
                     left, right = (_rows(int(side[node]), inner, leaves) for side in sides)
                     kinds[node] = str(kind & ~_LEFT | _NAN | (_LEFT if left >= right else 0))
             lines[at] = "decision_type=" + " ".join(kinds)

@@ -32,10 +32,11 @@ def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str,
 
     Returns:
         ``accuracy`` and ``auc`` (multiclass: mean of one class against the rest, over the
-        classes present), or ``mse`` and ``r2``.
+        classes present), or ``mse`` and ``r2``; without those that are undefined: the AUC of
+        one class, the R2 of one number.
     """
     found = all_metrics(task, label, prediction)
-    return {name: found[name] for name in EVALUATED[task]}
+    return {name: found[name] for name in EVALUATED[task] if name in found}
 
 
 def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
@@ -48,6 +49,8 @@ def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[s
     """
     losses = row_losses(task, label, prediction)
     found = {name: float(of.mean()) for name, of in losses.items()}
+    if (label == label[0]).all():
+        return found
     if task == "regression":
         spread = float(np.var(label))
         return {**found, "r2": 1 - found["mse"] / spread if spread > 0 else 0.0}
@@ -114,8 +117,6 @@ def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows:
 def _auc(positive: np.ndarray, score: np.ndarray) -> float:
     # The Mann-Whitney statistic; ties count half.
     n, m = int(positive.sum()), int((~positive).sum())
-    if n == 0 or m == 0:
-        return 0.5
     # Loading it takes half a second, which most processes need not spend.
     from scipy.stats import rankdata
 

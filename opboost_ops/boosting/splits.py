@@ -86,8 +86,7 @@ def materialise(
 
     Returns:
         A model on domain values: for rows of the training set its predictions are, to the bit,
-        those of the partial model on their ranks. A missing value of a feature that may be missing
-        is one also where no training row lacked it.
+        those of the partial model on their ranks.
 
     Raises:
         ContractError: A split has no value.
@@ -106,8 +105,4 @@ def materialise(
             if rank not in given:
                 raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
             new[name][threshold] = given[rank]
-    model = model.replace_thresholds(new, domain_info)
-    for name in domain_info:
-        if name in highest:
-            model = model.with_missing(name)
-    return model.text()
+    return model.replace_thresholds(new, domain_info).text()

@@ -25,7 +25,6 @@ __all__ = [
     "model_of",
     "predict",
     "train",
-    "train_and_predict",
 ]
 
 #: By the name in the federation file.
@@ -102,26 +101,6 @@ def train(
     if isinstance(backend, DPBoost):
         return backend.train(frame, label, parameters, tell, memory)
     return backend.train(frame, label, parameters, tell)
-
-
-def train_and_predict(
-    frame: Frame, label: np.ndarray, parameters: Parameters, matrix: np.ndarray
-) -> np.ndarray:
-    """What `predict` gives with the model of `train`, of which nothing else is needed.
-
-    Args:
-        frame: Training rows.
-        label: Numbers or class indices, shape (n,).
-        parameters: How, and with which booster.
-        matrix: float64, shape (m, features).
-
-    Raises:
-        ContractError: As by `train`.
-    """
-    backend = BACKENDS[parameters.trainer]
-    if isinstance(backend, LightGBM) and len(label) and frame.names:
-        return backend.train_and_predict(frame, label, parameters, matrix)
-    return predict(train(frame, label, parameters), matrix)
 
 
 def predict(text: str, matrix: np.ndarray) -> np.ndarray:

@@ -134,7 +134,7 @@ def predicted(
     for number in np.unique(part):
         here = part == number
         others, matrix = frame.rows(~here), frame.rows(here).matrix
-        found[here] = trainer.train_and_predict(others, label[~here], parameters, matrix)
+        found[here] = trainer.predict(trainer.train(others, label[~here], parameters), matrix)
     return found
 
 

@@ -115,14 +115,6 @@ class JsonModel:
         learner = {**learner, "gradient_booster": booster}
         return replace(self, data={**self.data, "learner": learner})
 
-    def with_missing(self, feature: str) -> "JsonModel":  # noqa: ARG002
-        """The model itself: each of XGBoost's splits says where missing values go.
-
-        Args:
-            feature: Its name.
-        """
-        return self
-
     def _replaced(
         self, tree: Mapping[str, Any], new: Mapping[str, Mapping[float, float]]
     ) -> Mapping[str, Any]:

@@ -26,6 +26,13 @@ def training_words(
     training = federation.training
     if training.objective in _MEANS:
         yield _MEANS[training.objective]
+    own = federation.parties[federation.label_holder].features.values()
+    keeps = federation.keeps_all or any(feature.missing == "keep" for feature in own)
+    if keeps and training.trainer == "lightgbm":
+        yield (
+            "Where no training row lacked a value, a split sends a missing one where most training "
+            "rows went."
+        )
     if training.weight_column or training.class_weight:
         by = " and ".join(
             what

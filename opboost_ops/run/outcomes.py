@@ -125,12 +125,8 @@ def _figures(
     task: Task, truth: np.ndarray, prediction: np.ndarray, matrix: np.ndarray
 ) -> dict[str, Any]:
     compared = Comparison(task, truth, {OUTCOMES: matrix})
-    # Of one class alone nothing is ranked.
-    one = task != "regression" and len(np.unique(truth)) < 2
     metrics = {
-        name: Span(**compared.interval(OUTCOMES, name).document())
-        for name in compared.names()
-        if not (one and name == "auc")
+        name: Span(**compared.interval(OUTCOMES, name).document()) for name in compared.names()
     }
     outcome = truth
     if task == "multiclass":

@@ -108,7 +108,7 @@ def _best(
             metric,
             each,
             truth[judges],
-            trainer.train_and_predict(learns, truth[~judges], each, matrix),
+            trainer.predict(trainer.train(learns, truth[~judges], each), matrix),
         )
         for each in candidates
     ]

@@ -75,8 +75,10 @@ def gate(
     metric = metrics.main_metric(task, noisy=_noisy(context.federation))
     mode = context.federation.scoring.mode
     tolerance = context.federation.training.tolerance
-    result: dict[str, Any] = {"metric": metric, "tolerance": tolerance, "new": new[metric]}
+    result: dict[str, Any] = {"metric": metric, "tolerance": tolerance, "new": new.get(metric)}
     result |= {"version": None, "value": None}
+    if metric not in new:
+        return {**result, "promote": False, "why": undefined(metric)}
     if champion is None or champion == context.run:
         return {**result, "promote": True, "why": "the first model"}
     result["version"] = champion
@@ -102,6 +104,15 @@ def gate(
         f"{value:.4f} on {rows}, tolerance {tolerance:g}"
     )
     return {**result, "value": value, "promote": promote, "why": why}
+
+
+def undefined(metric: str) -> str:
+    """Why a model is not promoted whose main metric is undefined, in public words.
+
+    Args:
+        metric: Its name.
+    """
+    return f"{metric} is undefined: all held-out rows have one label"
 
 
 def _noisy(federation: Federation) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
 from opboost_ops.models.export import federation_in
-from opboost_ops.stages.gate import recorded_metrics
+from opboost_ops.stages.gate import recorded_metrics, undefined
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context
 
@@ -28,6 +28,8 @@ def interval_gate(
     the reference minus the tolerance. A first model is rejected if it lies wholly below the
     label holder's columns alone. An interval that holds zero shows no gain, and promotes.
 
+    Where the metric is undefined, as the AUC of held-out rows of one class is, nothing is promoted.
+
     Args:
         context: The label holder's.
         task: What is learnt.
@@ -45,12 +47,15 @@ def interval_gate(
     result: dict[str, Any] = {
         "metric": metric,
         "tolerance": tolerance,
-        "new": comparison.interval(new, metric).value,
+        "new": comparison.evaluated(new).get(metric),
         "rule": "interval",
         "version": reference,
         "value": None,
         "gain": None,
     }
+    if metric not in comparison.names():
+        against = "alone" if reference is None else "reference"
+        return result | {"promote": False, "why": undefined(metric), "against": against}
     if reference is None:
         gain = comparison.gain(new, ALONE, metric)
         return result | _first(context, metric, comparison.interval(ALONE, metric).value, gain)

@@ -64,7 +64,7 @@ def outcome_words(found: Mapping[str, Any]) -> str:
 def _gain_words(found: Mapping[str, Any]) -> str:
     gain, metric = found["gain"], found["metric"]
     if gain is None:
-        return "The gain over the label holder alone is not measured for a private model"
+        return "The gain over the label holder alone is not measured"
     interval = f"{gain['value']:+.4f} (95 %: {gain['low']:+.4f} to {gain['high']:+.4f})"
     against = f"{metric} {interval} over the label holder alone, in mode {found['mode']}"
     if gain["low"] > 0:

@@ -139,6 +139,18 @@ def test_a_value_that_no_training_row_lacked_is_missing_and_not_zero(
         assert found[0] == predict(text, np.array([[np.nan]]))[0]
 
 
+def test_an_own_value_that_no_training_row_lacked_is_not_zero() -> None:
+    values = np.arange(700) % 7 + 10.0
+    frame = Frame(("a.x",), values[:, None], (), ())
+    for split, likeliest in ((12, 16.0), (15, 10.0)):
+        text = train(frame, (values > split).astype(float), parameters("lightgbm", 4, 1))
+        gap, usual, zero = predict(text, np.array([[np.nan], [likeliest], [0.0]]))
+        assert gap == usual
+        assert bool(gap == zero) is (split == 15)
+        stock = lightgbm.Booster(model_str=text)
+        assert stock.predict(np.array([[np.nan]]))[0] == gap
+
+
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_missing_split_value_is_an_error(trainer: str) -> None:
     partial = fit(trainer, fixed([np.arange(400) % 40 + 1]), "binary").partial

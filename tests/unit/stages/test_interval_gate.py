@@ -210,3 +210,18 @@ def test_where_rows_are_not_the_same_a_recorded_value_stands_for_the_reference(
     left = interval_gate(deciding, "binary", comparison, "b" * 16)  # type: ignore[arg-type]
     assert not left["promote"]
     assert "promote one by hand" in left["why"]
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_no_model_is_promoted_whose_metric_is_undefined(
+    deciding: Deciding, task: metrics.Task
+) -> None:
+    label, score = np.ones(50), np.linspace(0.2, 0.9, 50)
+    comparison = Comparison(task, label, {NEW: score, ALONE: score / 2, REFERENCE: score / 3})
+    metric = metrics.main_metric(task)
+    for reference in (None, name(1)):
+        found = interval_gate(deciding, task, comparison, reference)  # type: ignore[arg-type]
+        assert (found["promote"], found["new"], found["gain"]) == (False, None, None)
+        assert found["why"] == f"{metric} is undefined: all held-out rows have one label"
+    found = gate(deciding, task, comparison.evaluated(NEW), None)  # type: ignore[arg-type]
+    assert (found["promote"], found["new"]) == (False, None)
