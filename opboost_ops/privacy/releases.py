@@ -179,14 +179,11 @@ class Releases(Records):
 
     def all(self) -> list[Release]:
         """All releases, in the order in which they opened."""
-        return self._select()
+        return self._database.unless_changed("releases", self._all)
 
     def spent(self) -> dict[str, Loss]:
         """What each raw column has cost: the sum over its releases, open or ended."""
-        found: dict[str, Loss] = {}
-        for release in self.all():
-            found[release.column] = found.get(release.column, Fraction(0)) + release.loss
-        return found
+        return _spent(self.all())
 
     def of_run(self, federation: str, run: str) -> dict[str, Release] | None:
         """By feature, the releases that were recorded for a run; None before its transaction."""
@@ -197,9 +194,7 @@ class Releases(Records):
         if row is None:
             return None
         names = json.loads(row.releases)
-        known = {
-            release.id: release for release in self._select(_RELEASES.c.id.in_(names.values()))
-        }
+        known = {release.id: release for release in self.all()}
         return {feature: known[name] for feature, name in names.items()}
 
     def choose(
@@ -216,17 +211,17 @@ class Releases(Records):
         Raises:
             BudgetError: A new release does not fit, and there is no open one to go on with.
         """
-        spent = dict(self.spent())
+        releases = self.all()
+        spent = _spent(releases)
+        newest_open = {
+            release.declaration: release
+            for release in releases
+            if release.kind == "values" and release.receiver == receiver and not release.ended
+        }
         found: dict[str, Choice] = {}
         refused: list[BudgetError] = []
         for one in declarations:
-            open_ones = self._select(
-                _RELEASES.c.kind == "values",
-                _RELEASES.c.declaration == one.digest,
-                _RELEASES.c.receiver == receiver,
-                _RELEASES.c.ended == "",
-            )
-            newest = open_ones[-1] if open_ones else None
+            newest = newest_open.get(one.digest)
             over = one.refresh == "yearly" and newest and newest.opened.year < day.year
             if newest is not None and not over:
                 found[one.feature] = Choice(one, newest)
@@ -479,8 +474,8 @@ class Releases(Records):
         here = _RELEASES.c.id == release.id
         self._database.execute(sa.update(_RELEASES).where(here).values(changes))
 
-    def _select(self, *where: Any) -> list[Release]:
-        query = sa.select(_RELEASES).where(*where).order_by(_RELEASES.c.number)
+    def _all(self) -> list[Release]:
+        query = sa.select(_RELEASES).order_by(_RELEASES.c.number)
         return [_release(row) for row in self._database.rows(query)]
 
 
@@ -497,6 +492,13 @@ def rising_people(scratch: Scratch, keys: np.ndarray) -> tuple[People, np.ndarra
         high[rows], low[rows] = halves(keys[rows])
     order = np.argsort(high, kind="stable").astype(np.min_scalar_type(len(keys)))
     return People(gather(scratch, high, order), gather(scratch, low, order)), order
+
+
+def _spent(releases: Iterable[Release]) -> dict[str, Loss]:
+    spent: dict[str, Loss] = {}
+    for release in releases:
+        spent[release.column] = spent.get(release.column, Fraction(0)) + release.loss
+    return spent
 
 
 def _opening(declaration: Declaration, receiver: str, day: date) -> Release:

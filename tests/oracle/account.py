@@ -191,9 +191,9 @@ class Party:
     """A feature holder with an account, and what it has published.
 
     Args:
-        folder: Its own; empty.
-        code: The module `privacy.releases`, or one that differs from it.
+        folder: Its own; what an earlier party left there goes.
         declared: The declarations that it may agree to.
+        code: The module `privacy.releases`, or one that differs from it.
     """
 
     def __init__(
@@ -209,7 +209,14 @@ class Party:
         self._forgotten_people: set[str] = set()
         self._past: Path | None = None
         self._event = 0
-        (folder / "state").mkdir(parents=True)
+        state, past, empty = (folder / name for name in ("state", "past", "empty"))
+        for former in (state, past):
+            shutil.rmtree(former, ignore_errors=True)
+        if not empty.exists():
+            # Making the tables takes as long as half a history.
+            empty.mkdir(parents=True)
+            Database(f"sqlite:///{empty / 'ledger.sqlite'}").close()
+        shutil.copytree(empty, state)
         self._open()
 
     def play(self, events: list[Event], seed: int) -> None:
@@ -219,13 +226,16 @@ class Party:
             events: The history.
             seed: Of the operating system's randomness.
         """
+        restored = any(
+            isinstance(event, Act) and event.kind == "restore" for event in _acts(events)
+        )
         for self._event, event in enumerate(events):
             with _randomness(seed, self._event):
                 if isinstance(event, Run):
                     self._run(event)
                 else:
                     self._act(event)
-            if self._event == 2:
+            if self._event == 2 and restored:
                 self._past = self._folder / "past"
                 self._database.close()
                 shutil.copytree(self._folder / "state", self._past)
@@ -293,7 +303,7 @@ class Party:
         """What `check_table` does: the IDs of the whole table, and values where no pin is."""
         if run.name in self._homes:
             return
-        people = [p for p in sorted(run.table) if self._may_stay(p)]
+        people = self._staying(sorted(run.table))
         one = self._declared[run.declared]
         with suppress(BudgetError):
             choices = self._releases.choose([one], run.receiver, self._day(run), self._rule(run))
@@ -307,8 +317,9 @@ class Party:
                 whole[column.source] = (values == 0).astype(int) if missing else values.clip(1)
             self._homes[run.name] = (people, rows, whole)
 
-    def _may_stay(self, person: str) -> bool:
-        return bool(self._forgotten.read().keep(pa.array([person]), "string")[0])
+    def _staying(self, people: list[str]) -> list[str]:
+        stays = self._forgotten.read().keep(pa.array(people, pa.string()), "string")
+        return [person for person, stay in zip(people, stays, strict=True) if stay]
 
     def _take(self, run: Run) -> Any:
         if run.name not in self._homes:
@@ -395,10 +406,20 @@ class Party:
         return date(run.year, 6, 1)
 
 
+def _acts(events: list[Event]) -> Iterator[Event | None]:
+    for event in events:
+        yield event
+        if isinstance(event, Run):
+            yield event.between
+
+
 def _hashes(people: list[str]) -> np.ndarray:
-    if not people:
-        return np.empty((0, 16), np.uint8)
-    return noise.person_keys(_KEY, pa.array(people), "string")
+    return np.array([_hash(person) for person in people], np.uint8).reshape(-1, 16)
+
+
+@lru_cache
+def _hash(person: str) -> np.ndarray:
+    return noise.person_keys(_KEY, pa.array([person]), "string")[0]
 
 
 @contextmanager

@@ -30,13 +30,13 @@ def judged(
 ) -> tuple[Verdict, list[Sent], list[Sent]]:
     """Play a history, and its neighbour if asked, and read what left."""
     events = history(seed, agreed)
-    party = Party(folder / "one", declared, code)
+    party = Party(folder, declared, code)
     party.play(events, seed)
     verdict = read(party.sent, party.stated(), channels(declared))
     party.close()
     other: list[Sent] = []
     if neighbour:
-        twin = Party(folder / "other", declared, code)
+        twin = Party(folder, declared, code)
         twin.play(other_values(events, party.used), seed)
         other = twin.sent
         twin.close()
@@ -46,7 +46,7 @@ def judged(
 def _check(folder: Path, seeds: Iterable[int]) -> None:
     worst = 0.0
     for seed in seeds:
-        verdict, sent, other = judged(folder / str(seed), seed, _declared(), neighbour=True)
+        verdict, sent, other = judged(folder, seed, _declared(), neighbour=True)
         assert not verdict.faults, f"history {seed}: {verdict.faults}"
         assert sent == other, f"history {seed} follows values that were not read"
         worst = max(worst, verdict.worst)
