@@ -82,9 +82,12 @@ def refusal(workspace: Workspace, party: str, stage: str = "check_table") -> str
 
 
 def released(workspace: Workspace, party: str) -> Any:
-    """What a party has charged, and the bytes of its pins."""
+    """What a party has charged for what it released, and the bytes of its pins.
+
+    Without the entry that a run has for its failures' one message: a refusal may be that message.
+    """
     with state_of(workspace, party) as state:
-        lines = state.ledger.entries()
+        lines = [e for e in state.ledger.entries() if e.kind not in ("check_table", "open_rows")]
     return lines, workspace.files(party, "pins")
 
 

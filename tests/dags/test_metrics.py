@@ -81,7 +81,13 @@ def initialise() -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     found = Workspace.write(tmp_path_factory.mktemp("metrics") / "federation")
-    found.allow("bank", budget=1.0)
+    found.allow("bank", budget=100.0)
+
+    def yearly(data: dict[str, Any]) -> None:
+        for feature in data["parties"]["bank"]["features"].values():
+            feature["refresh"] = "yearly"
+
+    found.edit_yaml("federation.yaml", yearly)
     return Workspace(found.folder, run_id(DAG_ID, RUN))
 
 

@@ -53,7 +53,9 @@ def test_a_quick_study(
     assert geometric["loss_whole"] > plain["loss_whole"]
     for row in found["rows"]:
         assert row["own"] == own
-        assert row["centralised"] > row["joint"] > row["plain_desensitised"]
+        assert row["centralised"] > row["plain_desensitised"]
+        # With an own column there is less to gain, and `auto` keeps to the plain one.
+        assert own or row["centralised"] > row["joint"] > row["plain_desensitised"]
         assert row["joint_gain"] == pytest.approx(row["joint"] - row["plain"], abs=2e-6)
         assert row["auto"] == (row["plain"] if own else row["joint"])
         assert row["auto_half"] is None

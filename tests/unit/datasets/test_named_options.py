@@ -16,7 +16,7 @@ TABLES = [
     pytest.param(
         name,
         # They read public tables from OPBOOST_DATASETS, or download them.
-        marks=[] if name == "credit" else pytest.mark.slow,
+        marks=[] if name == "credit" else pytest.mark.deployment,
     )
     for name in NAMES
 ]

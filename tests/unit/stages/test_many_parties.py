@@ -41,7 +41,8 @@ def test_a_run_of_64_parties_ends(tmp_path: Path) -> None:
     sizes = {step: len(json.dumps(summary)) for step, summary in summaries.items()}
     assert max(sizes.values()) < LIMIT, sizes
     opened = summaries["label_holder.open_rows"]
-    assert (opened["train"], opened["holdout"]) == (48, 12)
+    # A fifth of the IDs is held out by their hash, so that about 12 of 60 are.
+    assert opened["train"] + opened["holdout"] == 60 and 4 <= opened["holdout"] <= 22
     for k in range(1, PARTIES):
         checked = summaries[f"organisation_number_{k:02d}.check_release"]["checks"]
         assert checked["passed"] > 0
