@@ -186,13 +186,20 @@ def hostile(one: Delivery, message: str, field: str) -> list[tuple[str, Any]]:
 def test_a_hostile_value_is_refused_or_decides_nothing(
     message: str, field: str, kind: str, delivery: Callable[[str], Delivery]
 ) -> None:
-    """Where its reader goes on, what leaves the reader is what leaves it without the attack."""
+    """Where its reader goes on, nothing leaves the reader that does not leave it anyway.
+
+    Who asks for fewer split values is told fewer.
+    """
     one = delivery(kind)
     found = hostile(one, message, field)
     gone_on = [outside for said, outside in found if not said]
     if gone_on:
         refused, honest = one(lambda: None)
         assert not refused
+        if field == "thresholds":
+            answered = [sizes.pop("split_values/bank") for _, sizes in (honest, *gone_on) if sizes]
+            assert all(rows <= answered[0][0] for rows, *_ in answered)
+            assert len({repr(rest) for _, *rest in answered}) <= 1
         assert all(outside == honest for outside in gone_on)
 
 

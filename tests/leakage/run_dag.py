@@ -28,13 +28,22 @@ time.sleep = lambda seconds: _sleep(min(seconds, 0.01))
 states = {}
 dags = {name: dag for name, dag in DagBag().dags.items() if not name.endswith("_admin")}
 runs = {}
+# A release that stands costs nothing again: a budget refuses the first run.
+for path in map(Path, sys.argv[3:]):
+    declared = path.read_text()
+    policy = yaml.safe_load(declared)
+    path.write_text(yaml.safe_dump({**policy, "all_features": {"budget": 0.001}}))
+    (dag_id,) = (dag_id for dag_id in dags if dag_id.endswith("_train"))
+    run = dags[dag_id].test()
+    failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
+    states[f"{policy['party']} over budget"] = f"{run.state} {' '.join(failed)}"
+    path.write_text(declared)
 for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     whole = dags[dag_id].test()
     skipped = [ti.task_id for ti in whole.get_task_instances() if ti.state == "skipped"]
     # A DAG of which everything is skipped succeeds, too.
     states[dag_id] = " ".join([str(whole.state), *skipped])
     runs[dag_id] = run_id.run_id(dag_id, whole.run_id)
-own_run = run_id.run_id
 run_id.run_id = lambda dag_id, _: runs[dag_id]
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
@@ -43,13 +52,4 @@ for name, (dag_id, task, party, text) in FAILURES.items():
     failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
     states[name] = f"{run.state} {' '.join(failed)}"
     catalogue.STAGES[name] = stage
-# Completing a charged release costs nothing: a budget refuses a new run.
-run_id.run_id = own_run
-for path in map(Path, sys.argv[3:]):
-    policy = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**policy, "all_features": {"budget": 0.001}}))
-    (dag_id,) = (dag_id for dag_id in dags if dag_id.endswith("_train"))
-    run = dags[dag_id].test()
-    failed = [ti.task_id for ti in run.get_task_instances() if ti.state == "failed"]
-    states[f"{policy['party']} over budget"] = f"{run.state} {' '.join(failed)}"
 RESULT.write_text(json.dumps(states))

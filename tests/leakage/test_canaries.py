@@ -79,11 +79,11 @@ def test_through_airflow_whole_and_failing_in_each_stage(
     # The example's e-mail finds no server here: it fails, and nothing else does.
     assert b"the notifier SmtpNotifier of failure failed" in (outside / "output.log").read_bytes()
     assert [(entry["event"], entry["party"], entry["stage"]) for entry in told] == [
+        ("refused_budget", "bank", "check_table"),
         ("champion_changed", "bureau", "register"),
         *(("failure", failures[name][2], name) for name in states),
-        ("refused_budget", "bank", "check_table"),
     ]
-    assert "would exceed the privacy budget of bank: all_features.budget" in told[-1]["message"]
+    assert "would exceed the privacy budget of bank: all_features.budget" in told[0]["message"]
     assert canaries.outside(outside) == []
 
 

@@ -67,13 +67,10 @@ MUTANTS = {
         {'inside, side="left")': 'inside, side="right")'},
         ("tests/unit/test_domain.py::test_log1p_and_edges_by_hand",),
     ),
-    "a key for all columns": Mutant(
+    "a stream for all columns": Mutant(
         "mechanisms/noise.py",
-        {'b"cell:" + column.bytes + hashlib': 'b"cell:" + hashlib'},
-        (
-            f"{UNIT}/test_noise.py::test_any_other_cell_gives_other_words[column]",
-            "tests/statistical/test_triple.py::test_draws_of_different_columns_are_independent",
-        ),
+        {'b"seeded:" + hashlib.sha256(place.encode()).digest()': 'b"seeded:"'},
+        (f"{UNIT}/test_noise.py::test_a_seeded_stream_follows_from_seed_and_place_alone",),
     ),
     "bounds read off the data": Mutant(
         "domain.py",
@@ -114,14 +111,13 @@ MUTANTS = {
         },
         ("tests/mutants/test_ties.py::test_equal_values_share_a_rank",),
     ),
-    "fresh noise at a retry": Mutant(
+    "a key that every draw shares": Mutant(
         "mechanisms/noise.py",
-        {
-            "blocks[:, 1] ^= np.uint64(output << 32)": (
-                'blocks[:, 1] ^= np.frombuffer(__import__("os").urandom(8), np.uint64)'
-            )
-        },
-        (f"{UNIT}/test_noise.py::test_the_same_cells_give_the_same_words",),
+        {"return cls(os.urandom(32))": "return cls(bytes(32))"},
+        (
+            f"{UNIT}/test_noise.py::test_a_stream_goes_on_and_no_two_fresh_ones_are_equal",
+            f"{UNIT}/test_noise.py::test_two_draws_are_independent",
+        ),
     ),
     "else uniformly one of all buckets": Mutant(
         "mechanisms/randomised_response.py",
@@ -139,17 +135,17 @@ MUTANTS = {
             "[Bucketed randomised response, epsilon 1, 4 buckets, 10 values, x = 4]",
         ),
     ),
-    "the value left out of the noise": Mutant(
+    "words that are used twice": Mutant(
         "mechanisms/noise.py",
         {
-            "blocks[:, 0] ^= np.ascontiguousarray(values, dtype=np.int64).view(np.uint64)": (
-                "assert len(values) == len(blocks)"
-            )
+            "self._stream.update(bytes(8 * count))": (
+                "Words.__init__(self, self.key) or self._stream.update(bytes(8 * count))"
+            ),
+            "        self._stream = Cip": "        self.key = key\n        self._stream = Cip",
         },
         (
-            f"{UNIT}/test_noise.py::test_any_other_cell_gives_other_words[values]",
-            "tests/statistical/test_triple.py::"
-            "test_draws_of_one_person_at_different_values_are_independent",
+            f"{UNIT}/test_noise.py::test_a_stream_goes_on_and_no_two_fresh_ones_are_equal",
+            f"{UNIT}/test_noise.py::test_chunks_share_one_stream",
         ),
     ),
     "tails that round to zero": Mutant(

@@ -19,7 +19,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy import ledger
+from opboost_ops.privacy import ledger, releases
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN
 
@@ -71,25 +71,32 @@ def _ledger(folder: Path, nights: int, lines: int | None) -> None:
     with open_state(load_site(folder / "site.yaml")) as state:
         with state.database.reading() as connection:
             entries = connection.execute(sa.select(audit._AUDIT.c.entry)).scalars().all()
-        releases = [r.model_dump(mode="json") for r in state.ledger.entries()]
+        lines_of_run = [r.model_dump(mode="json") for r in state.ledger.entries()]
         with state.database.writing() as connection:
             for table in (audit._AUDIT, ledger._ENTRIES, ledger._COMMITS):
                 connection.execute(sa.delete(table))
-            told = list(_lines(releases, nights))[:lines]
+            told = list(_lines(lines_of_run, nights))[:lines]
             connection.execute(sa.insert(ledger._ENTRIES), told)
             commits = {line["artifact"]: line["recorded_at"] for line in told}
             rows = [{"artifact": a, "committed_at": at} for a, at in commits.items()]
             connection.execute(sa.insert(ledger._COMMITS), rows)
             connection.execute(sa.insert(audit._AUDIT), list(_entries(entries, nights)))
+            first = (BEGIN + _NIGHT).date().isoformat()
+            connection.execute(sa.update(releases._RELEASES).values(opened=first))
 
 
-def _lines(releases: Sequence[dict[str, Any]], nights: int) -> Iterator[dict[str, Any]]:
+def _lines(lines: Sequence[dict[str, Any]], nights: int) -> Iterator[dict[str, Any]]:
     for night in range(1, nights + 1):
         at = (BEGIN + night * _NIGHT).isoformat(timespec="seconds")
-        for release in releases:
-            artifact = hashlib.sha256(f"{release['artifact']} {night}".encode()).hexdigest()
-            event = {**release, "run": run_of(night), "artifact": artifact}
-            feature = release["feature"] or ""
+        for line in lines:
+            # A release opens once, in the first night.
+            if line["loss"] is not None and night > 1:
+                continue
+            artifact = line["artifact"]
+            if artifact != line["release"]:
+                artifact = hashlib.sha256(f"{artifact} {night}".encode()).hexdigest()
+            event = {**line, "run": run_of(night), "artifact": artifact}
+            feature = line["feature"] or ""
             yield {"recorded_at": at, "artifact": artifact, "feature": feature, "event": event}
 
 

@@ -56,7 +56,7 @@ COLOURS = """() => {
             "refused",
             "refused",
             f"ledger?{SINCE}",
-            ("No budget is left.", "refused", "number 1,"),
+            ("No budget is left.", "refused", "all of it: the first"),
         ),
     ],
 )
