@@ -130,6 +130,8 @@ class Model:
         Args:
             frame: Raw columns, named ``party.feature`` or, where that is clear, ``feature``: a
                 frame of polars or pandas; or an array with the columns of `features` in order.
+                With ``overlap: left``, a row without any value of a feature holder is of a person
+                whom it lacks.
 
         Returns:
             float64, shape (n, columns), in the model's order.
@@ -139,7 +141,14 @@ class Model:
         """
         frame = _frame(frame, self.features)
         sources = {name: _column(frame, name, self.features) for name in self.features}
-        made = [_made(column, sources[column.source]) for column in self._columns]
+        lacking = {
+            party: np.logical_and.reduce(
+                [raw_table.missing(of) for name, of in sources.items() if _party(name) == party]
+            )
+            for party in self._federation.feature_holders
+            if self._federation.keeps_all
+        }
+        made = [_made(c, sources[c.source], lacking.get(c.party)) for c in self._columns]
         return np.column_stack(made) if made else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
@@ -206,9 +215,17 @@ def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series
     )
 
 
-def _made(column: RawColumn, raw: pl.Series) -> np.ndarray:
-    """One of the model's columns, of its raw one."""
+def _party(source: str) -> str:
+    return source.partition(".")[0]
+
+
+def _made(column: RawColumn, raw: pl.Series, lacking: np.ndarray | None = None) -> np.ndarray:
+    """One of the model's columns, of its raw one; NaN for people whom the party lacks."""
     feature = column.declared
+    if lacking is not None:
+        made = np.full(len(raw), np.nan)
+        made[~lacking] = _made(column, raw.filter(pl.Series(~lacking)))
+        return made
     if column.made == "missing":
         return np.asarray(raw_table.missing(raw), np.float64)
     if column.made in ("code", "number"):

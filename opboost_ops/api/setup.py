@@ -34,7 +34,8 @@ def private_edges(
     Args:
         site: Folder of the party's ``site.yaml``.
         epsilon: Of each column, for a person who is added, removed or replaced.
-        columns: How many cells, by feature; the domain's for every numeric column when absent.
+        columns: How many cells, by feature; when absent, the domain's for every numeric column
+            that is not declared boolean.
         federation: The ``federation.yaml``; the party's offer when absent.
         number: Of the draw, from 1; another one draws, and costs, again.
 

@@ -12,6 +12,7 @@ from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.stages.assemble import category_codes, encode_label
 from opboost_ops.tables.categories import category_texts, label_values
+from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.names import numbers_rows, technical_columns
 
 #: Categories that are used, the most frequent ones; all others together are one more.
@@ -81,10 +82,10 @@ def split_table(
         ConfigError: A column is not there, assigned twice, or of no use; with all such faults.
     """
     _require(table, label, split)
-    there = table.get_column(label)
+    there = label_values(table.get_column(label))
     there = there.fill_nan(None) if there.dtype.is_float() else there
     rows = table.with_columns(there).filter(pl.col(label).is_not_null())
-    values = label_values(rows.get_column(label))
+    values = rows.get_column(label)
     task = _task(values)
     codes, classes = encode_label(values, Label(column=label, task=task), None)
     given = {name for names in split.values() for name in names}
@@ -128,6 +129,11 @@ def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]
 
 
 def _task(values: pl.Series) -> Task:
+    if not holds_categories(values.dtype):
+        raise ConfigError(
+            f"The label {values.name} is of type {type_name(values.dtype)}, without classes.",
+            "Name another column.",
+        )
     if values.n_unique() < 2:
         raise ConfigError(f"The label {values.name} has a single value.", "Name another column.")
     if values.n_unique() == 2:
@@ -138,6 +144,9 @@ def _task(values: pl.Series) -> Task:
 
 def _useless(column: pl.Series) -> str:
     """Why a column is left out; empty if it is not."""
+    kind = column.dtype
+    if not holds_categories(kind) and kind != pl.Duration:
+        return f"a column of type {type_name(kind)} is not a feature"
     distinct = column.drop_nulls().n_unique()
     if distinct == 0:
         return "it is empty"
@@ -146,16 +155,12 @@ def _useless(column: pl.Series) -> str:
     many = distinct > _CATEGORIES and distinct > _FREE_SHARE * len(column)
     if column.dtype in _TEXT and many:
         return "it is an ID or free text"
-    if numbers_rows(column):
-        return "it numbers the rows"
-    kind = column.dtype
-    known = kind.is_numeric() or kind.is_temporal() or kind in (*_TEXT, pl.Boolean)
-    return "" if known else f"it is of type {kind}"
+    return "it numbers the rows" if numbers_rows(column) else ""
 
 
 def _column(column: pl.Series, domain: Domain) -> Column:
     if column.dtype in _TEXT:
-        text = category_texts(column).fill_null("missing")
+        text = category_texts(column).fill_null("")
         counts = text.value_counts(sort=True).get_column(column.name).to_list()
         known = sorted(counts[:_CATEGORIES])
         codes = category_codes(text, known)

@@ -8,7 +8,7 @@ the greatest raw number that is encoded as the lower one, to the bit (`DomainMap
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -132,19 +132,30 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
 
 def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn]) -> tuple[str, str]:
     """The model's columns, of its raw ones; and 0 for each row, or NaN where it is refused."""
-    left = federation.keeps_all
-    sources: dict[str, tuple[str, str]] = {}
+    first = {column.source: column for column in reversed(columns)}
+    sources = {name: _input(graph, column) for name, column in first.items()}
+    lacking: dict[str, str] = {}
+    for party in federation.feature_holders if federation.keeps_all else ():
+        gaps = [gap for name, (_, gap) in sources.items() if first[name].party == party]
+        together = reduce(lambda one, other: graph.add("Mul", one, other), gaps)
+        lacking[party] = graph.cast(together, np.bool_)
+
+    def unless_lacking(column: RawColumn, of: str, value: float) -> str:
+        if column.party not in lacking:
+            return of
+        return graph.add("Where", lacking[column.party], graph.constant(value), of)
+
     checked, made = [], []
+    for name, column in first.items():
+        given = unless_lacking(column, sources[name][0], 0.0)
+        may_lack = column.made == "code" or column.declared.missing == "keep"
+        checked.append(graph.where_missing(given, 0.0) if may_lack else given)
     for column in columns:
-        if column.source not in sources:
-            sources[column.source] = given, _ = _input(graph, column)
-            lacks = left and column.party in federation.feature_holders
-            may_lack = lacks or column.made == "code" or column.declared.missing == "keep"
-            checked.append(graph.where_missing(given, 0.0) if may_lack else given)
         given, gap = sources[column.source]
         if column.made == "bit":
             given = graph.cast(graph.add("Equal", given, graph.constant(column.bit)))
-        made.append(gap if column.made == "missing" else given)
+        given = gap if column.made == "missing" else given
+        made.append(unless_lacking(column, given, math.nan))
     # 0 times NaN, and 0 times infinity, is NaN.
     nothing = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
     return graph.add("Concat", *made, axis=1), graph.add(

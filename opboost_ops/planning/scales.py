@@ -73,9 +73,11 @@ def scales_of(
 def compare_scales(
     federation: Federation, party: str, name: str, sample: np.ndarray | None = None
 ) -> list[ScaleLine]:
-    """The kinds of cells that a column may lie on, through the clamped geometric mechanism.
+    """The kinds of cells that a column may lie on, at the loss of one step that it has now.
 
-    All have the loss of one step that the column has as declared, its edges included.
+    On its cells as declared a column goes through its own mechanism, on others through the clamped
+    geometric one; with a sample on all cells, so that only these differ. Losses include those of
+    the edges.
 
     Args:
         federation: As declared.
@@ -95,7 +97,9 @@ def compare_scales(
     }
     if isinstance(feature.scale, DrawnEdges):
         maps["declared edges" if private is None else "private edges"] = feature.domain_map(domain)
+    declared = feature.scale if isinstance(feature.scale, str) else [*maps][-1]
     if sample is not None:
+        declared = ""
         sample = inside(sample, feature)
         if len(sample) and sample.min() < sample.max():
             edges_of = quantile_edges(sample, domain.size)
@@ -109,7 +113,7 @@ def compare_scales(
         epsilon = float(f"{total - edges:.6g}")
         if not LEAST_EPSILON <= epsilon < float("inf"):
             continue
-        mechanism = Geometric(epsilon=epsilon)
+        mechanism = feature.mechanism if cells == declared else Geometric(epsilon=epsilon)
         losses = [float(loss) + edges for loss in loss_curve(mechanism, domain).loss]
         ends = mapping.boundaries()
         steps = _most_steps(np.asarray(ends), near)

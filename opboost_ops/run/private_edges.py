@@ -196,7 +196,7 @@ def _numeric(context: Context, name: str) -> Feature:
 
 
 def numeric_features(context: Context) -> tuple[str, ...]:
-    """The columns of a party that take edges: numbers with bounds, not of two values.
+    """The columns of a party that take edges: numbers with bounds.
 
     Args:
         context: The party's.
@@ -205,7 +205,7 @@ def numeric_features(context: Context) -> tuple[str, ...]:
     return tuple(
         name
         for name, feature in features.items()
-        if feature.type == "numeric" and feature.bounds not in (None, (0.0, 1.0))
+        if feature.type == "numeric" and feature.bounds is not None
     )
 
 

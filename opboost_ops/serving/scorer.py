@@ -363,6 +363,6 @@ def _mark(path: Path) -> tuple[int, ...] | None:
     """Another one whenever a file was written or replaced; None where there is none."""
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

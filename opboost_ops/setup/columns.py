@@ -10,6 +10,7 @@ import polars as pl
 
 from opboost_ops.config.channel_files import STANDARD
 from opboost_ops.config.schema import FEATURE_NAME
+from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.names import technical_columns
 
 #: Names of columns that say in which part of a split a row is.
@@ -80,8 +81,8 @@ def first_columns(
 def _left_out(values: pl.Series) -> str:
     """Why a column is no feature; empty if it is one."""
     kind = values.dtype
-    if kind.is_nested() or kind in (pl.Binary, pl.Object, pl.Int128, pl.UInt128):
-        return f"a column of type {kind.base_type().__name__} is not a feature"
+    if not holds_categories(kind) and kind != pl.Duration:
+        return f"a column of type {type_name(kind)} is not a feature"
     present = values.drop_nulls()
     if kind.is_float():
         present = present.drop_nans()

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.errors import ConfigError
 from opboost_ops.stages.label_classes import implausible, is_number
@@ -103,6 +104,7 @@ def _ordered(
             f"Pass --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
         )
     if positive is not None:
+        positive = canonical(positive)
         if positive not in [str(one) for one in known]:
             listed = " and ".join(map(str, known))
             raise ConfigError(f"--positive {positive} is not one of the classes {listed}.")

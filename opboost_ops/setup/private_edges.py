@@ -50,8 +50,8 @@ def write_private_edges(
     Args:
         folder: Of the party's ``site.yaml``.
         epsilon: Of each column.
-        columns: How many cells, by feature; as many as the domain has values for every numeric
-            column when absent.
+        columns: How many cells, by feature; when absent, as many as the domain has values for
+            every numeric column that is not declared boolean.
         federation: The ``federation.yaml``; the party's offer when absent, and where it has none
             the file beside its folder.
         number: Of the draw, from 1.
@@ -65,13 +65,14 @@ def write_private_edges(
     context = Context(declared, "", site.party, site, policy, home, store, "", 0.0)
     if site.party not in declared.parties:
         raise ConfigError(f"{site.party} is not a party of {declared.name}.")
-    if columns is None:
-        columns = dict.fromkeys(numeric_features(context), declared.domain.to_domain().size)
-    drawn = draw_edges(context, columns, epsilon, number)
     data = read_yaml(file)
     features = data.get("features") if "parties" not in data else None
     if features is None:
         features = data["parties"][site.party]["features"]
+    if columns is None:
+        numbers = [n for n in numeric_features(context) if features[n].get("type") != "boolean"]
+        columns = dict.fromkeys(numbers, declared.domain.to_domain().size)
+    drawn = draw_edges(context, columns, epsilon, number)
     for name, edges in drawn.items():
         features[name]["scale"] = edges.scale
     if "parties" in data:

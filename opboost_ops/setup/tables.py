@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.tables.categories import label_values
+from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.id_recipe import person_ids
@@ -163,9 +165,13 @@ def require_sound(
             )
         )
     if label is not None:
-        values = frame.get_column(label)
+        values, place_of = frame.get_column(label), f"{party}, {label}"
+        if not holds_categories(values.dtype):
+            problem = f"a column of type {type_name(values.dtype)} holds no classes"
+            faults.append(Fault(place_of, problem, "convert it to numbers or strings"))
+            require_none(faults, "tables", effect="; nothing was written")
+        values = label_values(values)
         values = values.fill_nan(None) if values.dtype.is_float() else values
-        place_of = f"{party}, {label}"
         if gaps := values.null_count():
             problem = f"{gaps:,} of {len(values):,} rows have no label"
             faults.append(Fault(place_of, problem, "leave those rows out"))

@@ -14,6 +14,7 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.names import found_names
+from opboost_ops.tables.parquet import polars_frame, unreadable
 
 #: Name of a feature holder's copy of everybody's IDs in a run.
 IDS = "ids"
@@ -110,7 +111,7 @@ def _batches(
     except (pa.ArrowException, OSError, ValueError):
         file = None
     if file is None:
-        raise raw_table.unreadable(context)
+        raise unreadable(context.party)
     with file:
         rows = rows_of_block(len(schema))
         raw = found_names(raw_names(context, list(schema)), file.schema_arrow.names)
@@ -126,14 +127,14 @@ def _batches(
             except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
                 frame = None
             if frame is None:
-                raise raw_table.unreadable(context)
+                raise unreadable(context.party)
             yield frame
 
 
 def _frame(
     batch: pa.RecordBatch, schema: dict[str, pl.DataType], raw: dict[str, str]
 ) -> pl.DataFrame:
-    frame = pl.DataFrame(batch).select(pl.col(column).alias(name) for name, column in raw.items())
+    frame = polars_frame(batch).select(pl.col(column).alias(name) for name, column in raw.items())
     return frame if frame.schema == schema else frame.cast(pl.Schema(schema))
 
 

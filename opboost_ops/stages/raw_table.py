@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from opboost_ops.config.feature import AnyFeature, Feature, PlainFill
 from opboost_ops.errors import ContractError
@@ -18,9 +17,14 @@ from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.categories import label_values
-from opboost_ops.tables.column_types import require_readable, type_name
+from opboost_ops.tables.column_types import (
+    common_type,
+    holds_categories,
+    require_readable,
+    type_name,
+)
 from opboost_ops.tables.names import found_names
-from opboost_ops.tables.parquet import digest_of, files_of, schema_of
+from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
 
 
 def files(context: Context) -> tuple[Path, ...]:
@@ -36,7 +40,7 @@ def files(context: Context) -> tuple[Path, ...]:
     with suppress(OSError):
         found = files_of(context.table_path)
     if not found:
-        raise unreadable(context)
+        raise unreadable(context.party)
     return found
 
 
@@ -58,7 +62,7 @@ def fingerprint(context: Context) -> str:
         return digest.hex()
     except OSError:
         pass
-    raise unreadable(context)
+    raise unreadable(context.party)
 
 
 def require_unchanged(context: Context) -> None:
@@ -172,7 +176,7 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
                 f"{party}.{name} is declared numeric, and its column is of type {type_name(kind)}.",
                 remedy,
             )
-        if feature.type != "numeric" and kind.is_nested():
+        if feature.type != "numeric" and not holds_categories(kind):
             raise ContractError(
                 f"{party}.{name}: a column of type {type_name(kind)} holds no categories.",
                 "Convert the column to strings.",
@@ -222,11 +226,7 @@ def schema(
             integers of 128 bits; or two declared columns are one.
     """
     raw = raw_names(context, wanted)
-    schemas: list[dict[str, pl.DataType]] | None = None
-    with suppress(pl.exceptions.PolarsError, pa.ArrowException, OSError, ValueError):
-        schemas = [schema_of(path) for path in paths]
-    if schemas is None:
-        raise unreadable(context)
+    schemas = [schema_of(path, context.party) for path in paths]
     found = [found_names(raw, list(schema)) for schema in schemas]
     missing = [c for c in wanted if not all(c in names for names in found)]
     if missing:
@@ -238,17 +238,13 @@ def schema(
     kinds = [
         {c: schema[names[c]] for c in wanted} for schema, names in zip(schemas, found, strict=True)
     ]
-    differing = [c for c in wanted if len({kind[c] for kind in kinds}) > 1]
-    if differing:
-        raise ContractError(
-            f"The files of {context.party}'s table disagree about the type of "
-            f"{', '.join(differing)}.",
-            "Write all of them with the same types.",
-        )
+    types = {c: common_type([kind[c] for kind in kinds]) for c in wanted}
+    if disagreed := [c for c, kind in types.items() if kind is None]:
+        raise differing(context.party, disagreed)
     # One column of 128 bits makes the others of its file unreadable, too.
     declared = found_names(raw_names(context, declared_columns(context)), list(schemas[0]))
     require_readable(context.party, {c: schemas[0][name] for c, name in declared.items()})
-    return kinds[0]
+    return {c: kind for c, kind in types.items() if kind is not None}
 
 
 def require_declared(context: Context, frame: pl.DataFrame) -> None:
@@ -281,6 +277,11 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
             "Declare another task, or convert the column.",
         )
     if label is not None and kind is not None:
+        if not holds_categories(kind):
+            raise ContractError(
+                f"The label {label.column} is of type {type_name(kind)}, which holds no classes.",
+                "Convert the column to numbers or strings.",
+            )
         require_positive(context, label, kind)
     require_types(frame, context.party, party.features)
 
@@ -293,11 +294,3 @@ def empty(context: Context) -> ContractError:
 
 
 _TEXT = (pl.String, pl.Categorical)
-
-
-def unreadable(context: Context) -> ContractError:
-    """The error for a table that is no table."""
-    return ContractError(
-        f"The table of {context.party} is missing, truncated or not a Parquet file.",
-        "Check tables in its site.yaml, and the job that writes what it names.",
-    )

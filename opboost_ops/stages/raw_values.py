@@ -8,6 +8,7 @@ from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import AnyFeature
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.categories import category_texts
+from opboost_ops.tables.column_types import holds_categories
 
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
@@ -87,7 +88,7 @@ def _from_text(text: pl.Series) -> pl.Series:
 
 
 def _categories(values: pl.Series, feature: AnyFeature) -> pl.Series:
-    if values.dtype.is_nested():
+    if not holds_categories(values.dtype):
         return values
     text = category_texts(values)
     declared = {canonical(name): name for name in feature.categories or ()}

@@ -4,7 +4,6 @@ Only releases are taken within a stage, by what `run` gives it for that: they ar
 people pinned, before anything is made of them.
 """
 
-import glob
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -252,8 +251,7 @@ def table_of(site: Site, federation: str, identity: IdColumn, purpose: Purpose) 
         )
     assert tables is not None
     if isinstance(path, Path) and (identity.is_made or tables.aggregate):
-        at = f"{glob.escape(str(path))}/*.parquet" if path.is_dir() else str(path)
-        return Source(at=at)
+        return Source(at=str(path))
     return path
 
 

@@ -3,13 +3,14 @@
 import polars as pl
 
 from opboost_ops.config.category_forms import canonical
+from opboost_ops.tables.column_types import holds_categories
 
 
 def category_texts(values: pl.Series) -> pl.Series:
-    """A column's categories in their form; missing ones are null.
+    """A column's categories in their form; missing ones are null, and so is an empty text.
 
     Args:
-        values: Of any type but a nested one, shape (n,).
+        values: Of a type that holds categories, shape (n,).
     """
     kind = values.dtype
     if kind.is_float():
@@ -21,7 +22,7 @@ def category_texts(values: pl.Series) -> pl.Series:
         texts = values.cast(pl.String)
     if kind.is_integer() or kind in (pl.Boolean, pl.Null):
         return texts
-    forms = {text: canonical(text) for text in texts.unique().drop_nulls().to_list()}
+    forms = {text: canonical(text) or None for text in texts.unique().drop_nulls().to_list()}
     if all(text == form for text, form in forms.items()):
         return texts
     return texts.replace_strict(forms, default=None, return_dtype=pl.String)
@@ -38,7 +39,7 @@ def label_values(values: pl.Series) -> pl.Series:
         return values.cast(pl.Float64)
     if kind == pl.Boolean:
         return values.cast(pl.Int64)
-    return values if kind.is_numeric() or kind.is_nested() else category_texts(values)
+    return category_texts(values) if holds_categories(kind) and not kind.is_numeric() else values
 
 
 def class_values(values: pl.Series) -> pl.Series:

@@ -1,6 +1,9 @@
 """Types of raw columns, as messages may show them."""
 
+from collections.abc import Sequence
+
 import polars as pl
+import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 
@@ -17,6 +20,61 @@ def type_name(kind: pl.DataType) -> str:
         'List'
     """
     return kind.base_type().__name__
+
+
+def holds_categories(kind: pl.DataType) -> bool:
+    """Whether the values of a type have one text each, by which they are categories or classes.
+
+    Args:
+        kind: Of a raw column.
+    """
+    texts = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Null)
+    dated = kind.is_temporal() and kind != pl.Duration
+    return kind.is_numeric() or dated or kind in texts
+
+
+def is_readable(kind: pa.DataType) -> bool:
+    """Whether polars reads a type of Arrow at all, also inside others.
+
+    Args:
+        kind: Of a column.
+    """
+    views = pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+    wide = pa.types.is_decimal(kind) and kind.precision > 38
+    inner = (kind.field(at).type for at in range(kind.num_fields))
+    return not views and not wide and all(map(is_readable, inner))
+
+
+def common_type(kinds: Sequence[pl.DataType]) -> pl.DataType | None:
+    """One type for all values of a column that is in several files; None if there is none.
+
+    Numbers go with numbers, texts with texts, moments of one zone with one another, and a column
+    of nothing but gaps with any. Whole numbers stay whole.
+
+    Args:
+        kinds: Of the column in each file.
+    """
+    there = [kind for kind in dict.fromkeys(kinds) if kind != pl.Null]
+    if len(there) < 2:
+        return there[0] if there else kinds[0]
+    if len({_family(kind) for kind in there}) > 1:
+        return None
+    if _family(there[0]) == "text":
+        return pl.String()
+    empty = [pl.DataFrame(schema={"x": kind}) for kind in there]
+    joined = pl.concat(empty, how="vertical_relaxed").schema["x"]
+    whole = all(kind.is_integer() for kind in there)
+    return None if whole and not joined.is_integer() else joined
+
+
+def _family(kind: pl.DataType) -> object:
+    if kind.is_numeric():
+        return "number"
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    if isinstance(kind, pl.Datetime):
+        return ("moment", kind.time_zone)
+    return "length" if isinstance(kind, pl.Duration) else kind
 
 
 def require_readable(party: str, kinds: dict[str, pl.DataType]) -> None:

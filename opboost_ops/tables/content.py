@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from opboost_ops.mechanisms.cmac import keys_of_texts
 from opboost_ops.tables.names import found_names
+from opboost_ops.tables.parquet import polars_frame
 
 #: Rows at a time.
 _ROWS = 131_072
@@ -69,7 +70,7 @@ def _batches(paths: Iterable[Path], names: Sequence[str]) -> Iterator[pl.DataFra
             there = found_names({name: name for name in names}, file.schema_arrow.names)
             columns = list(there.values())
             for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
-                frame = pl.DataFrame(batch)
+                frame = polars_frame(batch)
                 yield frame.select(pl.col(column).alias(name) for name, column in there.items())
 
 

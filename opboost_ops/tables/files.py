@@ -10,6 +10,7 @@ from opboost_ops.config.source import S3, Source, is_text
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.text import text_table
 
 #: About how many bytes a gzipped byte stands for.
@@ -22,14 +23,14 @@ Room = Callable[[int], None]
 def local_files(pattern: str) -> list[Path]:
     """The files that a path or a pattern names, in the order of their names.
 
-    Folders that are there are no pattern, whatever signs their names have.
+    What is there is no pattern, whatever signs its name has; a folder stands for its Parquet files.
 
     Args:
         pattern: Path or pattern.
     """
     exact = Path(pattern)
-    if exact.is_file():
-        return [exact]
+    if exact.exists():
+        return list(files_of(exact))
     folder, *rest = [exact.anchor or ".", *exact.parts[1 if exact.anchor else 0 :]]
     while rest and (Path(folder) / rest[0]).is_dir():
         folder = str(Path(folder) / rest.pop(0))

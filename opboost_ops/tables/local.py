@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import yaml
 from pydantic import ValidationError
 
@@ -18,7 +17,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.files import local_files
-from opboost_ops.tables.parquet import files_of, scan_common
+from opboost_ops.tables.parquet import files_of, scan_common, unreadable
 
 #: Bytes of a file that show its dialect.
 _LOOK = 1 << 20
@@ -81,8 +80,7 @@ def read_local(
         dialect: Entries of a CSV file's dialect that are declared.
 
     Raises:
-        ConfigError: It is not there, or neither Parquet nor CSV.
-        ContractError: A CSV file is not written so.
+        ContractError: It is not there, or is neither Parquet nor CSV of this dialect.
     """
     if is_source(str(path)) and local_files(str(path)):
         with TemporaryDirectory(prefix="opboost-table-") as folder:
@@ -94,9 +92,9 @@ def read_local(
         if files := files_of(path):
             table, left_out = scan_common(files, path.name, columns or {})
             return table.collect(), left_out
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError):
+    except (pl.exceptions.PolarsError, OSError):
         pass
-    raise ConfigError(f"{path.name} is missing, or neither Parquet nor CSV.")
+    raise unreadable(path.name)
 
 
 def read_rows(path: Path) -> pl.DataFrame:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from opboost_ops.errors import ContractError
+
 #: Names that pandas, R, Spark and Dask give to row numbers, and what programs wrap in underscores.
 _PROGRAM = re.compile(
     r"__\w+__|unnamed: ?\d+(\.\d+)*|level_\d+|_?c\d+_rowid|rownames|_rowid_", re.I
@@ -42,6 +44,25 @@ def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str
         elif len(near) == 1:
             found[declared] = near[0]
     return found
+
+
+def require_different(names: Sequence[str], what: str) -> None:
+    """Refuse columns that share a name, but for blanks around it.
+
+    Args:
+        names: Of all columns, in order.
+        what: Whose they are, for the message, such as ``table of bank``.
+
+    Raises:
+        ContractError: By their places: raw names get into no log.
+    """
+    plain = [name.strip() for name in names]
+    twice = [str(at) for at, name in enumerate(plain, 1) if name and plain.count(name) > 1]
+    if twice:
+        raise ContractError(
+            f"Columns {', '.join(twice)} of the {what} share names.",
+            "Give each column a name of its own.",
+        )
 
 
 def technical_columns(frame: pl.DataFrame) -> dict[str, str]:

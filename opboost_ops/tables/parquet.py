@@ -5,16 +5,21 @@ Paths are never patterns here: polars would take brackets in a folder's name for
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
+from opboost_ops.tables.column_types import common_type, is_readable, require_readable, type_name
 from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.names import require_different
 
 #: Why a column of several files is left out.
 PARTIAL = "some of the table's files lack it"
+DIFFERENT = "the table's files disagree about its type"
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -52,20 +57,63 @@ def digest_of(files: Iterable[Path]) -> bytes:
     return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
 
 
-def schema_of(path: Path) -> dict[str, pl.DataType]:
+def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
     """Columns of a file and their types, as its rows are read.
 
+    Args:
+        path: The file.
+        party: Whose it is.
+
     Raises:
-        ArrowException, PolarsError, OSError: It is no Parquet.
+        ContractError: It is no Parquet, columns share names, or a type cannot be read.
     """
-    with open(path, "rb") as opened:
+    failures = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
+    with suppress(*failures):
+        arrow = pq.read_schema(path)
+        require_different(arrow.names, f"table of {party}")
+        if odd := [str(at) for at, kind in enumerate(arrow.types, 1) if not is_readable(kind)]:
+            raise ContractError(
+                f"The table of {party} keeps types that cannot be read, in column "
+                f"{', '.join(odd)}: decimals of more than 38 digits, or list views.",
+                "Write them as 64-bit numbers, strings or lists.",
+            )
+        return dict(polars_frame(arrow.empty_table()).schema)
+    with suppress(*failures), open(path, "rb") as opened:
         found = dict(pl.read_parquet_schema(opened))
-    if {pl.Int128, pl.UInt128} & set(found.values()):
-        return found  # Which Arrow cannot read at all.
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        empty = pl.from_arrow(file.schema_arrow.empty_table())
-    assert isinstance(empty, pl.DataFrame)
-    return dict(empty.schema)
+        if {pl.Int128, pl.UInt128} & set(found.values()):
+            return found  # Arrow reads no file that has one.
+    raise unreadable(party)
+
+
+def polars_frame(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Columns of Arrow in the types that polars works with.
+
+    Decimals of all widths are 128 bits wide, and an extension type is what it is stored as.
+
+    Args:
+        table: Without types that `column_types.is_readable` excludes.
+    """
+    columns = {}
+    for name, values in zip(table.schema.names, table.columns, strict=True):
+        kind = values.type
+        if isinstance(kind, pa.BaseExtensionType):
+            values = values.cast(kind.storage_type)
+        elif pa.types.is_decimal(kind):
+            values = values.cast(pa.decimal128(kind.precision, kind.scale))
+        columns[name] = values
+    return pl.DataFrame(pa.table(columns))
+
+
+def unreadable(party: str) -> ContractError:
+    """The error for a table that is no table.
+
+    Args:
+        party: Whose it is.
+    """
+    return ContractError(
+        f"The table of {party} is missing, truncated or not a Parquet file.",
+        "Check tables in its site.yaml, and the job that writes what it names.",
+    )
 
 
 def scan(path: Path) -> pl.LazyFrame:
@@ -78,6 +126,8 @@ def scan_common(
 ) -> tuple[pl.LazyFrame, dict[str, str]]:
     """The columns that all files have, in the order of the first one; blanks around names go.
 
+    Files may keep a column in several types of one kind, such as 32 and 64-bit numbers.
+
     Args:
         paths: At least one file.
         party: Whose they are.
@@ -87,21 +137,62 @@ def scan_common(
         The rows; and why columns are left out, by name.
 
     Raises:
-        ContractError: Some of the files lack a declared column.
-        PolarsError, OSError: One is no Parquet.
+        ContractError: A file is no Parquet, or files lack a declared column or disagree about it.
     """
-    scans = [_stripped(scan(path)) for path in paths]
-    every = [part.collect_schema().names() for part in scans]
-    shared = set(every[0]).intersection(*every)
-    partial = {name for names in every for name in names} - shared
-    for name in sorted(partial & set(columns)):
+    schemas = [
+        {name.strip(): (name, kind) for name, kind in schema_of(path, party).items()}
+        for path in paths
+    ]
+    left_out = {
+        name: PARTIAL
+        for schema in schemas
+        for name in sorted(schema)
+        if not all(name in other for other in schemas)
+    }
+    for name in sorted(left_out.keys() & columns.keys()):
         raise ContractError(
             f"Some files of {party}'s table have no column {columns[name].name}.",
             "Write all of them with the same columns, or name those that have it.",
         )
-    common = [name for name in every[0] if name in shared]
-    table = pl.concat([part.select(common) for part in scans], how="vertical_relaxed")
-    return table, dict.fromkeys(sorted(partial), PARTIAL)
+    kinds: dict[str, pl.DataType] = {}
+    for name in schemas[0].keys() - left_out.keys():
+        several = [schema[name][1] for schema in schemas]
+        if name in columns:
+            require_readable(party, dict.fromkeys([columns[name].name], several[0]))
+        kind = common_type(several)
+        if kind is not None and kind not in (pl.Int128, pl.UInt128):
+            kinds[name] = kind
+        elif name in columns:
+            raise differing(party, [columns[name].name])
+        else:
+            unusable = "a column of type {} is not a feature"
+            left_out[name] = DIFFERENT if kind is None else unusable.format(type_name(kind))
+    parts = []
+    for path, schema in zip(paths, schemas, strict=True):
+        rows = scan(path)
+        extended = {n for n, of in rows.collect_schema().items() if isinstance(of, pl.Extension)}
+        stored = {
+            name: pl.col(raw).ext.storage() if raw in extended else pl.col(raw)
+            for name, (raw, _) in schema.items()
+        }
+        wanted = (
+            stored[name].cast(kinds[name]).alias(name) for name in schemas[0] if name in kinds
+        )
+        parts.append(rows.select(wanted))
+    return pl.concat(parts), left_out
+
+
+def differing(party: str, names: Sequence[str]) -> ContractError:
+    """The error for files that keep declared columns in types of several kinds.
+
+    Args:
+        party: Whose they are.
+        names: The declared columns.
+    """
+    return ContractError(
+        f"The files of {party}'s table disagree about the type of {', '.join(names)}.",
+        "Write all of them with the same types.",
+    )
 
 
 def read_all(path: Path) -> pl.DataFrame:
@@ -111,15 +202,7 @@ def read_all(path: Path) -> pl.DataFrame:
         path: A file, or a folder of them.
 
     Raises:
-        ContractError: There is no file.
-        PolarsError, OSError: A file is no Parquet.
+        ContractError, PolarsError, OSError: A file cannot be read.
     """
     files = files_of(path)
     return scan_common(files, "", {})[0].collect() if files else pl.DataFrame()
-
-
-def _stripped(rows: pl.LazyFrame) -> pl.LazyFrame:
-    names = rows.collect_schema().names()
-    if len({name.strip() for name in names}) < len(names):
-        return rows
-    return rows.rename({name: name.strip() for name in names})

@@ -21,6 +21,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.dialect import ambiguity, present, reading
 from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.names import require_different
 from opboost_ops.tables.parquet import scan_common
 
 _UTF = ("utf-8", "utf8", "utf-8-sig")
@@ -137,7 +138,12 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
         quotes = _lay_down(path, source, plain)
         head = _head(plain, separator)
         _require_head(head, party)
-        last = _parse(plain, separator, head, target)
+        last, again = _parse(plain, separator, head, target)
+        if again:
+            raise ContractError(
+                f"The CSV table of {party} repeats its head among its rows.",
+                "Two files were joined into one: name both by a pattern, or remove that line.",
+            )
         if quotes % 2 and any("\n" in cell or "\r" in cell for cell in last):
             raise ValueError("a quote that nothing closes")
     except (UnicodeDecodeError, LookupError):
@@ -193,17 +199,15 @@ def _require_head(head: Sequence[str], party: str) -> None:
         raise ContractError(
             f"The CSV table of {party} has no head.", "Its first line names the columns."
         )
-    twice = [str(at) for at, name in enumerate(head, start=1) if name and head.count(name) > 1]
-    if twice:
-        raise ContractError(
-            f"Columns {', '.join(twice)} of the CSV table of {party} share names.",
-            "Give each column a name of its own.",
-        )
+    require_different(head, f"CSV table of {party}")
 
 
-def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> tuple[str, ...]:
-    """Write a file's rows as Parquet of texts; the last of them."""
+def _parse(
+    plain: Path, separator: str, head: Sequence[str], target: Path
+) -> tuple[tuple[str, ...], bool]:
+    """Write a file's rows as Parquet of texts; the last of them, and whether one is the head."""
     last: tuple[str, ...] = ()
+    again = False
     names = [str(number) for number in range(len(head))]
     named = [(number, name) for number, name in zip(names, head, strict=True) if name]
     reader = pyarrow.csv.open_csv(
@@ -225,6 +229,8 @@ def _parse(plain: Path, separator: str, head: Sequence[str], target: Path) -> tu
             # A blank line at the end of a CSV is no person.
             rows = rows.filter(~pl.all_horizontal(pl.all().str.strip_chars() == ""))
             rows = rows.rename(dict(named))
+            same = pl.all_horizontal(pl.col(n).str.strip_chars() == n for _, n in named)
+            again = again or not rows.filter(same).is_empty()
             last = rows.row(-1) if rows.height else last
             writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))
-    return last
+    return last, again

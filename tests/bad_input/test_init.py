@@ -13,7 +13,7 @@ from opboost_ops.cli import bounds, init
 from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 
@@ -107,7 +107,7 @@ def test_people_whom_several_columns_name(tmp_path: Path) -> None:
 def test_a_file_that_is_no_table(tmp_path: Path, content: str) -> None:
     path = tmp_path / "bank.parquet"
     path.write_text(content)
-    with pytest.raises(ConfigError, match=r"bank\.parquet"):
+    with pytest.raises(ContractError, match=r"bank\.parquet is missing, truncated or not"):
         init.command("bank", str(path), "id", tmp_path / "f")
     assert not (tmp_path / "f").exists()
 

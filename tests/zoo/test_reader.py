@@ -1,43 +1,69 @@
 """Every odd table through the reader: read with its one meaning, or refused for its one cause."""
 
+import math
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import OpBoostError
+from opboost_ops.setup.columns import first_columns
+from opboost_ops.setup.tables import read_table, require_sound
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.local import read_local
-from tests.zoo.tables import ALL, Odd
+from tests.zoo import ALL
+from tests.zoo.odd import TOLD, Odd
+
+ROWS = 30
 
 
 @pytest.mark.parametrize("odd", ALL, ids=lambda odd: odd.name)
 def test_an_odd_table_has_one_meaning(odd: Odd, tmp_path: Path) -> None:
-    path = tmp_path / f"table [1].{odd.ending}"
-    path.write_bytes(odd.content)
+    path = odd.write(tmp_path / "table", ROWS)
     columns = {"id": Expected("id", "text")}
     if odd.kind is not None:
         columns["x"] = Expected("x", odd.kind)  # type: ignore[arg-type]
-    source = Source.model_validate({"at": str(path), **odd.dialect})
     target = tmp_path / "copy.parquet"
-    refused = isinstance(odd.meaning, str) and odd.meaning != "left as text"
-    if refused:
-        with pytest.raises(OpBoostError, match=odd.meaning):
-            copy(source, "bank", target, columns, "id")
-        with pytest.raises(OpBoostError, match=odd.meaning):
-            read_local(path, columns, odd.dialect)
-        return
-    copied = copy(source, "bank", target, columns, "id")
-    frame, left_out = read_local(path, columns, odd.dialect)
-    copied_rows = pl.read_parquet(target, glob=False)
-    assert copied_rows.to_dict(as_series=False) == frame.sort("id").to_dict(as_series=False)
-    assert left_out == copied.left_out
-    values = copied_rows.get_column("x")
-    if odd.meaning == "left as text":
-        assert values.dtype == pl.String
-        assert "could be read in several ways" in left_out.get("x", "") or odd.kind is None
-    else:
-        assert values.to_list() == odd.meaning
-        assert "x" not in left_out
+    readers = {
+        "copy": lambda: copied(path, odd, target, columns),
+        "command": lambda: read_local(path, columns, odd.dialect),
+    }
+    if odd.kind is None:
+        readers["init"] = lambda: of_init(path, odd)
+    for name, read in readers.items():
+        if odd.refused and (odd.by == "reader" or name == "init"):
+            with pytest.raises(OpBoostError, match=odd.meaning):
+                read()
+            continue
+        frame, left_out = read()
+        if odd.meaning == TOLD:
+            told = left_out | first_columns(frame, "id", None, None, {}, left_out).left_out
+            assert "x" in told, name
+            continue
+        if odd.refused:
+            continue
+        found = dict(zip(frame["id"].to_list(), map(plain, frame["x"].to_list()), strict=True))
+        assert found == odd.means(ROWS), name
+        assert "x" not in left_out, name
+
+
+def plain(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def copied(
+    path: Path, odd: Odd, target: Path, columns: dict[str, Expected]
+) -> tuple[pl.DataFrame, dict[str, str]]:
+    source = Source.model_validate({"at": str(path), **odd.dialect})
+    found = copy(source, "bank", target, columns, "id")
+    return pl.read_parquet(target, glob=False), dict(found.left_out)
+
+
+def of_init(path: Path, odd: Odd) -> tuple[pl.DataFrame, dict[str, str]]:
+    frame, place, left_out = read_table("bank", str(path), None, "id", odd.dialect)
+    if frame.height:
+        require_sound("bank", frame, place, "id", None)
+    return frame, left_out

@@ -206,12 +206,19 @@ def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) ->
     known = trained_once.files("credit", "models", "credit_scoring", trained_once.run)
     files, frame = trained(default_rng(1), known)
     matrix = Model(files, "v").matrix(frame)
-    lacking = frame.with_columns(pl.lit(None, pl.Float64).alias("bank.linear"))
+    theirs = [name for name in frame.columns if name.startswith("bank.")]
+    lacking = frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in theirs)
     assert np.isnan(run(export_model(files, "onnx"), lacking)["score"]).all()
     told, facts = (json.loads(files[name]) for name in ("federation.json", "columns.json"))
     told["alignment"] = {"overlap": "left"}
     left = {**files, "federation.json": json.dumps(told).encode()}
-    matrix[:, facts["names"].index("bank.linear")] = math.nan
+    matrix[:, [name.startswith("bank.") for name in facts["names"]]] = math.nan
+    np.testing.assert_array_equal(Model(left, "v").matrix(lacking), matrix)
+    # Of somebody whom the party has, a value is needed as in a table.
+    gap = frame.with_columns(pl.lit(None, pl.Float64).alias("bank.linear"))
+    assert np.isnan(run(export_model(left, "onnx"), gap)["score"]).all()
+    with pytest.raises(ContractError, match="missing or infinite"):
+        Model(left, "v").matrix(gap)
     found = run(export_model(left, "onnx"), lacking)
     given = [found[f"probability_{name}"] for name in facts["classes"]] or [found["score"]]
     expected = predict(files["model.txt"].decode(), matrix)

@@ -124,5 +124,5 @@ def test_a_sample_that_says_nothing_is_refused(
     with pytest.raises(ContractError, match=said):
         command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)
     sample.write_text("no Parquet")
-    with pytest.raises(OpBoostError, match="neither Parquet nor CSV"):
+    with pytest.raises(OpBoostError, match="not a Parquet file"):
         command(workspace.file, party="bank", sample=sample, total_loss_1=1.0, out=tmp_path)

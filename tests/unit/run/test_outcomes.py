@@ -176,7 +176,7 @@ def test_a_version_that_never_scored_and_a_file_that_is_none(scored: Workspace) 
     broken = scored.folder / "broken.parquet"
     broken.write_bytes(b"no table")
     said = printed("outcomes", scored.folder / "a", broken, fails=True)
-    assert "neither Parquet nor CSV" in said
+    assert "not a Parquet file" in said
 
 
 def test_forgotten_people_count_as_not_scored(scored: Workspace, tmp_path: Path) -> None:

@@ -1,47 +1,56 @@
-"""Small odd tables after public facts about formats, each with its one meaning or one refusal."""
+"""Odd CSV files, after public facts about what spreadsheets and programs write."""
 
 import datetime as dt
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-#: Columns of every table of numbers here: an ID and a value.
-HEAD = "id,x\n"
+from tests.zoo.odd import TOLD, Columns, Odd
+
+_UNREADABLE = "cannot be read as site.yaml says"
 
 
-@dataclass(frozen=True)
-class Odd:
-    """A CSV file and its meaning.
-
-    Attributes:
-        name: Of the case.
-        content: The file.
-        meaning: Values of column ``x`` by ID order; a text is what the refusal says; None where the
-            column is left out.
-        kind: How ``x`` is declared, if it is.
-        dialect: As declared.
-        ending: Of the file's name.
-    """
-
-    name: str
-    content: bytes
-    meaning: Any
-    kind: str | None = None
-    dialect: dict[str, Any] = field(default_factory=dict)
-    ending: str = "csv"
+def _text(columns: Columns, separator: str = ",") -> str:
+    rows = zip(*columns.values(), strict=True)
+    return "".join(f"{separator.join(map(str, row))}\n" for row in (columns, *rows))
 
 
 def _column(name: str, cells: list[str], meaning: Any, kind: str | None = None, **d: Any) -> Odd:
-    sign = d.get("separator", ";")
-    lines = [f"id{sign}x", *(f"p{i}{sign}{cell}" for i, cell in enumerate(cells))]
-    return Odd(name, "\n".join(lines).encode(), meaning, kind, {"separator": sign, **d})
+    """A column of some cells, with semicolons between columns."""
+    sign = d.setdefault("separator", ";")
+
+    def lay(columns: Columns, folder: Path) -> Path:
+        path = folder / "table [1].csv"
+        path.write_text(_text(columns, sign), encoding="utf-8", newline="")
+        return path
+
+    return Odd(name, cells, meaning, lay, kind, d)
+
+
+def _file(
+    name: str,
+    change: Callable[[str], str | bytes],
+    meaning: Any = (1, 2),
+    cells: tuple[str, ...] = ("1", "2"),
+    ending: str = "csv",
+    **dialect: Any,
+) -> Odd:
+    """A file whose text, or bytes, are changed after it is written."""
+
+    def lay(columns: Columns, folder: Path) -> Path:
+        made = change(_text(columns))
+        path = folder / f"table.{ending}"
+        path.write_bytes(made if isinstance(made, bytes) else made.encode())
+        return path
+
+    return Odd(name, cells, meaning, lay, None, dialect)
 
 
 def numbers() -> Iterator[Odd]:
     """Numbers as countries and programs write them."""
-    several = "numbers could be read in several ways"
     for kind in (None, "number"):
-        told = f"{several}" if kind else "left as text"
+        told = "numbers could be read in several ways" if kind else TOLD
         yield _column(f"whole {kind}", ["1", "-2", "+3"], [1, -2, 3], kind)
         yield _column(f"decimal point {kind}", ["1.5", ".5", "2."], [1.5, 0.5, 2.0], kind)
         yield _column(f"power {kind}", ["1e3", "2E-1"], [1000.0, 0.2], kind)
@@ -54,21 +63,22 @@ def numbers() -> Iterator[Odd]:
         yield _column(f"apostrophe thousands {kind}", ["1'500", "2'250"], told, kind)
         for sign in (".", "'", " "):
             cells = [f"1{sign}500", f"2{sign}250{sign}000", "7"]
-            meaning = [1500, 2250000, 7]
             dialect = {"decimal": ",", "thousands": sign}
-            yield _column(f"thousands {sign} {kind}", cells, meaning, kind, **dialect)
+            yield _column(f"thousands {sign} {kind}", cells, [1500, 2250000, 7], kind, **dialect)
         narrow = ["1\u202f500", "2\u00a0250"]
         yield _column(f"narrow blanks {kind}", narrow, [1500, 2250], kind, thousands=" ")
-        crooked = ["1.50", "2.250"]
         dialect = {"decimal": ",", "thousands": "."}
-        yield _column(f"crooked thousands {kind}", crooked, told, kind, **dialect)
+        yield _column(f"crooked thousands {kind}", ["1.50", "2.250"], told, kind, **dialect)
         yield _column(f"truth {kind}", ["TRUE", "False"], [True, False], kind)
     yield _column("codes", ["01067", "10115"], ["01067", "10115"])
     yield _column("codes as numbers", ["01067", "10115"], [1067, 10115], "number")
     yield _column("numbers as text", ["1", "2.0"], ["1", "2.0"], "text")
     yield _column("no value", ["", ""], [None, None], "number")
-    yield _column("words for no value", ["NA", "null", "3"], [None, None, 3], "number")
+    yield _column("words for no value", ["NA", "null", "3", "4"], [None, None, 3, 4], "number")
     yield _column("a word among numbers", ["1", "unknown"], ["1", "unknown"])
+    yield _column("percent", ["10%", "20%"], ["10%", "20%"])
+    yield _column("currency", ["10 €", "20 €"], ["10 €", "20 €"])
+    yield _column("beyond 64 bits", ["9" * 20, "1"], [1e20, 1.0])
 
 
 def dates() -> Iterator[Odd]:
@@ -76,7 +86,7 @@ def dates() -> Iterator[Odd]:
     days = [dt.date(2024, 3, 1), dt.date(2024, 11, 2)]
     late = [dt.date(2024, 3, 21), dt.date(2024, 11, 2)]
     for kind in (None, "date"):
-        several = "dates could be read in several ways" if kind else "left as text"
+        several = "dates could be read in several ways" if kind else TOLD
         yield _column(f"iso {kind}", ["2024-03-01", "2024-11-02"], days, kind)
         yield _column(f"slashes {kind}", ["2024/03/01", "2024/11/02"], days, kind)
         yield _column(f"points {kind}", ["1.3.2024", "02.11.2024"], days, kind)
@@ -96,46 +106,56 @@ def dates() -> Iterator[Odd]:
     yield _column("moments", ["2024-03-01 12:00", "2024-11-02 00:30"], moments)
     yield _column("moments with T", ["2024-03-01T12:00:00", "2024-11-02T00:30:00.0"], moments)
     yield _column("times", ["12:00", "00:30"], [dt.time(12), dt.time(0, 30)])
-    yield _column("no such day", ["31.02.2024", "1.3.2024"], "left as text")
+    yield _column("no such day", ["31.02.2024", "1.3.2024"], TOLD)
 
 
 def files() -> Iterator[Odd]:
     """Files as spreadsheets and programs write them."""
-    plain = "id,x\np0,1\np1,2\n"
     for encoding in ("utf-8", "utf-8-sig", "utf-16"):
-        yield Odd(f"in {encoding}", plain.encode(encoding), [1, 2])
+        yield _file(f"in {encoding}", lambda text, e=encoding: text.encode(e))
     for encoding in ("cp1252", "cp1250", "cp1251", "latin-1", "shift_jis", "utf-16-le"):
         word = {"cp1251": "Жук", "shift_jis": "猫"}.get(encoding, "für")
-        text = f"id,x\np0,{word}\n".encode(encoding)
-        yield Odd(f"declared {encoding}", text, [word], dialect={"encoding": encoding})
-        yield Odd(f"undeclared {encoding}", text, "is not encoded in utf-8")
-    for name, end in (("unix", "\n"), ("windows", "\r\n"), ("old mac", "\r")):
-        yield Odd(f"lines of {name}", plain.replace("\n", end).encode(), [1, 2])
-    yield Odd("no last end of line", plain.rstrip().encode(), [1, 2])
-    yield Odd("blank lines", f"{plain}\n,\n\n".encode(), [1, 2])
-    yield Odd("tabs", plain.replace(",", "\t").encode(), [1, 2], ending="tsv")
-    yield Odd("quotes", b'id,x\n"p0","1"\n"p1","2"\n', [1, 2])
-    yield Odd("a quoted end of line", b'id,x\np0,"a\nb"\np1,"c ""d"""\n', ["a\nb", 'c "d"'])
-    yield Odd("an open quote", b'id,x\np0,"1\np1,2\n', "cannot be read as site.yaml says")
-    yield Odd("a short line", b"id,x,y\np0,1\np1,2,3\n", "cannot be read as site.yaml says")
-    yield Odd("a long line", b"id,x\np0,1,2\n", "cannot be read as site.yaml says")
-    yield Odd("a name twice", b"id,x,x\np0,1,2\n", "share names")
-    yield Odd("a name twice but for blanks", b"id,x, x \np0,1,2\n", "share names")
-    yield Odd("names by case", b"id,x,X\np0,1,2\n", [1])
-    yield Odd("unnamed columns", b",id,x,\n0,p0,1,\n1,p1,2,\n", [1, 2])
-    yield Odd("blanks around names", b" id , x \np0,1\np1,2\n", [1, 2])
-    yield Odd("other columns first", b"y,x,id\n9,1,p0\n8,2,p1\n", [1, 2])
-    yield Odd("empty", b"", "has no head")
-    yield Odd("a head alone", b"id,x\n", [])
-    yield Odd("one row", b"id,x\np0,1\n", [1])
-    yield Odd("no text", b"PAR1\x00\x01\x02\xff", "is not encoded in utf-8")
-    yield Odd("zero bytes", b"id,x\np0,1\x00\n", "is not encoded in utf-8")
+        words, coded = (word, "b"), lambda text, e=encoding: text.encode(e)
+        yield _file(f"declared {encoding}", coded, words, words, encoding=encoding)
+        yield _file(f"undeclared {encoding}", coded, "is not encoded in utf-8", words)
+    for name, end in (("windows", "\r\n"), ("old mac", "\r")):
+        yield _file(f"lines of {name}", lambda text, e=end: text.replace("\n", e))
+    yield _file("no last end of line", lambda text: text.rstrip())
+    yield _file(
+        "blank lines", lambda text: f"{text}\n{',' * text.partition(chr(10))[0].count(',')}\n\n"
+    )
+    yield _file("tabs", lambda text: text.replace(",", "\t"), ending="tsv")
+    yield _file("gzipped", lambda text: gzip.compress(text.encode()), ending="csv.gz")
+    yield _file("no gzip", lambda text: text, "cannot be read", ending="csv.gz")
+    yield _file("quotes", lambda text: '"' + text.replace(",", '","').replace("\n", '"\n"')[:-1])
+    quoted = ('"a\nb"', '"c ""d"""')
+    yield _file("a quoted end of line", lambda text: text, ("a\nb", 'c "d"'), quoted)
+    yield _file("an open quote", lambda text: text.replace(",1\n", ',"1\n', 1), _UNREADABLE)
+    yield _file("a short line", lambda text: f"{text}p9999\n", _UNREADABLE)
+    yield _file("a long line", lambda text: f"{text}p9999,1,2,3\n", _UNREADABLE)
+    yield _file("a name twice", lambda text: text.replace("id,x", "x,x", 1), "share names")
+    blanks = "a name twice but for blanks"
+    yield _file(blanks, lambda text: text.replace("id,x", " x ,x", 1), "share names")
+    yield _file("a head alone", lambda text: text.partition("\n")[0] + "\n", ())
+    yield _file("empty", lambda _: "", "has no head")
+    yield _file("the head again", lambda text: text * 2, "repeats its head")
+    yield _file("blanks around names", lambda text: text.replace("id,x", " id , x ", 1))
+    yield _file("no text", lambda _: b"PAR1\x00\x01\x02\xff", "is not encoded in utf-8")
+    yield _file("zero bytes", lambda text: f"{text}p9999,1\x00\n", "is not encoded in utf-8")
+
+    def renamed(text: str) -> str:
+        head, _, rest = text.partition("\n")
+        return "\n".join(
+            [f",{head},", *(f"{at},{line}," for at, line in enumerate(rest.splitlines()))]
+        )
+
+    yield _file("unnamed columns", renamed)
     for name, word in (
         ("accents", "é"), ("kana", "かな"), ("right to left", "אב"), ("emoji", "🦜"),
         ("joined emoji", "👩\u200d🔬"), ("zero width", "a\u200bb"), ("combining", "e\u0301"),
         ("ligature", "ﬁ"), ("full width", "\uff21"), ("private use", "\ue000"), ("digits", "٣"),
     ):  # fmt: skip
-        yield Odd(f"{name} in a cell", f"id,x\np0,{word}\n".encode(), [word])
+        yield _file(f"{name} in a cell", lambda text: text, (word, "b"), (word, "b"))
 
 
 ALL = [*numbers(), *dates(), *files()]
