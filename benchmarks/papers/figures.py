@@ -22,6 +22,7 @@ from opboost_ops.mechanisms import (
 )
 from opboost_ops.privacy.averaging import fresh_and_pinned
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.views.consent_sheet import consent_sheet
 
 HUNDRED = Domain(1, 100)
@@ -55,7 +56,7 @@ def _guesses(path: Path) -> Path:
         declared = load_federation(Path(folder) / "federation.yaml")
         for plot, party in zip(plots, declared.feature_holders, strict=True):
             policy = load_policy(Path(folder) / party / POLICY)
-            sheet = consent_sheet(declared, party, policy, "")
+            sheet = consent_sheet(declared, party, policy, "", exact_releases(declared))
             names = [line.column for line in sheet.record][::-1]
             places = np.arange(len(names))
             for shift, word in ((0.2, "before"), (-0.2, "after")):

@@ -179,6 +179,6 @@ def agree(
     number = newest.number if newest is not None and newest.digest == found else None
     policy = load_policy(Path(site) / POLICY)
     policy = once_agreed(policy, declared)
-    sheet = consent_sheet(declared, mine.party, policy, found)
+    sheet = consent_sheet(declared, mine.party, policy, found, exact_releases(declared))
     new = tuple(changes(agreements, declared))
     return Consent(mine.party, declared, found, new, number, sheet, policy)

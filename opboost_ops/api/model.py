@@ -10,9 +10,9 @@ import polars as pl
 from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.boosting.trainer import predict
 from opboost_ops.errors import ContractError
-from opboost_ops.models.export import ModelColumns, federation_in, model_columns
+from opboost_ops.models.export import ModelColumns, model_columns
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
-from opboost_ops.models.registry import model_in
+from opboost_ops.models.registry import federation_in, model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_column
 from opboost_ops.stages.raw_values import declared_series

@@ -11,7 +11,6 @@ from opboost_ops.config.schema import Name, Record
 from opboost_ops.config.source import Place, Sink, Source, resolved, source_or_path
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import ROWS
 
 Table = Annotated[Path | Source, BeforeValidator(source_or_path)]
 
@@ -90,7 +89,7 @@ class Site(Record):
     alignment_key: Path = Path("keys/alignment.key")
     serve_token: Path = Path("keys/serve.token")
     alignment_processes: int | None = Field(default=None, ge=1, le=256)
-    block_rows: int = Field(default=ROWS, ge=1)
+    block_rows: int = Field(default=1 << 20, ge=1)
     tables: Mapping[Name, Tables] = Field(default_factory=dict)
 
     def ledger_url(self) -> str:

@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, Protocol
 
@@ -34,6 +33,7 @@ from opboost_ops.exchange.places import (
     run_of,
     wait_for,
 )
+from opboost_ops.exchange.s3 import Listed
 
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"
@@ -45,19 +45,6 @@ LONGEST_WRITE = 3600.0
 _MOST_PUBLISHED = 1 << 20
 
 _ATTEMPT = re.compile(r"^(?P<place>.+)/\.(?P<attempt>[0-9a-f]{32})/[^/]+$")
-
-
-@dataclass(frozen=True)
-class Listed:
-    """An object in a listing.
-
-    Attributes:
-        key: Its name below the store's prefix.
-        modified: When it was written, in seconds since 1970.
-    """
-
-    key: str
-    modified: float
 
 
 class Bucket(Protocol):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.object_store import Listed
 
 _LOGIN = "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights that they give."
 _SETTINGS = "Check the AWS_ variables of this process: endpoint, region, profile."
@@ -34,6 +33,19 @@ class Login:
     token: str = field(default="", repr=False)
     endpoint: str = ""
     region: str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An object in a listing.
+
+    Attributes:
+        key: Its name below the store's prefix.
+        modified: When it was written, in seconds since 1970.
+    """
+
+    key: str
+    modified: float
 
 
 class S3Bucket:

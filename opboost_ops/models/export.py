@@ -6,14 +6,12 @@ from typing import Any
 
 from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.feature import AnyFeature, PlainFill
-from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.models.onnx_graph import onnx_model
 from opboost_ops.models.raw_columns import RawColumn, raw_columns
-from opboost_ops.models.registry import backend_in, model_in
+from opboost_ops.models.registry import backend_in, federation_in, model_in
 
 #: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
 FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
@@ -99,15 +97,6 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
         dumped = backend.export(model_in(files), "json")
         return onnx_model(federation_in(files), files, dumped)
     return backend.export(model_in(files), form or backend.forms[0]).encode()
-
-
-def federation_in(files: Mapping[str, bytes]) -> Federation:
-    """The federation with which a version was trained.
-
-    Args:
-        files: The version's files.
-    """
-    return parse_federation(json.loads(files["federation.json"]), "federation.json")
 
 
 def model_columns(files: Mapping[str, bytes]) -> ModelColumns:

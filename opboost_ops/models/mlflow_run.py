@@ -16,8 +16,8 @@ from opboost_ops import __version__
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.models.card import Card
-from opboost_ops.models.export import export_model, federation_in
-from opboost_ops.models.registry import Registry, backend_in
+from opboost_ops.models.export import export_model
+from opboost_ops.models.registry import Registry, backend_in, federation_in
 from opboost_ops.models.tracking import UPLOADED
 from opboost_ops.models.version_page import card_page
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 from opboost_ops.boosting.backend import Reader
 from opboost_ops.boosting.trainer import READERS
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
 from opboost_ops.scratch.files import whole_file
@@ -293,3 +295,12 @@ def has_model(names: Collection[str]) -> bool:
         names: Of the version's files.
     """
     return any(backend.file in names for backend in READERS)
+
+
+def federation_in(files: Mapping[str, bytes]) -> Federation:
+    """The federation with which a version was trained.
+
+    Args:
+        files: The version's files.
+    """
+    return parse_federation(json.loads(files["federation.json"]), "federation.json")

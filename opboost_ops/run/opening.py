@@ -22,8 +22,7 @@ from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.plan import Plan, asks
 from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.models.export import federation_in
-from opboost_ops.models.registry import Registry, backend_in
+from opboost_ops.models.registry import Registry, backend_in, federation_in
 from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused

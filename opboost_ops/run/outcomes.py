@@ -22,9 +22,8 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.models.export import federation_in
 from opboost_ops.models.outcomes import OUTCOMES, Group, Outcomes, Span
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, federation_in
 from opboost_ops.stages.assemble import encode_label
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.score_columns import PROBABILITY, SCORE

@@ -29,6 +29,9 @@ Awaited = Literal[
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
 Part = Role | Literal["active", "passive", "everyone"]
 
+#: The label holder's first stage, which no phase lists.
+OPEN = "open_run"
+
 #: The stage in which parties exchange messages of their own, and so run at the same time.
 ROUNDS = "boost"
 

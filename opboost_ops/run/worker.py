@@ -21,14 +21,11 @@ from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
 from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.opening import open_run
-from opboost_ops.run.phases import ROUNDS
+from opboost_ops.run.phases import OPEN, ROUNDS
 from opboost_ops.run.runner import run_stage
 from opboost_ops.run.timings import spent_by
 from opboost_ops.stages.redaction import whole
 from opboost_ops.stages.stage import SKIP
-
-#: The label holder's first stage, which no phase lists.
-OPEN = "open_run"
 
 #: Seconds between two looks for a person's answer.
 _AGAIN = 2.0

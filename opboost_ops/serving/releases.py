@@ -14,8 +14,7 @@ from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.export import federation_in
-from opboost_ops.models.registry import Registry
+from opboost_ops.models.registry import Registry, federation_in
 from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.home import Home

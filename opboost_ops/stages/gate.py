@@ -11,8 +11,7 @@ from opboost_ops.boosting import metrics
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
-from opboost_ops.models.export import federation_in
-from opboost_ops.models.registry import has_model, model_in
+from opboost_ops.models.registry import federation_in, has_model, model_in
 from opboost_ops.stages.stage import Context
 
 

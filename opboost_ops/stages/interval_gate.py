@@ -4,7 +4,7 @@ from typing import Any
 
 from opboost_ops.boosting import metrics
 from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
-from opboost_ops.models.export import federation_in
+from opboost_ops.models.registry import federation_in
 from opboost_ops.stages.gate import recorded_metrics, undefined
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context

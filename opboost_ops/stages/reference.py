@@ -9,8 +9,7 @@ label, and evaluated on the same kind of rows.
 from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
-from opboost_ops.models.export import federation_in
-from opboost_ops.models.registry import Registry, has_model
+from opboost_ops.models.registry import Registry, federation_in, has_model
 from opboost_ops.stages.gate import recorded_metrics, same_maps
 
 

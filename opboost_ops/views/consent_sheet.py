@@ -4,7 +4,7 @@ It is made of the party's own files and the federation file alone. Command line,
 documents take their numbers and words from here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -21,7 +21,6 @@ from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.edge_charges import edges_loss, private_edges
 from opboost_ops.privacy.guessing import Guess, Law, RecordGuess, guess_record
 from opboost_ops.run.changes import Leaving, leaving
-from opboost_ops.run.exact_releases import exact_releases
 
 SetBy = Literal["init", "a person", "nobody"]
 
@@ -179,7 +178,13 @@ class ConsentSheet:
         return dict(_plain(made))
 
 
-def consent_sheet(federation: Federation, party: str, policy: Policy, digest: str) -> ConsentSheet:
+def consent_sheet(
+    federation: Federation,
+    party: str,
+    policy: Policy,
+    digest: str,
+    exact: Iterable[tuple[str, str, str]],
+) -> ConsentSheet:
     """What a party is asked to agree to, of its own files and the federation file alone.
 
     Args:
@@ -187,6 +192,7 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         party: The party.
         policy: Its policy, as it will be once it has agreed.
         digest: Of what is agreed to.
+        exact: Sender, receiver and content of each release without an epsilon.
     """
     lines, laws = [], {}
     whole: dict[str, float] = {}
@@ -200,7 +206,7 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         laws[line.charge] = law
         name = line.charge.partition("=")[0]
         lines.append(_released(federation, feature, policy, line, law, whole[name]))
-    exact = exact_releases(federation)
+    releases = list(exact)
     return ConsentSheet(
         party,
         federation.name,
@@ -209,8 +215,8 @@ def consent_sheet(federation: Federation, party: str, policy: Policy, digest: st
         federation.terms,
         (federation.domain.lower, federation.domain.upper),
         tuple(lines),
-        tuple((to, what) for sender, to, what in exact if sender == party),
-        tuple((sender, what) for sender, to, what in exact if to == party),
+        tuple((to, what) for sender, to, what in releases if sender == party),
+        tuple((sender, what) for sender, to, what in releases if to == party),
         tuple(_caps(federation, party, policy)),
         laws,
         sum(

@@ -13,8 +13,8 @@ import boto3
 import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.object_store import Bucket, Listed, ObjectStore
-from opboost_ops.exchange.s3 import S3Bucket
+from opboost_ops.exchange.object_store import Bucket, ObjectStore
+from opboost_ops.exchange.s3 import Listed, S3Bucket
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run.known_store import accept_store, pin_store
 from tests.federation import Workspace
