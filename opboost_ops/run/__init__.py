@@ -37,7 +37,7 @@ The life of a run, in order, and the file of each step:
     (`edge_gaps`).
 15. `forgotten_rows`: who is forgotten leaves the copies that runs have made of sources.
 
-`local` runs all parties without Airflow, and `driver` drives them: a `worker` for each, in a
+`local` runs all parties without Airflow: a `worker` for each, in a
 process or a thread of its own, with its own site and environment (`party_sites`). `fork_server`
 forks those processes from one that has imported everything (`preload`). `leakage`: attacks that a
 party runs at home on the release it would make. `private_edges`: edges of cells that it draws at
