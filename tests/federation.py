@@ -58,11 +58,7 @@ def small_credit(seed: int = 0, rows: int = ROWS, without: str = "") -> Dataset:
 
 
 #: A new ID for each, as of somebody who was not released before.
-_SOMEBODY_NEW = (pl.lit("N") + pl.col("id").str.slice(1)).alias("id")
-
-
-#: A new ID for each, as of somebody who was not released before.
-_SOMEBODY_NEW = (pl.lit("N") + pl.col("id").str.slice(1)).alias("id")
+_SOMEBODY_NEW = (pl.lit("N") + pl.col("id")).alias("id")
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,12 @@ def _of_new_people(context: Context) -> Outcome:
     def table(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         return own_copy.unpinned_blocks(context, columns)
 
-    if rows and rows == context.home.json("table")["rows"]:
+    is_first = not context.lasting.has(PINNED)
+    everybody = context.purpose == "train" and rows == context.home.json("table")["rows"]
+    if rows and (is_first or everybody):
         found = drift.profile(table, features, domain)
         return Outcome(lasting={PINNED: found.model_dump(mode="json")})
-    if rows < FEWEST or not context.lasting.has(PINNED):
+    if rows < FEWEST:
         return Outcome()
     return _compared(context, Profile.model_validate(context.lasting.json(PINNED)), table, {})
 

@@ -45,14 +45,14 @@ def histories(
         if name in ("two", "sixteen"):
             return trained(name, {"two": 2, "sixteen": 16}[name])
         copy = trained_once.copy(folder / name, SECOND_RUN)
-        if name in ("scored", "drifted"):
-            scoring = copy.scoring()
-            if name == "drifted":
-                scoring.let_join("bank", pl.col("income") // 2)
+        if name == "drifted":
+            copy.let_join("bank", pl.col("income") * 0 + 400)
             with copy.known():
-                scoring.all()
-                if name == "scored":
-                    in_production(copy)
+                copy.all()
+        if name == "scored":
+            with copy.known():
+                copy.scoring().all()
+                in_production(copy)
         if name == "capped":
             path, budget = "bank/policy.yaml", {"budget": 26.0}
             copy.edit_yaml(path, lambda policy: policy["features"]["income"].update(budget))
