@@ -94,7 +94,9 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     _, told = demo.communicate()
     assert demo.returncode == 1
     assert "bank_release.check_table" in told
-    assert "income" in told
+    assert "errors/reason.txt" in told and "income" not in told
+    (reason,) = (file.parent / "bank" / "home").rglob("errors/reason.txt")
+    assert "income" in reason.read_text()
     assert "Traceback" not in told
     assert of_airflow(tmp_path / "airflow") == {}
 

@@ -21,7 +21,7 @@ DAG = "credit_scoring_train"
 LOOKS = (("light", 1440), ("dark", 390), *((("light", 390), ("dark", 1440)) if SHOTS else ()))
 PAGES = {
     "Status": ("status", "Last success"),
-    "Privacy ledger": ("ledger", "What each feature has cost"),
+    "Privacy ledger": ("ledger", "What each column has cost"),
     "Models": ("models", "Champion"),
     "Exchange": ("exchange", "unbroken"),
     "Data quality": ("quality", "Checks"),
@@ -142,7 +142,7 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
     shot(page, "version-1440-light")
 
 
-def test_a_failed_task_says_why_in_its_own_tab_and_leads_to_its_log(
+def test_a_failed_run_says_why_in_its_own_tab_and_leads_to_its_log(
     page: Any, airflow: Standalone, client: Client
 ) -> None:
     """The one message was the title of a traceback, cut off at the right."""
@@ -157,7 +157,7 @@ def test_a_failed_task_says_why_in_its_own_tab_and_leads_to_its_log(
     assert "Traceback" not in str(log)
     assert "error_detail" not in str(log)
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(f"{airflow.url}/dags/broken_train/runs/{name}/tasks/federation_file")
+    page.goto(f"{airflow.url}/dags/broken_train/runs/{name}")
     # The tab, and not the entry of the navigation.
     page.locator("a[href*='/dags/']", has_text="OpBoost").click()
     frame = inside(page)

@@ -49,7 +49,7 @@ def test_from_a_file_to_postgresql_and_on_and_back(
     assert told(workspace)[:2] == before[:2]
     assert {line.run for line in done.beyond} == {SECOND_RUN}
     engine = sa.create_engine(postgres)
-    names = [n for n in sa.inspect(engine).get_table_names() if n.startswith("releases_before_")]
+    names = [n for n in sa.inspect(engine).get_table_names() if n.startswith("entries_before_")]
     with engine.connect() as connection:
         kept = max(
             connection.execute(sa.text(f'SELECT count(*) FROM "{name}"')).scalar_one()
@@ -58,7 +58,7 @@ def test_from_a_file_to_postgresql_and_on_and_back(
     assert kept == len(after[0])
     engine.dispose()
     # And into a file again.
-    shutil.rmtree(bank / "cells")
+    shutil.rmtree(bank / "pins")
     (bank / "ledger.sqlite").unlink()
     with_ledger(workspace, "sqlite:///ledger.sqlite")
     restore(bank, tmp_path / "of-postgresql", officer.file, over=True)

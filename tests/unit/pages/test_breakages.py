@@ -45,7 +45,7 @@ def failed(problem: str, dag: str = TRAIN, task: str = "bank_release.check_table
 
 
 def no_score_table(shown: Workspace) -> None:
-    failed("The table of bank is missing: no file has the path in site.yaml.", SCORE)
+    failed("The table of bank cannot be used in this run.", SCORE)
 
 
 def stopped(shown: Workspace) -> None:
@@ -146,7 +146,7 @@ BREAKAGES = {
     "The table of new rows is missing": Breakage(
         no_score_table,
         status="The last run of scoring failed",
-        run="The table of bank is missing",
+        run="cannot be used in this run",
         document="purposes.score.last_run.state: failed",
         alarms=("OpBoostRunFailed", "failure"),
     ),
