@@ -174,7 +174,7 @@ def answering(because: str | None) -> AtWait:
         if because is None or not because.strip():
             raise ApprovalError(
                 f"{loaded.party} requires approval of its first release, which this call cannot "
-                "wait for; nothing was released.",
+                "wait for.",
                 "Approve for all parties with `because='...'`, or begin with `opboost run` or "
                 "`opboost score`, which wait for `opboost approve`.",
             )

@@ -23,7 +23,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
     from opboost_ops.run.changes import leaving
-    from opboost_ops.run.domain_fillings import domain_fillings
+    from opboost_ops.run.domain_fillings import category_notes, domain_fillings
     from opboost_ops.run.exact_releases import exact_releases
     from opboost_ops.run.opening import not_installed
     from opboost_ops.run.party_sites import federation_file, site_files
@@ -64,6 +64,9 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             print_scales(name, lines)
         if party in contexts:
             print_fillings(party, domain_fillings(contexts[party][0]))
+    for party, (context, *_) in contexts.items():
+        for note in category_notes(context):
+            print_line(f"{party}.{note}")
     if declared.learning == "horizontal":
         from opboost_ops.stages.boost import private_of
 

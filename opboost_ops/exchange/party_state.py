@@ -201,7 +201,7 @@ def _require_one_database(site: Site, identity: str, fresh: bool) -> None:
         raise ConfigError(
             f"{site.party} has two databases: its pins belong to another one than `ledger` "
             "in site.yaml names.",
-            "Name the database that its releases were charged in. Nothing was charged.",
+            "Name the database that its releases were charged in.",
         )
 
 

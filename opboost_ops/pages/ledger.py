@@ -144,6 +144,6 @@ def _refusals(state: PartyState, query: Query) -> list[Block]:
     if not rows:
         return []
     heads = ("refused at", "run", "federation", "at (UTC)", "why")
-    note = "Nothing of these has left the party, and nothing was charged."
+    note = "Each was refused before it was charged, and before it left the party."
     page = tuple(rows if query.whole else rows[:_LINES])
     return [Table("refused", "Refused releases", heads, page, note, once=("federation",))]

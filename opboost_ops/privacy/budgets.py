@@ -92,8 +92,7 @@ class Budget:
             raise BudgetError(
                 f"This release would exceed the privacy budget of {self._policy.party}: "
                 f"{'; '.join(over)}.",
-                "Nothing was published. Its owner may raise the budget in policy.yaml, or drop the "
-                "column.",
+                "Its owner may raise the budget in policy.yaml, or drop the column.",
             )
 
 

@@ -35,7 +35,7 @@ def require_consent(policy: Policy, federation: Federation, party: str) -> None:
     if refused:
         raise PolicyError(
             f"The policy of {party} refuses this run: {'; '.join(refused)}.",
-            "Nothing was released. Its owner may change policy.yaml, or the federation its file.",
+            "Its owner may change policy.yaml, or the federation its file.",
         )
 
 

@@ -170,8 +170,7 @@ class Pins:
         if not self.is_whole(file):
             raise BudgetError(
                 f"The pin file {file.name} is gone, damaged or older than the ledger.",
-                "Nothing was released. Put the newest copy back, or end its release: "
-                "`opboost ledger recover SITE`.",
+                "Put the newest copy back, or end its release: `opboost ledger recover SITE`.",
             )
         with (self.folder / file.name).open("rb") as opened:
             decrypt = self._cipher(opened.read(len(_MAGIC) + _NONCE)[len(_MAGIC) :])

@@ -425,7 +425,7 @@ class Releases(Records):
         if ended:
             raise BudgetError(
                 f"The release of {', '.join(ended)} that this run recorded has ended.",
-                "Nothing was published. Trigger a new run.",
+                "Trigger a new run.",
             )
 
     def _take(

@@ -18,7 +18,7 @@ from opboost_ops.privacy.database import has_tables
 REMEDY = (
     "See that `store` in site.yaml names the right place, and that the share is mounted there. "
     "Where the store was moved or replaced on purpose, `opboost ledger recover SITE --yes` goes "
-    "on with the one that is there now. Nothing was released."
+    "on with the one that is there now."
 )
 
 #: How much of an identity people are shown.

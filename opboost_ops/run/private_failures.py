@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError, OpBoostError, SetupError, is_disk_full
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.redaction import follows_opening
 from opboost_ops.stages.stage import Context
@@ -87,12 +88,22 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
     if not is_private(context.federation, context.party, subject) or _is_public(error):
         return error
     text = str(error) if isinstance(error, OpBoostError) else traceback.format_exc()
-    _keep(context.home, f"{stage}: {text}")
+    _keep(context.home, f"{stage}: {text}\n{_charged(context)}")
     place = f"{context.federation.name}/{context.run}/{REASON}"
     return ContractError(
         subject.problem.format(context.party),
         f"Its own people find the reason in {place} in its home folder.",
     )
+
+
+def _charged(context: Context) -> str:
+    """What the party's ledger says that this run was charged, in a sentence."""
+    with open_state(context.site) as state:
+        entries = [entry for _, entry in state.ledger.of_run(context.federation.name, context.run)]
+    features = sorted({entry.feature or "" for entry in entries if entry.kind == "release"})
+    if not features:
+        return "This run has charged no release."
+    return f"This run has charged releases of {', '.join(features)}."
 
 
 def _is_public(error: Exception) -> bool:

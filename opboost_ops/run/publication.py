@@ -189,7 +189,7 @@ def _require_not_published(
             raise ContractError(
                 f"{party.name} has published in run {run} of {federation}, and its database does "
                 "not know it.",
-                "Nothing was published. `opboost ledger check SITE` says what is missing.",
+                "`opboost ledger check SITE` says what is missing.",
             )
 
 
@@ -222,7 +222,7 @@ def _require_released(
             raise ContractError(
                 f"The release of {entry.feature} that this run of {party} recorded has ended, or "
                 "was never charged.",
-                "Nothing was published. Trigger a new run.",
+                "Trigger a new run.",
             )
 
 

@@ -281,8 +281,7 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
     raise ConfigError(
         f"What {name} declares is not known: {site.party} has agreed to nothing in it, or no plan "
         "of what it has agreed to is in the store.",
-        f"Agree first (`opboost agree SITE FEDERATION`), then recover. Nothing was charged for "
-        f"{name}.",
+        "Agree first (`opboost agree SITE FEDERATION`), then recover.",
     )
 
 

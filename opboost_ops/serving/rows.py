@@ -3,6 +3,7 @@
 What a table's check would refuse is refused here too, by column and count: no value is shown.
 """
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +34,8 @@ def frame_of(
     """Rows as a table of their declared columns; others are left out.
 
     Args:
-        rows: By declared name; a missing value is None.
+        rows: By declared name, also scalars of numpy and pandas; a missing value is None or one
+            of their words for it.
         federation: As the version is scored.
         names: The columns that each row must have.
 
@@ -48,8 +50,9 @@ def frame_of(
         )
     columns = []
     for name in names:
-        values = [row[name] for row in rows]
         feature = feature_of(federation, name)
+        category = feature is not None and feature.type != "numeric"
+        values = [_plain(row[name], category) for row in rows]
         # A column of the ID that is a feature, too, keeps its whole numbers: IDs are no floats.
         if feature is None or name in federation.id.parts:
             columns.append(_ids(values, name, federation))
@@ -138,6 +141,26 @@ def feature_of(federation: Federation, name: str) -> AnyFeature | None:
     return federation.parties[party].features[feature]
 
 
+def _plain(value: Any, category: bool) -> Any:
+    """A value as Python has it, of a scalar of numpy or pandas; None for all kinds of gaps."""
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
+    elif category and isinstance(value, np.float16 | np.float32):
+        # As the text of a column of them is: 0.1, and no further digits.
+        value = float(str(value))
+    elif isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, datetime) and hasattr(value, "to_pydatetime"):
+        value = value.to_pydatetime(warn=False)
+    elif isinstance(value, timedelta) and hasattr(value, "to_pytimedelta"):
+        value = value.to_pytimedelta()
+    if isinstance(value, float | Decimal):
+        return None if math.isnan(value) else value
+    return value
+
+
 def _gaps(values: pl.Series) -> int:
     return (
         int(np.isnan(values.to_numpy()).sum()) if values.dtype.is_float() else values.null_count()
@@ -195,7 +218,7 @@ def _alike(values: Sequence[Any], name: str) -> pl.Series:
     """Categories or dates: all of one type, which polars finds."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 or not all(
-        issubclass(k, str | Integral | float | date | time | timedelta) for k in kinds
+        issubclass(k, str | Integral | float | Decimal | date | time | timedelta) for k in kinds
     ):
         raise ContractError(
             f"{name} holds values of several types, or of one that is not a category.",

@@ -61,5 +61,5 @@ def require_plausible(values: pl.Series, label: Label) -> None:
         raise ContractError(
             f"The label {label.column} {why}: too many to learn.",
             "Declare label.task: regression for a number, and store it as one; or group the "
-            "classes, or declare all of them in label.classes. Nothing was charged.",
+            "classes, or declare all of them in label.classes.",
         )

@@ -19,7 +19,7 @@ def require_rows(context: Context, rows: int) -> None:
         raise ContractError(
             f"The policy of {context.party} requires {least:,} rows in its table for a "
             f"{context.purpose} run, and there are fewer.",
-            "Nothing was released. Its owner may lower alignment.least_rows in policy.yaml.",
+            "Its owner may lower alignment.least_rows in policy.yaml.",
         )
 
 

@@ -34,7 +34,7 @@ def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
         f"The label {label.column} holds text, and nothing says which of its two classes is "
         "positive.",
         f"Declare label.classes of {context.party} in federation.yaml: both, the positive one "
-        "last. Nothing was published.",
+        "last.",
     )
 
 

@@ -83,6 +83,11 @@ def whole_table(
     return raw_table.as_declared(context, pl.concat(_raw_blocks(context, columns, why)))
 
 
+def undeclared_table(context: Context, columns: Sequence[str]) -> pl.DataFrame:
+    """All rows of some columns as the table has them, for counts of what declarations change."""
+    return pl.concat(_raw_blocks(context, columns, "the federation file declares"))
+
+
 def _raw_blocks(context: Context, columns: Sequence[str], why: str) -> Iterator[pl.DataFrame]:
     wanted = list(columns) or declared_columns(context)
     forgotten = forgotten_of(context.site)

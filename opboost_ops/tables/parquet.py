@@ -93,15 +93,16 @@ def polars_frame(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     Args:
         table: Without types that `column_types.is_readable` excludes.
     """
-    columns = {}
-    for name, values in zip(table.schema.names, table.columns, strict=True):
-        kind = values.type
+    columns, fields = [], []
+    for field, values in zip(table.schema, table.columns, strict=True):
+        kind = field.type
         if isinstance(kind, pa.BaseExtensionType):
             values = values.cast(kind.storage_type)
         elif pa.types.is_decimal(kind):
             values = values.cast(pa.decimal128(kind.precision, kind.scale))
-        columns[name] = values
-    return pl.DataFrame(pa.table(columns))
+        columns.append(values)
+        fields.append(field.with_type(values.type))
+    return pl.DataFrame(pa.table(columns, pa.schema(fields)))
 
 
 def unreadable(party: str) -> ContractError:

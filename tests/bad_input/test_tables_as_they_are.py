@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 
 import polars as pl
+import pytest
 
 from opboost_ops.cli import check
 from opboost_ops.models.registry import Registry
@@ -12,7 +13,9 @@ from tests.federation import Workspace
 RAW = ('credit, "gold"', " on account ", "SEPA", "shells")
 
 
-def test_a_run_on_tables_as_they_are(workspace: Workspace) -> None:
+def test_a_run_on_tables_as_they_are(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     declared = workspace.declared.parties["shop"].features["payment"].categories
     assert declared is not None
 
@@ -39,7 +42,7 @@ def test_a_run_on_tables_as_they_are(workspace: Workspace) -> None:
         shop["returns_share"].pop("bounds")
         shop["returns_share"]["missing"]["fill"] = 0
         shop["payment"] |= {
-            "categories": ['credit, "gold"', "on account", "debit", "other"],
+            "categories": ['credit, "gold"', "on account", "debit", "cheque", "other"],
             "mapping": {"SEPA": "debit"},
             "rest": "other",
         }
@@ -49,6 +52,11 @@ def test_a_run_on_tables_as_they_are(workspace: Workspace) -> None:
         step.edit_table("shop", of_the_shop)
     workspace.edit_yaml("federation.yaml", declare)
     check.command(workspace.file)
+    table = pl.read_parquet(workspace.table_path("shop"))
+    rare = table.filter(pl.col("payment") == "shells").height
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"shop.payment: {rare} of {table.height} rows count as other, its rest; " in told
+    assert "no row has cheque." in told
     workspace.all()
     files = Registry(workspace.folder / "credit" / "models", "credit_scoring").files(workspace.run)
     assert b"shop.payment=credit%2C%20%22gold%22" in files["model.txt"]

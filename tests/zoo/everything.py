@@ -153,6 +153,8 @@ class _Through:
         values = [*getattr(self, "plain", self.odd.means(ROWS) if self.accepted else {}).values()]
         offer = self.sites / "bank" / "bank-offer.yaml"
         data = _yaml(offer)
+        # Others are an odd table's own: they are not asked for.
+        data["features"] = {"x": data["features"]["x"]}
         feature = data["features"]["x"]
         there = [value for value in values if value is not None]
         if feature["type"] == "nominal":

@@ -2,14 +2,18 @@
 
 import datetime
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
 from opboost_ops import api
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.serving.rows import frame_of
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.serving.served import known_row, new_rows, rules, scorer_of
@@ -211,6 +215,37 @@ def test_what_a_table_may_not_hold_a_row_may_not_either(
     assert "0.5" not in str(refused.value) and "17" not in str(refused.value)
     with pytest.raises(ContractError, match="lacks x"):
         scorer.score({"id": row["id"], "kind": "one"})
+
+
+@pytest.mark.parametrize(
+    ("name", "scalars"),
+    [
+        ("x", [0.5, np.float64(0.5), np.float32(0.5), np.float16(0.5), Decimal("0.5")]),
+        ("x", [1, np.int8(1), np.uint64(1), np.bool_(True), True, 1.0]),
+        ("kind", ["one", np.str_("one"), pd.Series(["one"], dtype="category")[0]]),
+        ("kind", [None, pd.NA, pd.NaT, np.nan, np.float32("nan"), Decimal("nan"), ""]),
+        ("kind", ["3", 3, np.int64(3), 3.0, np.float32(3), Decimal("3.0")]),
+        ("id", ["p00007", np.str_("p00007")]),
+    ],
+)
+def test_scalars_of_numpy_and_pandas_are_what_they_say(
+    served: Workspace, name: str, scalars: list[Any]
+) -> None:
+    scorer, row = scorer_of(served), known_row(served)
+    answers = [scorer.score(row | {name: scalar}) for scalar in scalars]
+    first, *others = [(one.score, one.unseen, one.partners.keys()) for one in answers]
+    assert all(other == first for other in others)
+
+
+def test_moments_of_numpy_and_pandas_are_dates(served: Workspace) -> None:
+    federation = served.declared
+    features = federation.parties["a"].features
+    features["x"] = features["x"].model_copy(update={"unit": "days"})
+    day = datetime.datetime(2024, 3, 1)
+    scalars = [day, pd.Timestamp(day), np.datetime64("2024-03-01"), np.datetime64(day, "ns")]
+    for scalar in scalars:
+        frame = frame_of([{"id": "p", "x": scalar}, {"id": "q", "x": pd.NaT}], federation, ["x"])
+        assert frame["x"].to_list() == [day, None]
 
 
 def test_a_category_that_no_training_row_had_counts_as_missing(served: Workspace) -> None:
