@@ -6,7 +6,6 @@ import polars as pl
 
 from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import AnyFeature
-
 from opboost_ops.errors import OpBoostError
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.stages import raw_table
