@@ -72,7 +72,7 @@ test-slow: setup ## run the tests that need a browser or a server, and long ones
 test-deployments: setup ## run the tests of whole deployments, for an hour, as root
 	pytest -m deployment
 
-matrix: setup ## lint, types and fast tests on seven corners of Pythons and packages, for an hour
+matrix: setup ## lint, types and fast tests on six corners of Pythons and packages, for an hour
 	.ci/matrix
 
 lint: setup ## ruff, the rules of who imports whom, spelling and plain words

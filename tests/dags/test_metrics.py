@@ -70,12 +70,9 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
 
 
 def initialise() -> None:
-    """As Airflow's runner of tasks does: 3.2 and 3.3 each in its own way."""
-    found = task_runner.stats_utils.get_stats_factory
-    try:
-        Stats.initialize(factory=found(), export_legacy_names=True)
-    except TypeError:
-        Stats.initialize(factory=found(Stats))
+    """As Airflow's runner of tasks does."""
+    factory = task_runner.stats_utils.get_stats_factory()
+    Stats.initialize(factory=factory, export_legacy_names=True)
 
 
 @pytest.fixture(scope="module")
