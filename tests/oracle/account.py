@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import numpy as np
@@ -173,18 +173,61 @@ def channels(declared: Mapping[str, Declaration]) -> dict[str, list[Counts]]:
         declared: By name.
     """
     return {
-        name: [_counts(column.mechanism, column.domain) for column in of.columns]
+        name: [counts_of(column.mechanism, column.domain) for column in of.columns]
         for name, of in declared.items()
     }
 
 
 @lru_cache
-def _counts(mechanism: Any, domain: Domain) -> Counts:
+def counts_of(mechanism: Any, domain: Domain) -> Counts:
+    """The integer table of a mechanism, as the reader takes it."""
     channel = mechanism.channel(domain)
     return {
         int(value): {int(o): count for o, count in zip(channel.outputs, row, strict=True)}
         for value, row in zip(channel.inputs, channel.counts, strict=True)
     }
+
+
+class Account(Protocol):
+    """The parts of a party's state that say what was charged and pinned."""
+
+    releases: Any
+    ledger: Ledger
+    pins: Pins
+    forgotten: Forgotten
+
+
+def stated_by(account: Account, kinds: Mapping[str, np.dtype[Any]], budget: Fraction) -> Stated:
+    """A party's own words.
+
+    Args:
+        account: Its state.
+        kinds: Type of a pin, by declaration; pins of other declarations are not read.
+        budget: Of each raw column.
+    """
+    every = account.releases.all()
+    entries: dict[str, Fraction] = {}
+    for entry in account.ledger.entries():
+        # Entries of artifacts repeat what a release has been charged.
+        if entry.kind == "release" and entry.loss is not None and entry.column is not None:
+            cost = Fraction(entry.loss.loss[-1])
+            entries[entry.column] = entries.get(entry.column, Fraction(0)) + cost
+    pinned = {}
+    for release in every:
+        if release.pins is not None and release.declaration in kinds:
+            people = account.pins.read(release.pins, kinds[release.declaration]).people
+            pairs = zip(people.high.tolist(), people.low.tolist(), strict=True)
+            pinned[release.id] = frozenset(f"{high:016x}{low:016x}" for high, low in pairs)
+    return Stated(
+        losses={release.id: release.loss for release in every},
+        receivers={release.id: release.receiver for release in every},
+        spent=account.releases.spent(),
+        entries=entries,
+        pinned=pinned,
+        forgotten=frozenset(account.forgotten.read().people),
+        budget=budget,
+        open=frozenset(release.id for release in every if not release.ended),
+    )
 
 
 class Party:
@@ -243,29 +286,8 @@ class Party:
 
     def stated(self) -> Stated:
         """The party's own words."""
-        every = self._releases.all()
-        entries: dict[str, Fraction] = {}
-        for entry in self._ledger.entries():
-            if entry.loss is not None and entry.column is not None:
-                cost = Fraction(entry.loss.loss[-1])
-                entries[entry.column] = entries.get(entry.column, Fraction(0)) + cost
-        pinned = {}
-        for release in every:
-            declared = [d for d in self._declared.values() if d.digest == release.declaration]
-            if release.pins is not None and declared:
-                people = self._pins.read(release.pins, declared[0].kind).people
-                pairs = zip(people.high.tolist(), people.low.tolist(), strict=True)
-                pinned[release.id] = frozenset(f"{high:016x}{low:016x}" for high, low in pairs)
-        return Stated(
-            losses={release.id: release.loss for release in every},
-            receivers={release.id: release.receiver for release in every},
-            spent=self._releases.spent(),
-            entries=entries,
-            pinned=pinned,
-            forgotten=frozenset(self._forgotten.read().people),
-            budget=Fraction(_BUDGET),
-            open=frozenset(release.id for release in every if not release.ended),
-        )
+        kinds = {of.digest: of.kind for of in self._declared.values()}
+        return stated_by(self, kinds, Fraction(_BUDGET))
 
     def close(self) -> None:
         """Close the database."""
@@ -274,10 +296,10 @@ class Party:
     def _open(self) -> None:
         state = self._folder / "state"
         self._database = Database(f"sqlite:///{state / 'ledger.sqlite'}")
-        self._forgotten = Forgotten(self._database, lambda: _KEY)
-        self._pins = Pins(state / "pins", Scratch(self._folder), lambda: _KEY)
-        self._releases = self._code.Releases(self._database, self._pins, self._forgotten)
-        self._ledger = Ledger(self._database)
+        self.forgotten = Forgotten(self._database, lambda: _KEY)
+        self.pins = Pins(state / "pins", Scratch(self._folder), lambda: _KEY)
+        self.releases = self._code.Releases(self._database, self.pins, self.forgotten)
+        self.ledger = Ledger(self._database)
 
     def _run(self, run: Run) -> None:
         if run.crash is not None:
@@ -306,8 +328,8 @@ class Party:
         people = self._staying(sorted(run.table))
         one = self._declared[run.declared]
         with suppress(BudgetError):
-            choices = self._releases.choose([one], run.receiver, self._day(run), self._rule(run))
-            lacks = self._releases.unpinned(choices.values(), _hashes(people))
+            choices = self.releases.choose([one], run.receiver, self._day(run), self._rule(run))
+            lacks = self.releases.unpinned(choices.values(), _hashes(people))
             rows = np.flatnonzero(lacks)
             self.used |= {(self._event, people[row]) for row in rows}
             values = np.array([run.table[people[row]] for row in rows], dtype=np.int64)
@@ -318,7 +340,7 @@ class Party:
             self._homes[run.name] = (people, rows, whole)
 
     def _staying(self, people: list[str]) -> list[str]:
-        stays = self._forgotten.read().keep(pa.array(people, pa.string()), "string")
+        stays = self.forgotten.read().keep(pa.array(people, pa.string()), "string")
         return [person for person, stay in zip(people, stays, strict=True) if stay]
 
     def _take(self, run: Run) -> Any:
@@ -337,11 +359,11 @@ class Party:
             values=values,
         )
         with suppress(BudgetError, ContractError):
-            return self._releases.take(request, self._rule(run))
+            return self.releases.take(request, self._rule(run))
         return None
 
     def _publish(self, run: Run, taken: Any) -> None:
-        charged = self._releases.spent().get(_COLUMN, Fraction(0))
+        charged = self.releases.spent().get(_COLUMN, Fraction(0))
         for result in (taken or {}).values():
             people = self._homes[run.name][0]
             for row, person in enumerate(people):
@@ -362,42 +384,42 @@ class Party:
                     )
                 )
             self._charged[result.release] = next(
-                r for r in self._releases.all() if r.id == result.release
+                r for r in self.releases.all() if r.id == result.release
             )
 
     def _act(self, act: Act) -> None:
         if act.kind == "forget":
             self._forgotten_people.add(act.person)
-            hashed = self._forgotten.hashed(act.person)
+            hashed = self.forgotten.hashed(act.person)
             with self._database.writing():
-                self._releases.forget([hashed])
-                self._forgotten.add([hashed])
+                self.releases.forget([hashed])
+                self.forgotten.add([hashed])
         elif act.kind == "end":
-            self._releases.end(release.id for release in self._releases.all())
+            self.releases.end(release.id for release in self.releases.all())
         elif act.kind == "lose":
             files = sorted((self._folder / "state" / "pins").glob("*.pins"))
             if files:
                 max(files, key=lambda file: file.stat().st_mtime_ns).unlink()
-            self._releases.end(release.id for release in self._releases.lost())
+            self.releases.end(release.id for release in self.releases.lost())
         elif self._past is not None:
             self._restore()
 
     def _restore(self) -> None:
         """An old state, and what `ledger recover` does with the party's own manifests."""
         assert self._past is not None
-        forgotten = [self._forgotten.hashed(person) for person in self._forgotten_people]
+        forgotten = [self.forgotten.hashed(person) for person in self._forgotten_people]
         self._database.close()
         shutil.rmtree(self._folder / "state")
         shutil.copytree(self._past, self._folder / "state")
         self._open()
-        known = {release.id for release in self._releases.all()}
+        known = {release.id for release in self.releases.all()}
         with self._database.writing() as connection:
             for name, release in self._charged.items():
                 if name not in known:
                     ended = replace(release, ended="recovered", pins=None)
-                    self._releases.open(connection, ended, party="source", recovered=True)
-            self._forgotten.add(forgotten)
-        self._releases.end(release.id for release in self._releases.all())
+                    self.releases.open(connection, ended, party="source", recovered=True)
+            self.forgotten.add(forgotten)
+        self.releases.end(release.id for release in self.releases.all())
 
     def _rule(self, run: Run) -> Budget:
         return Budget(policy(run.declared))

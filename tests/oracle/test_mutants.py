@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.privacy import declarations, releases, tables
 from tests.oracle.account import declaration
 from tests.oracle.histories import DECLARATIONS
-from tests.oracle.test_account import judged
+from tests.oracle.judge import judged
 
 #: By name, what is replaced in `privacy.releases`.
 _ACCOUNT = {
