@@ -6,19 +6,22 @@ reader counts too few draws, never too many.
 
 import json
 import random
+import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import polars as pl
 
 from opboost_ops.config.columns import Column
+from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import OpBoostError
 from opboost_ops.privacy.declarations import declarations
-from opboost_ops.run.recovery import recover
+from opboost_ops.run import recovery
 from opboost_ops.stages.home import Home
 from tests.federation import Workspace, small_credit
 from tests.oracle.account import counts_of, stated_by
@@ -63,47 +66,75 @@ class History:
     def __init__(self, folder: Path, seed: int) -> None:
         self.sent: list[Sent] = []
         self._choose = random.Random(seed)
-        self._workspace = empty(folder.parent).copy(folder, "0" * 16)
+        self.workspace = empty(folder.parent).copy(folder, "0" * 16)
         self._forgotten: set[str] = set()
         self._channels: dict[str, list[Channel]] = {}
         self._kinds: dict[str, Any] = {}
+        self._nights = 0
 
     def play(self, nights: int = 4) -> None:
         """Let it happen."""
         acts = (
             *(self._change_values, self._change_values, self._lose_values, self._break_a_column),
-            *(self._change_people, self._declare_again, self._forget, self._end, self._recover),
+            *(self._replace_people, self._declare_something, self._forget, self._end, self.recover),
         )
-        for night in range(1, nights + 1):
-            purpose = "score" if night > 1 and self._choose.random() < 0.25 else "train"
-            self._workspace = Workspace(self._workspace.folder, f"{night:016x}", purpose)
-            if night > 1:
-                for act in self._choose.sample(acts, 2):
-                    act()
-            self._learn_channels()
+        self.night("train")
+        for _ in range(nights - 1):
+            for act in self._choose.sample(acts, 2):
+                act()
             with suppress(OpBoostError):
-                self._run()
+                self.night("score" if self._choose.random() < 0.25 else "train", may_stop=True)
 
-    def verdict(self) -> Verdict:
-        """The reader's findings."""
-        with state_of(self._workspace, PARTY) as state:
-            stated = stated_by(state, self._kinds, Fraction(_BUDGET))
-        return read(self.sent, stated, self._channels)
+    def night(self, purpose: Purpose, *, may_stop: bool = False) -> None:
+        """Another run.
 
-    def _run(self) -> None:
-        """A run; some stop after any step and are tried again from an earlier one."""
-        workspace = self._workspace
+        Args:
+            purpose: What for.
+            may_stop: Whether it may stop after any step, and is then tried again from there or
+                from an earlier step.
+        """
+        self._nights += 1
+        folder = self.workspace.folder
+        workspace = self.workspace = Workspace(folder, f"{self._nights:016x}", purpose)
+        self._learn_channels()
         workspace.open()
         steps = list(workspace.steps())
-        stop = self._choose.randrange(len(steps)) if self._choose.random() < 0.4 else 0
+        stop = 0
+        if may_stop and self._choose.random() < 0.4:
+            stop = self._choose.randrange(len(steps))
         again = max(0, stop - self._choose.randint(1, 6))
         for step in [*steps[:stop], *steps[again:]]:
             workspace.step(step.party, step.stage)
             if step.party == PARTY and step.stage == "seal":
                 self._read_what_left()
 
+    def verdict(self) -> Verdict:
+        """The reader's findings."""
+        with state_of(self.workspace, PARTY) as state:
+            stated = stated_by(state, self._kinds, Fraction(_BUDGET))
+        return read(self.sent, stated, self._channels)
+
+    def copy_state(self) -> Path:
+        """A copy of the party's state as it is now."""
+        copied = self.workspace.folder / f"state of night {self._nights}"
+        for path in self._state():
+            target = copied / path.name
+            shutil.copytree(path, target) if path.is_dir() else shutil.copy2(path, target)
+        return copied
+
+    def restore(self, past: Path) -> None:
+        """Let the party's state be as it once was."""
+        for path in self._state():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        shutil.copytree(past, self._state()[0].parent, dirs_exist_ok=True)
+
+    def _state(self) -> list[Path]:
+        """The pins, then the files of the database."""
+        site = self.workspace.site(PARTY)
+        return [site.pins, *site.pins.parent.glob("*.sqlite*")]
+
     def _read_what_left(self) -> None:
-        workspace = self._workspace
+        workspace = self.workspace
         kind = "ranks" if workspace.purpose == "train" else "values"
         named = workspace.artifact(kind, PARTY).manifest.releases
         home = Home(workspace.home(PARTY))
@@ -134,7 +165,7 @@ class History:
                     )
 
     def _learn_channels(self) -> None:
-        workspace = self._workspace
+        workspace = self.workspace
         federation = workspace.declared
         present = declarations(federation, PARTY, workspace.policy(PARTY), workspace.site(PARTY))
         declared = json.loads(federation.model_dump_json())["parties"][PARTY]["features"]
@@ -149,29 +180,32 @@ class History:
     def _change_values(self) -> None:
         feature = self._choose.choice(_FEATURES)
         seed = self._choose.randrange(1000)
-        self._workspace.edit_table(
+        self.workspace.edit_table(
             PARTY, lambda t: t.with_columns(pl.col(feature).shuffle(seed=seed))
         )
 
     def _lose_values(self) -> None:
         feature = self._choose.choice(_FEATURES)
         kept = pl.int_range(pl.len()) % self._choose.randint(2, 9) != 0
-        self._workspace.edit_table(
+        self.workspace.edit_table(
             PARTY, lambda t: t.with_columns(pl.when(kept).then(feature).alias(feature))
         )
 
     def _break_a_column(self) -> None:
         feature = self._choose.choice(_FEATURES)
-        self._workspace.edit_table(PARTY, lambda t: t.with_columns(pl.lit("none").alias(feature)))
+        self.workspace.edit_table(PARTY, lambda t: t.with_columns(pl.lit("none").alias(feature)))
 
-    def _change_people(self) -> None:
-        leaving = self._choose.randint(1, 20)
+    def _replace_people(self) -> None:
+        self.change_people(self._choose.randint(1, 20))
+
+    def change_people(self, leaving: int) -> None:
+        """Let some people leave, and as many others join."""
         new = pl.format(f"N{self._choose.randrange(9)}-{{}}", "id").alias("id")
-        self._workspace.edit_table(
+        self.workspace.edit_table(
             PARTY, lambda t: pl.concat([t.tail(-leaving), t.head(leaving).with_columns(new)])
         )
 
-    def _declare_again(self) -> None:
+    def _declare_something(self) -> None:
         change = self._choose.choice(
             (
                 {"income": {"mechanism": {"epsilon": self._choose.choice((0.5, 1.0))}}},
@@ -180,25 +214,34 @@ class History:
                 {"overdrafts": {"refresh": self._choose.choice(("never", "yearly"))}},
             )
         )
-        self._workspace.declare("federation.yaml", parties={PARTY: {"features": change}})
+        self.declare_again(change)
+
+    def declare_again(self, change: dict[str, Any]) -> None:
+        """Let all agree to other features of the party."""
+        self.workspace.declare("federation.yaml", parties={PARTY: {"features": change}})
 
     def _forget(self) -> None:
-        table = pl.read_parquet(self._workspace.table_path(PARTY))
+        table = pl.read_parquet(self.workspace.table_path(PARTY))
         person = self._choose.choice(table.get_column("id").to_list())
         self._forgotten.add(person)
-        with state_of(self._workspace, PARTY) as state, state.database.writing():
+        with state_of(self.workspace, PARTY) as state, state.database.writing():
             hashed = state.forgotten.hashed(person)
             state.releases.forget([hashed])
             state.forgotten.add([hashed])
 
     def _end(self) -> None:
         feature = self._choose.choice(_FEATURES)
-        with state_of(self._workspace, PARTY) as state:
+        with state_of(self.workspace, PARTY) as state:
             state.releases.end(r.id for r in state.releases.all() if r.column == feature)
 
-    def _recover(self) -> None:
-        with self._workspace.known():
-            recover(self._workspace.site(PARTY), self._workspace.policy(PARTY))
+    def recover(self, code: ModuleType = recovery) -> None:
+        """Let the party recover.
+
+        Args:
+            code: The module `run.recovery`, or one that differs from it.
+        """
+        with self.workspace.known():
+            code.recover(self.workspace.site(PARTY), self.workspace.policy(PARTY))
 
 
 @lru_cache
