@@ -1,5 +1,6 @@
 """Routed answers disclose what the policy says, and nothing by their number or timing."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from tests.unit.stages.scoring_data import dataset
 
 #: What every cell of a column holds, night by night.
 NIGHTS = (0.125, 0.375, 0.625, 0.125)
+#: The same of one that goes back and forth.
+OSCILLATING = (0.125, 0.625) * 6
 
 
 @pytest.fixture
@@ -30,10 +33,10 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     return workspace
 
 
-def answers(trained: Workspace) -> np.ndarray:
+def answers(trained: Workspace, nights: Sequence[float] = NIGHTS) -> np.ndarray:
     """What the label holder opens of a column, by night and person."""
     seen: list[list[int]] = []
-    for night, value in enumerate(NIGHTS):
+    for night, value in enumerate(nights):
         scoring = trained.scoring(f"{night + 10:016x}")
         scoring.edit_table("b0", lambda t, value=value: t.with_columns(pl.lit(value).alias("w")))
         scoring.all()
@@ -62,3 +65,15 @@ def test_every_run_tells_todays_value_and_an_entry_says_so(trained: Workspace) -
     assert (seen[0] == seen[-1]).all()
     # One of the pinned values in training, then one a run.
     assert routed_entries(trained, "w") == 1 + len(NIGHTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("routed", ["once", "every_run"])
+def test_a_cell_that_goes_back_and_forth_for_twelve_nights(trained: Workspace, routed: str) -> None:
+    trained.edit_yaml(
+        "b0/policy.yaml", lambda p: p["features"]["w"].update(routed=routed, budget=None)
+    )
+    before = routed_entries(trained, "w")
+    values = np.unique(answers(trained, OSCILLATING), axis=0)
+    entries = routed_entries(trained, "w") - before
+    assert (len(values), entries) == ((1, 0) if routed == "once" else (2, len(OSCILLATING)))

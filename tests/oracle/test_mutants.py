@@ -69,7 +69,7 @@ _ACCOUNT = {
     },
 }
 
-#: By name, what is replaced in `privacy.releases`, for releases that are opened anew each year.
+#: By name, what is replaced in `privacy.releases`, for releases that are opened again each year.
 _YEARLY = {
     "a retry takes the newest release": {
         "                self._require_open(used.values())\n": (

@@ -77,7 +77,7 @@ def _draws_of_edges(folder: Path, code: ModuleType) -> tuple[int, int]:
 
 
 _EDGES: dict[str, tuple[_Changes, Callable[[int, int], bool]]] = {
-    "edges are drawn anew and not charged": (
+    "edges are drawn again and not charged": (
         {
             "        drawn = _kept(state, asked)\n    new =": "        drawn = {}\n    new =",
             "            drawn = _kept(state, asked)\n            new =": (
