@@ -81,7 +81,7 @@ class LeastRows(Record):
     """
 
     train: int = Field(default=1, ge=1)
-    score: int = Field(default=1, ge=1)
+    score: int = Field(default=0, ge=0)
 
 
 class AlignmentRules(Record):

@@ -69,7 +69,7 @@ def partition_by_hash(
 
     Args:
         scratch: Where they wait; those that it holds are one part.
-        pieces: Of the records, at least one.
+        pieces: Of the records.
         rows: How many there are in all.
         hash_of: The first 16 bits of each record's hash, integers, shape (n,).
 
@@ -77,7 +77,8 @@ def partition_by_hash(
         A part's records, in the order in which they came.
     """
     if scratch.holds(rows):
-        yield np.concatenate(list(pieces))
+        if there := list(pieces):
+            yield np.concatenate(there)
         return
     wanted = -(-rows // scratch.part_rows())
     bits = min(max(wanted - 1, 1).bit_length(), _MOST.bit_length() - 1)

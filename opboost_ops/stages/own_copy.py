@@ -34,8 +34,8 @@ def take(context: Context) -> None:
     """Copy the table, unless the run has recorded its releases already.
 
     Raises:
-        ContractError: The table cannot be read as declared, has no rows, or somebody in it has no
-            ID or several rows.
+        ContractError: The table cannot be read as declared, has no rows to train on, or somebody
+            in it has no ID or several rows.
         BudgetError: A release does not fit a budget, or pins are lost.
     """
     assert context.releases is not None
@@ -43,7 +43,7 @@ def take(context: Context) -> None:
         return
     sources.take(context)
     keys = _ids(context)
-    if not len(keys):
+    if not len(keys) and context.purpose == "train":
         raise empty(context)
     wanted = context.releases.unpinned(keys)
     rows = int(wanted.sum())

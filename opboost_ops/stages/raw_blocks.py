@@ -40,8 +40,8 @@ def blocks(
         whom the party has forgotten: at least one block, which may be without rows.
 
     Raises:
-        ContractError: No readable Parquet, no rows, a declared column is missing, a type is
-            not the declared one, or the files disagree about it.
+        ContractError: No readable Parquet, no rows to train on, a declared column is missing, a
+            type is not the declared one, or the files disagree about it.
     """
     for block in _raw_blocks(context, columns, why):
         yield raw_table.as_declared(context, block)
@@ -96,14 +96,17 @@ def _raw_blocks(context: Context, columns: Sequence[str], why: str) -> Iterator[
     paths = raw_table.files(context)
     schema = raw_table.schema(context, paths, needed, why)
     raw_table.require_declared(context, pl.DataFrame(schema=schema))
-    height = 0
+    height = blocks_read = 0
     read = chain.from_iterable(_batches(context, path, schema) for path in paths)
     for block in _gathered(read, rows_of_block(len(needed))):
         height += block.height
+        blocks_read += 1
         yield raw_table.without_forgotten(context, forgotten, block).select(wanted)
         del block  # Before the next one is read.
-    if height == 0:
+    if height == 0 and context.purpose == "train":
         raise raw_table.empty(context)
+    if blocks_read == 0:
+        yield pl.DataFrame(schema={name: schema[name] for name in wanted})
 
 
 def _batches(

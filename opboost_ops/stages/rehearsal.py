@@ -56,7 +56,7 @@ def rehearse(context: Context, folder: Path) -> list[Fault]:
 
 
 def common_people(contexts: Sequence[Context]) -> int | None:
-    """How many IDs are in the tables of all parties; None if one of them cannot be read.
+    """How many IDs are in the tables of all parties; None if one of them has none to read.
 
     Only somebody who may read all parties' tables can ask, as on one machine.
 
@@ -69,6 +69,8 @@ def common_people(contexts: Sequence[Context]) -> int | None:
             identity = [context.federation.id.column]
             ids = pl.concat([b.to_series().cast(pl.String) for b in blocks(context, identity)])
         except OpBoostError:
+            return None
+        if not len(ids):
             return None
         common = ids.unique() if common is None else common.filter(common.is_in(ids.implode()))
     return 0 if common is None else len(common)

@@ -1,5 +1,6 @@
 """Rows of a database's query: PostgreSQL, SQLite, or whatever SQLAlchemy has a driver for."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,25 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.files import Room
 
 #: Rows at a time.
 _ROWS = 100_000
 
+#: Types of declared columns, where no row shows them.
+_TYPES = {"text": pl.String, "number": pl.Int64, "date": pl.Date}
 
-def database_parts(url: str, source: Source, party: str, folder: Path, room: Room) -> list[Path]:
-    """What a database answers, in Parquet files of some rows each.
+
+def database_parts(
+    url: str,
+    source: Source,
+    party: str,
+    folder: Path,
+    columns: Mapping[str, Expected],
+    room: Room,
+) -> list[Path]:
+    """What a database answers, in Parquet files of some rows each; at least one file.
 
     The query runs in a transaction that is never committed.
 
@@ -23,11 +35,12 @@ def database_parts(url: str, source: Source, party: str, folder: Path, room: Roo
         source: With the query.
         party: Whose it is.
         folder: For the files.
+        columns: Declared columns by raw name, whose types an answer without rows has.
         room: Asked before each file is written.
 
     Raises:
         ConfigError: There is no driver, or the URL is none.
-        ContractError: The query fails, or gives no rows.
+        ContractError: The query fails, or gives no table.
         ConnectionError: The database cannot be reached.
     """
     import sqlalchemy as sa
@@ -37,7 +50,7 @@ def database_parts(url: str, source: Source, party: str, folder: Path, room: Roo
         engine = engine_of(url, party)
         try:
             with engine.connect() as connection:
-                return _parts(connection, source.query or "", party, folder, room)
+                return _parts(connection, source.query or "", party, folder, columns, room)
         finally:
             engine.dispose()
     except sa.exc.OperationalError as error:
@@ -78,7 +91,14 @@ def engine_of(url: str, party: str) -> Any:
     )
 
 
-def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) -> list[Path]:
+def _parts(
+    connection: Any,
+    query: str,
+    party: str,
+    folder: Path,
+    columns: Mapping[str, Expected],
+    room: Room,
+) -> list[Path]:
     # As it stands: neither a part of another statement, nor searched for parameters.
     result = connection.execution_options(
         stream_results=True, yield_per=_ROWS, no_parameters=True
@@ -100,9 +120,9 @@ def _parts(connection: Any, query: str, party: str, folder: Path, room: Room) ->
         parts.append(folder / f"part-{len(parts)}.parquet")
         frame.write_parquet(parts[-1])
     if not parts:
-        raise ContractError(
-            f"The query of {party}'s table returns no rows.", "Check query in its site.yaml."
-        )
+        kinds = {name: _TYPES[columns[name].kind] if name in columns else pl.Null for name in names}
+        parts.append(folder / "part-0.parquet")
+        pl.DataFrame(schema=kinds).write_parquet(parts[-1])
     return parts
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from opboost_ops import api
 from opboost_ops.config.agreement import digest_of, document
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
@@ -55,6 +56,15 @@ def left_behind(run: Workspace) -> dict[str, Any]:
 def scores(run: Workspace) -> pl.DataFrame:
     (path,) = (run.folder / "credit" / "scores").rglob("*.parquet")
     return pl.read_parquet(path)
+
+
+@pytest.mark.parametrize("parties", [("credit",), ("bank",), PARTIES])
+def test_no_new_rows_give_an_empty_file(run: Workspace, parties: tuple[str, ...]) -> None:
+    for party in parties:
+        run.edit_table(party, lambda table: table.clear())
+    assert not api.check(run.file).faults
+    assert run.all()["credit.write_scores"]["rows"] == 0
+    assert scores(run).height == 0 and {"id", "score", "class"} < set(scores(run).columns)
 
 
 def test_new_people_columns_and_categories_are_no_fault(run: Workspace) -> None:

@@ -127,10 +127,10 @@ def test_a_database(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'bank.db'}"
     found = read(tmp_path, at=url, query="SELECT * FROM people;")
     same(found, ROWS.with_columns(pl.col("late").cast(pl.Int64)))
+    assert read(tmp_path, at=url, query="SELECT id FROM people WHERE income < 0").height == 0
     for query, word in (
         ("SELECT canary FROM people", "refuses the query"),
         ("SELECT id, id FROM people", "two columns with one name"),
-        ("SELECT id FROM people WHERE income < 0", "no rows"),
     ):
         with pytest.raises(ContractError, match=word) as caught:
             read(tmp_path, at=url, query=query)
