@@ -69,8 +69,8 @@ def test_from_two_tables_to_scores(tmp_path: Path) -> None:
     # 5. Train. The bank's policy lets a person approve the first release, so the call says why.
     #    The held-out people are scored better than by the shop's own column.
     with pytest.raises(ApprovalError, match="bank"):
-        api.run(folder, parties="threads", trees=20)
-    trained = api.run(folder, parties="threads", because="a first trial", trees=20)
+        api.run(folder, trees=20)
+    trained = api.run(folder, because="a first trial", trees=20)
     metrics = {line["model"]: line["auc"] for line in trained.metrics.iter_rows(named=True)}
     assert metrics["federated_desensitised"] > metrics["label_holder_alone"] + 0.05
     assert trained.champion
@@ -86,7 +86,7 @@ def test_from_two_tables_to_scores(tmp_path: Path) -> None:
         site = yaml.safe_load((folder / party / "site.yaml").read_text())
         site["tables"]["credit"]["score"] = str(tmp_path / f"{party}-new.parquet")
         (folder / party / "site.yaml").write_text(yaml.safe_dump(site))
-    scored = api.score(folder, parties="threads")
+    scored = api.score(folder)
     assert scored.version == trained.version
     known = scored.scores.join(new, on="customer")
     risk = known.group_by("arrears").agg(pl.col("score").mean())

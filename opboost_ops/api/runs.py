@@ -16,7 +16,7 @@ from opboost_ops.models.card import Card
 from opboost_ops.models.registry import model_in
 from opboost_ops.run import approval
 from opboost_ops.run.inbox import Run
-from opboost_ops.run.local import AtWait, Listener, Parties, run_federation
+from opboost_ops.run.local import AtWait, Listener, run_federation
 from opboost_ops.run.party_sites import federation_file, site_files
 
 
@@ -90,7 +90,6 @@ class Scored:
 def run(
     federation: str | Path,
     *,
-    parties: Parties = "processes",
     listener: Listener | None = None,
     because: str | None = None,
     **form: Any,
@@ -99,7 +98,6 @@ def run(
 
     Args:
         federation: ``federation.yaml``, or its folder.
-        parties: How parties are kept apart.
         listener: Called with party and event for every stage.
         because: Why the people of all parties approve what waits for them; it is kept in each
             party's audit log. Without, a run that waits for a person fails.
@@ -110,7 +108,7 @@ def run(
         OpBoostError: What happened, where, and what to do.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(path, form, listener, "train", parties, answering(because))
+    finished = run_federation(path, form, listener, "train", answering(because))
     said = finished.summaries[finished.federation.label_holder]
     registered = models(path)
     made = registered.card(finished.run)
@@ -131,7 +129,6 @@ def score(
     federation: str | Path,
     version: str | None = None,
     *,
-    parties: Parties = "processes",
     listener: Listener | None = None,
     because: str | None = None,
 ) -> Scored:
@@ -140,7 +137,6 @@ def score(
     Args:
         federation: ``federation.yaml``, or its folder.
         version: A model; the champion when absent.
-        parties: How parties are kept apart.
         listener: Called with party and event for every stage.
         because: As for `run`.
 
@@ -148,9 +144,7 @@ def score(
         OpBoostError: What happened, where, and what to do.
     """
     path = federation_file(Path(federation))
-    finished = run_federation(
-        path, {"version": version}, listener, "score", parties, answering(because)
-    )
+    finished = run_federation(path, {"version": version}, listener, "score", answering(because))
     owner, name = finished.federation.label_holder, finished.federation.name
     said = finished.summaries[owner]
     site = load_site(site_files(path, finished.federation)[owner])

@@ -1,4 +1,4 @@
-"""A run without Airflow: all its parties on this machine, a process or a thread for each.
+"""A run without Airflow: all its parties on this machine, a process for each.
 
 Each party executes its stages in the order of `phases`. A phase begins when the parties whose
 artifacts it awaits have ended all their earlier phases; parties meet only at the store.
@@ -13,15 +13,15 @@ import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_federation, load_site, sites_known
-from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.errors import OpBoostError
 from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.party_sites import common_environment, party_environment, site_files
 from opboost_ops.run.phases import OPEN, Phase, phases, stages_of
@@ -43,9 +43,6 @@ _Result = tuple[dict[str, Any], dict[str, float]]
 
 #: Called with a party's ``site.yaml`` and the run when that waits for a person.
 AtWait = Callable[[Path, "Run"], None]
-
-#: Processes keep parties apart; threads start at once, and suit a notebook.
-Parties = Literal["processes", "threads"]
 
 
 @dataclass
@@ -95,7 +92,6 @@ def run_federation(
     form: Mapping[str, Any],
     listener: Listener | None = None,
     purpose: Purpose = "train",
-    parties: Parties = "processes",
     at_wait: AtWait | None = None,
 ) -> Finished:
     """Run a federation, all its parties on this machine; each knows its own site alone.
@@ -106,7 +102,6 @@ def run_federation(
         listener: Called with party and event for every started or finished stage, by one thread
             at a time.
         purpose: What the run is for.
-        parties: How they are kept apart.
         at_wait: Answers for a party's people, or raises; without, the run waits for their answer.
 
     Raises:
@@ -114,12 +109,9 @@ def run_federation(
         OpBoostError: All that blocks the run at any party, before it begins; or the first failure
             of any party.
     """
-    if parties not in get_args(Parties):
-        raise ConfigError(f"parties is {parties}.", "It is processes or threads.")
     federation = load_federation(federation_file)
     sites = site_files(federation_file, federation)
-    forks = parties == "processes"
-    with ForkServer(common_environment(sites)) if forks else nullcontext() as server:
+    with ForkServer(common_environment(sites)) as server:
         from opboost_ops.run.form_values import with_form
         from opboost_ops.run.inbox import Run
         from opboost_ops.run.readiness import require_agreed, require_ready_parties
@@ -144,7 +136,7 @@ def _drive(
     finished: Finished,
     assignments: Sequence["Assignment"],
     sites: Mapping[str, Path],
-    server: ForkServer | None,
+    server: ForkServer,
     listener: Listener | None,
     at_wait: AtWait | None,
 ) -> None:
@@ -154,14 +146,14 @@ def _drive(
         finished: The run; it gets the stages' summaries and times.
         assignments: One for each party that has stages.
         sites: Every party's ``site.yaml``.
-        server: Forks a process for each party; without, each is a thread of this process.
+        server: Forks a process for each party.
         listener: See `run_federation`.
         at_wait: See there.
 
     Raises:
         OpBoostError: The first failure of any party.
     """
-    workers: dict[str, _Place] = {}
+    workers: dict[str, _Process] = {}
     runs = {assignment.party: assignment.run for assignment in assignments}
 
     def asked(party: str) -> None:
@@ -170,9 +162,8 @@ def _drive(
 
     with ExitStack() as stack:
         for each in assignments:
-            made = _Thread(each, sites) if server is None else _Process(each, sites, server)
-            workers[each.party] = made
-            stack.callback(made.end)
+            workers[each.party] = _Process(each, sites, server)
+            stack.callback(workers[each.party].end)
         for worker in workers.values():
             worker.wait_until_ready()
         _Driver(finished, assignments[0].purpose, workers, listener, asked).drive()
@@ -189,7 +180,7 @@ class _Driver:
         self,
         finished: Finished,
         purpose: Purpose,
-        workers: Mapping[str, "_Place"],
+        workers: Mapping[str, "_Process"],
         listener: Listener | None,
         asked: Callable[[str], None],
     ) -> None:
@@ -301,37 +292,6 @@ class _Driver:
         federation = self._finished.federation
         every = {(p, at) for at, ph in enumerate(self._phases) for p in ph.parties(federation)}
         return every <= self._ended
-
-
-class _Place(Protocol):
-    """Where a party's stages are executed."""
-
-    def wait_until_ready(self) -> None: ...
-
-    def execute(self, stage: str, progress: Callable[..., None], waits: _Waits) -> _Result: ...
-
-    def end(self) -> None: ...
-
-
-class _Thread:
-    """The driver's own thread, which knows that party's site alone meanwhile."""
-
-    def __init__(self, assignment: "Assignment", sites: Mapping[str, Path]) -> None:
-        self._assignment = assignment
-        self._site = {assignment.party: sites[assignment.party]}
-
-    def wait_until_ready(self) -> None:
-        pass
-
-    def execute(self, stage: str, progress: Callable[..., None], waits: _Waits) -> _Result:
-        from opboost_ops.run.worker import execute
-
-        del progress  # Nothing tells it: lines of this process's own log do.
-        with sites_known(self._site):
-            return execute(self._assignment, stage, waits)
-
-    def end(self) -> None:
-        pass
 
 
 class _Process:

@@ -87,6 +87,19 @@ def test_unknown_form_fields_are_refused(
     assert not list((good_file.parent / "exchange").iterdir())
 
 
+@pytest.mark.parametrize("version", ["237475e120087497", "6600191769186975"])
+def test_a_version_of_digits_stays_text(
+    good_file: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    """Read as a number, the first was infinite; only fields of numbers are numbers."""
+    monkeypatch.setenv("OPBOOST_SITE_CREDIT", str(good_file.parent / "credit" / "site.yaml"))
+    in_task(monkeypatch)
+    with pytest.raises(AirflowFailException, match=rf"model version {version}\b"):
+        tasks.open_run(str(good_file), "score", form={"version": version})
+    with pytest.raises(AirflowFailException, match="trees"):
+        tasks.open_run(str(good_file), "train", form={"trees": "1e999"})
+
+
 def test_open_run_refuses_what_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BaseXCom, "delete", lambda *_: None)
     # Any worker may have overwritten it: its text is repeated nowhere.

@@ -46,10 +46,7 @@ def test_several_runs_at_once_each_know_their_own_parties(tmp_path: Path) -> Non
     for at, task in enumerate(("binary", "regression")):
         Workspace.write(tmp_path / task, dataset(task), training={"trees": 3 + at, "depth": 2})
     with ThreadPoolExecutor(2) as pool:
-        jobs = {
-            task: pool.submit(api.run, tmp_path / task, parties="threads")
-            for task in ("binary", "regression")
-        }
+        jobs = {task: pool.submit(api.run, tmp_path / task) for task in ("binary", "regression")}
         found = {task: job.result() for task, job in jobs.items()}
     assert {"model", "accuracy", "auc"} <= set(found["binary"].metrics.columns)
     assert {"model", "mse", "r2"} <= set(found["regression"].metrics.columns)
@@ -64,7 +61,7 @@ def test_several_runs_at_once_each_know_their_own_parties(tmp_path: Path) -> Non
         assert (state.columns["loss"] > 0).all()
         assert "split_values" in state.exact["kind"].to_list()
         assert (tmp_path / task / "a" / "models" / NAME / trained.version).is_dir()
-    # As a run of processes says it: the same rows under the same seed give the same model.
+    # The same rows under the same seed give the same model.
     again = api.run(tmp_path / "binary", trees=3)
     assert again.model == found["binary"].model
     assert np.isclose(again.metrics["auc"].sum(), found["binary"].metrics["auc"].sum())
@@ -81,10 +78,8 @@ def test_check_says_what_leaves_and_what_is_wrong(tmp_path: Path) -> None:
     workspace.edit_table("b0", lambda t: t.drop("w"))
     faults = api.check(workspace.folder).faults
     assert faults and any("w" in str(fault) for fault in faults)
-    with pytest.raises(ConfigError, match="processes or threads"):
-        api.run(workspace.file, parties="fibres")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="num_leavs"):
-        api.run(workspace.file, parties="threads", parameters={"num_leavs": 3})
+        api.run(workspace.file, parameters={"num_leavs": 3})
     with pytest.raises(ContractError, match="no champion"):
         api.card(workspace.file)
 
@@ -96,7 +91,6 @@ def test_a_failure_is_the_party_s_own_and_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(ContractError, match="b1"):
         api.run(
             workspace.file,
-            parties="threads",
             listener=lambda party, event: seen.append((party, event["stage"])),
         )
     assert ("a", "train") not in seen and ("b0", "check_table") in seen

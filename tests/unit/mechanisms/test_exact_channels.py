@@ -40,6 +40,7 @@ from opboost_ops.mechanisms.partitions import Partitions
 from opboost_ops.privacy.design import design
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.privacy.ratios import worst_ratios
+from tests.laws import adj_law
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)
 ALPHAS = (0.4, 1.0, 10.0)
@@ -330,16 +331,8 @@ def test_the_powers_that_bounds_are_made_of() -> None:
 def test_adj_map_against_its_definition(epsilon: float) -> None:
     domain, theta, alpha = Domain(1, 10), 4, 2.0
     channel = AdjMap(epsilon=epsilon, theta=theta, alpha=alpha).channel(domain)
-    near = epsilon / (alpha + theta / domain.size)
-    parts = [(1, 2, 3, 4), (5, 6, 7, 8), (9, 10)]
-    for x, row in zip(range(1, 11), channel.probabilities(), strict=True):
-        home = (x - 1) // theta
-        between = [math.exp(-abs(m - home) * alpha * theta * near / 2) for m in range(3)]
-        for m, part in enumerate(parts):
-            inside = [math.exp(-abs(x - y) * near / 2) for y in part]
-            for y, weight in zip(part, inside, strict=True):
-                expected = between[m] / sum(between) * weight / sum(inside)
-                assert row[y - 1] == pytest.approx(expected, rel=1e-12)
+    for x, row in zip(domain.values(), channel.probabilities(), strict=True):
+        assert row == pytest.approx(adj_law(theta, alpha, epsilon, domain, x), rel=1e-12)
 
 
 def test_one_partition_or_partitions_of_one_are_global_map() -> None:
