@@ -177,7 +177,7 @@ def write_tables(folder: Path, rows: int) -> None:
         )
         if party == LABELS and use == "train":
             label = pl.Series("label", (rng.random(len(own)) < 0.4).astype(np.int64))
-            table = table.with_columns(label, pl.Series("held", own % 4 == 0))
+            table = table.with_columns(label)
         (folder / use).mkdir(parents=True, exist_ok=True)
         table.write_parquet(folder / use / f"{party}.parquet")
         if use == "train":
@@ -192,7 +192,7 @@ def write_tables(folder: Path, rows: int) -> None:
 def declared(epsilon: float) -> dict[str, dict[str, Any]]:
     """Features of all parties, with every mechanism."""
     bounds = {"bounds": [-3, 3]}
-    filled = {"missing": {"fill": 0, "bit": {"epsilon": epsilon / 2}}}
+    filled = {"missing": {"fill": 0, "bit": epsilon / 2}}
     homes = {"type": "nominal", "categories": ["rent", "own", "other"]}
     grades = {"type": "ordinal", "categories": ["low", "middle", "high"]}
 
@@ -274,7 +274,7 @@ def build_site(site: Path, tables: Path, epsilon: float) -> Path:
         label_holder=LABELS,
         label={"column": "label", "task": "binary", "classes": [0, 1]},
         features=features,
-        holdout={"column": "held"},
+        holdout=0.2,
         epsilon=epsilon,
         domain=(1, 16),
         new_rows=read["score"],

@@ -28,7 +28,7 @@ TODAY = date(2026, 1, 1)
 
 def declaration(keys, **training):
     """Content of a federation file of these parties; the first one is active."""
-    return {
+    data = {
         "version": 1,
         "name": "banks",
         "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, "banks")),
@@ -36,14 +36,18 @@ def declaration(keys, **training):
         "learning": "horizontal",
         "id": {"column": "id", "type": "string"},
         "domain": {"lower": 1, "upper": 256},
+        "parties": {name: {"role": "passive", **of} for name, of in keys.items()},
+        "training": {"trainer": "federboost", **training},
+    }
+    data["parties"][next(iter(keys))] |= {
+        "role": "active",
         "label": {"column": "default", "task": "binary", "classes": [0, 1]},
         "features": {
             name: {"uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, name)), "bounds": [0, 10]}
             for name in ("income", "age", "debt")
         },
-        "parties": {name: {"role": "label_holder", **of} for name, of in keys.items()},
-        "training": {"trainer": "federboost", "active": next(iter(keys)), **training},
     }
+    return data
 
 
 @dataclass

@@ -31,7 +31,7 @@ FREE = (
     "scoring.cron",
     "parties.*.queue",
     # What the scoring party makes of its own scores, at home.
-    "scoring.threshold",
+    "scoring.cost_ratio",
     "scoring.calibration",
     "scoring.interval",
     "scoring.reasons",
@@ -50,7 +50,6 @@ FREE_VERTICAL = (
     # its own are used, such as that of weights, is agreed.
     "training.parameters",
     "training.objective",
-    "training.class_weight",
     "training.early_stopping",
     "training.tuning",
 )

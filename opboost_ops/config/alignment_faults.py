@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault
 
 
@@ -18,17 +17,10 @@ def alignment_faults(federation: Federation) -> Iterator[Fault]:
                 "only where all of them have the person",
                 "make one with `opboost keys renew SITE encryption`",
             )
-    rule, training = federation.training.holdout, federation.training
+    training = federation.training
     if federation.keeps_all and (training.trainer == "dpboost" or federation.denoising != "none"):
         yield Fault(
             "alignment.overlap",
             "is `left`, which leaves missing values; DPBoost and denoise take none",
             "declare `common`, or train with LightGBM or XGBoost and `denoise: none`",
-        )
-    if isinstance(rule, HoldoutColumn) and "routed" in federation.scoring.modes:
-        yield Fault(
-            "training.holdout",
-            "is a column, and with routed scoring feature holders must know which rows are held "
-            "out",
-            "declare a share, or leave routed scoring out",
         )

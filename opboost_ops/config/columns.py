@@ -7,7 +7,7 @@ from typing import Any
 
 from opboost_ops.config.column_names import column_name
 from opboost_ops.config.declared_map import map_digest, missing_digest
-from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation, IdColumn
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
@@ -135,7 +135,7 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
             map_digest=mapped,
             guarantee=feature.guarantee,
         )
-    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+    if feature.missing_bit is not None:
         missing = missing_name(name)
         yield Column(
             name=missing,
@@ -144,6 +144,6 @@ def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) ->
             domain=BIT,
             source=missing,
             source_domain=BIT,
-            mechanism=feature.missing.bit,
+            mechanism=feature.missing_bit,
             map_digest=missing_digest(identity),
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from opboost_ops.config.feature import AnyFeature, Edges, PlainFill
+from opboost_ops.config.feature import Edges, Feature, Fill
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
 
@@ -44,7 +44,7 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def map_digest(feature: AnyFeature, domain: Domain, identity: IdColumn) -> bytes:
+def map_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
     """Sha256 of every declaration by which a raw cell of a feature becomes an integer.
 
     Args:
@@ -78,8 +78,8 @@ def missing_digest(identity: IdColumn) -> bytes:
     return hashlib.sha256(b"missing" + canonical(differing(identity, _ID_NAME))).digest()
 
 
-def _rule(feature: AnyFeature) -> Any:
-    if isinstance(feature.missing, PlainFill):
+def _rule(feature: Feature) -> Any:
+    if isinstance(feature.missing, Fill):
         fill = feature.missing.fill
         return {"fill": fill if isinstance(fill, str) else float(fill).hex()}
     return feature.missing

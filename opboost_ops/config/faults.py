@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 
 from opboost_ops.config.alignment_faults import alignment_faults
-from opboost_ops.config.feature import AnyFeature
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.feature_faults import (
     feature_faults,
     own_feature_faults,
     protected_feature_faults,
 )
-from opboost_ops.config.federation import Federation, Label, Party
+from opboost_ops.config.federation import Federation, Party
 from opboost_ops.config.horizontal_faults import horizontal_faults
 from opboost_ops.config.private_faults import dpboost_faults
 from opboost_ops.config.scoring import scoring_faults
@@ -45,25 +45,18 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     yield from _uuid_faults(federation)
     crons = federation.schedule.cron, federation.scoring.cron
     yield from schedule_faults(federation.terms, *crons)
-    label = federation.label or next(_labels(federation), None)
+    label = federation.label
     yield from training_faults(federation, label)
     yield from _key_faults(federation)
     private = training.private is not None
     yield from scoring_faults(federation.scoring, label.task if label else None, private)
 
 
-def _labels(federation: Federation) -> Iterator[Label]:
-    for party in federation.parties.values():
-        if party.role == "label_holder" and party.label is not None:
-            yield party.label
-
-
-def _features(federation: Federation) -> Iterator[tuple[str, str, AnyFeature]]:
+def _features(federation: Federation) -> Iterator[tuple[str, str, Feature]]:
     """Place, name and declaration of each feature, once."""
-    if federation.learning == "horizontal":
-        yield from ((f"features.{name}", name, f) for name, f in federation.features.items())
-        return
     for party, spec in federation.parties.items():
+        if spec.role == "passive":
+            continue
         for name, feature in spec.features.items():
             yield f"parties.{party}.features.{name}", name, feature
 
@@ -89,10 +82,14 @@ def _vertical_faults(federation: Federation) -> Iterator[Fault]:
     yield from alignment_faults(federation)
     if isinstance(federation.training, DPBoostTraining):
         yield from dpboost_faults(federation)
-    for key in ("label", "features"):
-        if getattr(federation, key):
-            yield Fault(key, "is only for horizontal learning", "declare it at its party")
     for name, party in federation.parties.items():
+        if party.role in ("active", "passive"):
+            yield Fault(
+                f"parties.{name}.role",
+                f"is {party.role}, which is for horizontal learning",
+                "write label_holder or feature_holder",
+            )
+            continue
         yield from _party_faults(federation, f"parties.{name}", party)
 
 

@@ -37,9 +37,13 @@ class Edges(Record):
 
     Attributes:
         edges: The edges.
+        epsilon: Loss of private quantiles, which `opboost edges` draws from the private table and
+            charges to the column, for a person added, removed or replaced. Without it, edges are
+            public: declared by hand or taken from a public sample.
     """
 
     edges: tuple[float, ...] = Field(min_length=1)
+    epsilon: Epsilon | None = None
 
     @model_validator(mode="after")
     def _increasing(self) -> Self:
@@ -48,46 +52,27 @@ class Edges(Record):
         return self
 
 
-class DrawnEdges(Edges):
-    """Edges of a released column: public ones, or private quantiles.
-
-    Attributes:
-        epsilon: Loss of private quantiles, which `opboost edges` draws from the private table and
-            charges to the column, for a person added, removed or replaced. Without it, edges are
-            public: declared by hand or taken from a public sample.
-    """
-
-    epsilon: Epsilon | None = None
-
-
 #: Seconds of the units in which dates and times are counted, since 1970-01-01 (UTC).
 SECONDS = {"seconds": 1.0, "minutes": 60.0, "hours": 3600.0, "days": 86400.0, "years": 31556952.0}
 
 Unit = Literal["seconds", "minutes", "hours", "days", "years"]
 
 
-class PlainFill(Record):
+class Fill(Record):
     """Missing values are replaced by this declared value before anything else.
 
     Attributes:
         fill: The value, or for a feature with categories one of them.
+        bit: Epsilon of a bit that says whether a value was missing, released as a column of its own
+            (feature holders); default: none.
     """
 
     fill: float | str
+    bit: Epsilon | None = None
 
 
-class Fill(PlainFill):
-    """A fill, with an optional bit for what was missing.
-
-    Attributes:
-        bit: Whether a value was missing, released as a column of its own (feature holders).
-    """
-
-    bit: MissingBit | None = None
-
-
-class AnyFeature(Record):
-    """What every column declares.
+class Feature(Record):
+    """One column of one party, or in horizontal learning of all.
 
     Attributes:
         uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
@@ -104,6 +89,9 @@ class AnyFeature(Record):
         rest: The declared category for all raw ones that are neither declared nor mapped.
         missing: ``forbid``, a declared fill, or (of the label holder, and of numbers and ordered
             categories in horizontal learning) ``keep``.
+        mechanism: How the feature is randomised; required of feature holders.
+        refresh: When people's values are released again: ``never``, or in the first run of each
+            calendar year, which is another charged release.
     """
 
     uuid: UUID
@@ -114,7 +102,9 @@ class AnyFeature(Record):
     categories: tuple[str, ...] | None = None
     mapping: Mapping[str, str] = Field(default_factory=dict)
     rest: str | None = None
-    missing: Literal["forbid", "keep"] | PlainFill = "forbid"
+    missing: Literal["forbid", "keep"] | Fill = "forbid"
+    mechanism: Mechanism | None = None
+    refresh: Literal["never", "yearly"] = "never"
 
     @model_validator(mode="before")
     @classmethod
@@ -181,36 +171,16 @@ class AnyFeature(Record):
         return DomainMap(domain, self.bounds, scale, edges)
 
     @property
-    def private_edges(self) -> DrawnEdges | None:
+    def private_edges(self) -> Edges | None:
         """The edges of its cells, if they are private quantiles of its values."""
         scale = self.scale
-        return scale if isinstance(scale, DrawnEdges) and scale.epsilon is not None else None
+        return scale if isinstance(scale, Edges) and scale.epsilon is not None else None
 
-
-class CommonFeature(AnyFeature):
-    """One column that all parties of horizontal learning have: its values stay at home."""
-
-    scale: Literal["linear", "log1p"] | Edges = "linear"
-
-    def at_a_party(self) -> "Feature":
-        """The same column as one party holds it."""
-        return Feature.model_validate(self.model_dump())
-
-
-class Feature(AnyFeature):
-    """One column of one party.
-
-    Attributes:
-        missing: A fill may have a randomised bit that says what was missing.
-        mechanism: How the feature is randomised; required of feature holders.
-        refresh: When people's values are released again: ``never``, or in the first run of each
-            calendar year, which is another charged release.
-    """
-
-    scale: Literal["linear", "log1p"] | DrawnEdges = "linear"
-    missing: Literal["forbid", "keep"] | Fill = "forbid"
-    mechanism: Mechanism | None = None
-    refresh: Literal["never", "yearly"] = "never"
+    @property
+    def missing_bit(self) -> MissingBit | None:
+        """The mechanism of the bit that says whether a value is missing; None without one."""
+        bit = self.missing.bit if isinstance(self.missing, Fill) else None
+        return None if bit is None else MissingBit(epsilon=bit)
 
     @property
     def guarantee(self) -> str:

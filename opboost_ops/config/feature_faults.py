@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from opboost_ops.config.column_names import LONGEST, column_name
-from opboost_ops.config.feature import AnyFeature, Feature, Fill, PlainFill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms import Designed, UnaryEncoding
 
 
-def feature_faults(where: str, feature: AnyFeature) -> Iterator[Fault]:
+def feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
     """What is wrong with any feature: bounds, categories, unit, mapping, rest and fill.
 
     Args:
@@ -27,7 +27,7 @@ def feature_faults(where: str, feature: AnyFeature) -> Iterator[Fault]:
         )
     if len(set(categories)) < len(categories):
         yield Fault(f"{where}.categories", "names a category twice")
-    fill = feature.missing.fill if isinstance(feature.missing, PlainFill) else None
+    fill = feature.missing.fill if isinstance(feature.missing, Fill) else None
     if feature.type == "numeric":
         if isinstance(fill, str):
             yield Fault(f"{where}.missing.fill", "is not a number", "the feature is numeric")
@@ -65,7 +65,7 @@ def feature_faults(where: str, feature: AnyFeature) -> Iterator[Fault]:
             )
 
 
-def public_map_faults(where: str, feature: AnyFeature, domain: Domain) -> Iterator[Fault]:
+def public_map_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
     """Where a numeric or ordinal feature has no public map onto the domain.
 
     Args:
@@ -131,7 +131,7 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
             "private edges are only for feature holders, whose columns are released",
             "declare edges, or leave the scale out",
         )
-    if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+    if feature.missing_bit is not None:
         yield Fault(
             f"{where}.missing.bit",
             "is only for feature holders",
@@ -196,7 +196,7 @@ def _nominal_faults(where: str, feature: Feature) -> Iterator[Fault]:
         )
     categories = feature.categories or ()
     yield from category_faults(where, categories)
-    if "missing" in categories and isinstance(feature.missing, Fill) and feature.missing.bit:
+    if "missing" in categories and feature.missing_bit is not None:
         yield Fault(
             f"{where}.categories", "holds missing, which is also the name of the missing bit"
         )

@@ -9,20 +9,25 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from opboost_ops.config.alignment import Alignment
 from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.cron import Cron
-from opboost_ops.config.feature import CommonFeature, DomainRange, Feature
+from opboost_ops.config.feature import DomainRange, Feature
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring
 from opboost_ops.config.scoring import ScoringMode as ScoringMode
 from opboost_ops.config.terms import Terms
-from opboost_ops.config.training import FederBoostTraining, LightGBMTraining, Training
+from opboost_ops.config.training import LightGBMTraining, Training
 from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
-Role = Literal["label_holder", "feature_holder"]
+#: In vertical learning a holder of the label or of features; in horizontal learning the party that
+#: opens the runs and learns the sums, or one of the others.
+Role = Literal["label_holder", "feature_holder", "active", "passive"]
 IdType = Literal["string", "integer"]
 
 #: What may be done to an ID's texts, in the order in which it is done.
 Normalisation = Literal["strip", "nfc", "casefold", "digits"]
+
+#: Roles of the party that opens the runs.
+_OPENS = ("label_holder", "active")
 
 #: All of these.
 RULES: tuple[Normalisation, ...] = get_args(Normalisation)
@@ -145,10 +150,10 @@ class Party(PublicKeys):
     """One organisation, as the others see it; its keys are those of `PublicKeys`.
 
     Attributes:
-        role: Whether the party holds the label.
+        role: What the party does in a run.
         queue: Airflow queue of its workers.
-        label: The label holder's target.
-        features: Its columns.
+        label: The label holder's target; in horizontal learning the active party's, for all.
+        features: Its columns; in horizontal learning the active party's, for all.
     """
 
     role: Role
@@ -188,8 +193,6 @@ class Federation(Record):
         id: The ID of a person.
         alignment: Which rows of the label holder are used; vertical.
         domain: Bounds of the integers that features are mapped to.
-        label: Every party's target; horizontal.
-        features: Every party's columns; horizontal.
         parties: The parties, by name.
         training: How the booster is trained.
         scoring: How new rows are scored.
@@ -204,8 +207,6 @@ class Federation(Record):
     id: IdColumn
     alignment: Alignment = Alignment()
     domain: DomainRange
-    label: Label | None = None
-    features: Mapping[FeatureName, CommonFeature] = Field(default_factory=dict)
     parties: Mapping[Name, Party]
     training: Training = LightGBMTraining()
     scoring: Scoring = Scoring()
@@ -266,9 +267,17 @@ class Federation(Record):
     @property
     def label_holder(self) -> str:
         """Name of the one party that holds the labels; in horizontal learning the active one."""
-        if isinstance(self.training, FederBoostTraining):
-            return self.training.active
-        return next(n for n, p in self.parties.items() if p.role == "label_holder")
+        return next(n for n, p in self.parties.items() if p.role in _OPENS)
+
+    @property
+    def label(self) -> Label | None:
+        """What the model predicts; None where it is not declared."""
+        return next((p.label for p in self.parties.values() if p.role in _OPENS), None)
+
+    @property
+    def shared_features(self) -> Mapping[str, Feature]:
+        """Columns that all parties of horizontal learning have."""
+        return self.parties[self.label_holder].features
 
     @property
     def feature_holders(self) -> tuple[str, ...]:
@@ -279,8 +288,7 @@ class Federation(Record):
         """With what horizontal learning declares once, repeated at each party."""
         if self.learning != "horizontal":
             return self
-        features = {name: spec.at_a_party() for name, spec in self.features.items()}
-        common = {"label": self.label, "features": features}
+        common = {"label": self.label, "features": self.shared_features}
         parties = {name: spec.model_copy(update=common) for name, spec in self.parties.items()}
         scoring = self.scoring.model_copy(update={"mode": "local"})
         return self.model_copy(update={"parties": parties, "scoring": scoring})

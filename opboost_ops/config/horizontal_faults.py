@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.feature_faults import category_faults, public_map_faults
+from opboost_ops.config.feature_faults import (
+    category_faults,
+    own_feature_faults,
+    public_map_faults,
+)
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.private_faults import sum_faults
-from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault
 
 #: With two parties the sum gives the other one away; the most are what was tried.
@@ -28,18 +31,23 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             f"are {count}, and secure aggregation takes {FEWEST} to {MOST}",
             "of two, each would learn the other's sums",
         )
-    features = {name: spec.at_a_party() for name, spec in federation.features.items()}
+    active = [name for name, party in federation.parties.items() if party.role == "active"]
+    if len(active) != 1:
+        yield Fault("parties", f"has {len(active)} active parties", "exactly one is needed")
     for name, party in federation.parties.items():
         where = f"parties.{name}"
-        if party.role != "label_holder":
-            yield Fault(f"{where}.role", "is feature_holder", "in horizontal learning every party "
-                        "holds labels: write label_holder")  # fmt: skip
-        for key, common in (("label", federation.label), ("features", features)):
+        if party.role not in ("active", "passive"):
+            yield Fault(
+                f"{where}.role",
+                f"is {party.role}, which is for vertical learning",
+                "write active for the party that opens runs, passive for the others",
+            )
+        for key in ("label", "features") if party.role == "passive" and active else ():
             own = getattr(party, key)
             # A plan has them at each party, too.
-            if own and own != common:
+            if own and own != getattr(federation.parties[active[0]], key):
                 yield Fault(f"{where}.{key}", "is declared once for all parties",
-                            f"move it to {key}, outside of parties")  # fmt: skip
+                            f"move it to {active[0]}, the active party")  # fmt: skip
     alignment = federation.alignment
     if alignment.overlap == "left":
         yield Fault(
@@ -48,51 +56,51 @@ def horizontal_faults(federation: Federation) -> Iterator[Fault]:
             "the parties have other people: leave it out",
         )
     if federation.training.trainer == "federboost":
-        if federation.training.active not in federation.parties:
-            known = ", ".join(federation.parties)
-            yield Fault("training.active", "names no party", f"choose one of {known}")
         yield from sum_faults(federation)
     scoring = federation.scoring
     if ("mode" in scoring.model_fields_set and scoring.mode != "local") or scoring.evaluate:
         yield Fault("scoring", "has a mode other than local",
                     "in horizontal learning every party scores its own rows at home")  # fmt: skip
-    yield from _label_faults(federation)
-    yield from _feature_faults(federation)
+    if len(active) == 1:
+        yield from _label_faults(federation, f"parties.{active[0]}.label")
+        yield from _feature_faults(federation, f"parties.{active[0]}.features")
 
 
-def _label_faults(federation: Federation) -> Iterator[Fault]:
+def _label_faults(federation: Federation, where: str) -> Iterator[Fault]:
     label = federation.label
     if label is None:
-        yield Fault("label", "is required of horizontal learning", "declare the common target")
+        yield Fault(where, "is required of horizontal learning", "declare the common target")
         return
-    column = federation.training.holdout
-    if isinstance(column, HoldoutColumn) and column.column == label.column:
-        yield Fault("training.holdout.column", "is the label", "name another column")
     if label.task == "regression":
         if label.bounds is None or not label.bounds[0] < label.bounds[1]:
-            yield Fault("label.bounds", "is required: a public lower and a greater upper bound",
+            yield Fault(f"{where}.bounds", "is required: a public lower and a greater upper bound",
                         "for example [0, 100]")  # fmt: skip
         return
     if label.bounds is not None:
-        yield Fault("label.bounds", "is only for regression", "remove it")
+        yield Fault(f"{where}.bounds", "is only for regression", "remove it")
     known = len(set(label.classes or ()))
     if known < 2 or known < len(label.classes or ()) or (label.task == "binary" and known != 2):
         needs = "two" if label.task == "binary" else "two or more"
-        yield Fault("label.classes", "is required of horizontal learning, where nobody sees all",
+        yield Fault(f"{where}.classes", "is required of horizontal learning, where nobody sees all",
                     f"list the {needs} classes")  # fmt: skip
 
 
-def _feature_faults(federation: Federation) -> Iterator[Fault]:
-    if not federation.features:
-        yield Fault("features", "is required of horizontal learning", "declare the common columns")
-    for name, feature in federation.features.items():
-        where = f"features.{name}"
+def _feature_faults(federation: Federation, inside: str) -> Iterator[Fault]:
+    if not federation.shared_features:
+        yield Fault(inside, "is required of horizontal learning", "declare the common columns")
+    for name, feature in federation.shared_features.items():
+        where = f"{inside}.{name}"
         if federation.label and name == federation.label.column:
             yield Fault(where, "is the label", "a label is never a feature")
         if "=" in name:
             yield Fault(
                 where, "holds =, which joins a feature and its category", "rename the column"
             )
+        if feature.mechanism is not None:
+            yield Fault(
+                f"{where}.mechanism", "is not for horizontal learning: no cell leaves", "remove it"
+            )
+        yield from own_feature_faults(where, feature)
         if feature.type == "nominal":
             yield from category_faults(where, feature.categories or ())
             if feature.missing == "keep":

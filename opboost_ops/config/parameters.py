@@ -152,7 +152,7 @@ ELSEWHERE: Mapping[str, str] = {
         "training.early_stopping",
     ),
     **dict.fromkeys(("weight", "sample_weight", "weight_column"), "training.weight_column"),
-    "class_weight": "training.class_weight",
+    "class_weight": "training.weight_column",
     "num_class": "the label's classes",
 }
 
@@ -212,7 +212,6 @@ _READ_OFF: Mapping[str, tuple[str, str]] = {
     "parameters": ("no other booster's parameters apply", "remove it"),
     "objective": ("it learns by the label's task", "leave it out"),
     "weight_column": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
-    "class_weight": ("its epsilon and its sums are of rows that all count alike", "leave it out"),
     "early_stopping": ("when to end would be read off rows", "declare trees"),
     "tuning": (
         "every trial would be a release of its own",

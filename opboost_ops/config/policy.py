@@ -128,7 +128,7 @@ class Policy(Record):
 
     Attributes:
         id_column: The raw ID column of the party's table; default: as in the federation file.
-        columns: Raw columns of declared names other than features: label, holdout, columns of the
+        columns: Raw columns of declared names other than features: label, weights, columns of the
             ID.
         require_encryption: Refuse plans in which a receiver has no encryption key; its files would
             be readable to all readers of the store.

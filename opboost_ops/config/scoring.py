@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from opboost_ops.config.cron import Cron
 from opboost_ops.config.schema import Record
@@ -11,28 +11,6 @@ from opboost_ops.errors import Fault
 
 ScoringMode = Literal["local", "desensitised", "routed"]
 Task = Literal["binary", "multiclass", "regression"]
-
-
-class Threshold(Record):
-    """The score from which a row is positive, by one of three rules; two classes.
-
-    Attributes:
-        cost_ratio: Cost of a missed positive, relative to a false alarm: the threshold is 1 / (1 +
-            cost_ratio).
-        share: Share of held-out rows that are positive.
-        precision: Least precision on the held-out rows.
-    """
-
-    cost_ratio: float | None = Field(default=None, gt=0, le=1e6)
-    share: float | None = Field(default=None, gt=0, lt=1)
-    precision: float | None = Field(default=None, gt=0, lt=1)
-
-    @model_validator(mode="after")
-    def _one(self) -> "Threshold":
-        given = [value for value in (self.cost_ratio, self.share, self.precision) if value]
-        if len(given) != 1:
-            raise ValueError("needs one of cost_ratio, share and precision")
-        return self
 
 
 class Scoring(Record):
@@ -45,7 +23,8 @@ class Scoring(Record):
             learning, where it is the only mode.
         evaluate: Further modes in which held-out rows are evaluated; all parties must allow each.
         cron: When new rows are scored, in addition to after each new champion.
-        threshold: The score from which a row is positive; default: 0.5.
+        cost_ratio: Cost of a missed positive, relative to a false alarm: a row is positive above a
+            score of 1 / (1 + cost_ratio); default: 0.5. Two classes.
         calibration: Calibrate scores on the held-out rows; two classes.
         interval: Coverage of the interval beside each score, from the held-out rows (split
             conformal); regression.
@@ -55,7 +34,7 @@ class Scoring(Record):
     mode: ScoringMode = "desensitised"
     evaluate: tuple[ScoringMode, ...] = ()
     cron: Cron | None = None
-    threshold: Threshold | None = None
+    cost_ratio: float | None = Field(default=None, gt=0, le=1e6)
     calibration: Literal["isotonic", "platt"] | None = None
     interval: float | None = Field(default=None, ge=0.5, lt=1)
     reasons: int | None = Field(default=None, ge=1, le=50)
@@ -85,13 +64,13 @@ def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterat
         One fault after the other.
     """
     for key, needed, words in (
-        ("threshold", "binary", "is for two classes"),
+        ("cost_ratio", "binary", "is for two classes"),
         ("calibration", "binary", "is for two classes"),
         ("interval", "regression", "is for a number"),
     ):
         if getattr(scoring, key) is not None and task not in (needed, None):
             remedy = "leave it out"
-            if key == "threshold":
+            if key == "cost_ratio":
                 remedy = "leave it out: the likeliest class is chosen"
             yield Fault(f"scoring.{key}", f"{words}, and the label is {task}", remedy)
     if not private:
@@ -99,8 +78,3 @@ def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterat
     for key in ("calibration", "interval", "reasons"):
         if getattr(scoring, key) is not None:
             yield Fault(f"scoring.{key}", _ROWS, "leave it out")
-    rule = scoring.threshold
-    for key in ("share", "precision"):
-        if rule is not None and getattr(rule, key) is not None:
-            remedy = "declare cost_ratio, which needs no rows, or leave it out"
-            yield Fault(f"scoring.threshold.{key}", _ROWS, remedy)

@@ -90,7 +90,7 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
     """
     found: list[SharedColumn] = []
     domain = federation.domain.to_domain()
-    for name, feature in federation.features.items():
+    for name, feature in federation.shared_features.items():
         digest = map_digest(feature, domain, federation.id)
         if feature.type != "nominal":
             mapping = feature.domain_map(domain)

@@ -7,13 +7,12 @@ from pydantic import (
     Discriminator,
     Field,
     NonNegativeFloat,
-    PositiveFloat,
     Tag,
     field_validator,
     model_validator,
 )
 
-from opboost_ops.config.schema import Name, Record
+from opboost_ops.config.schema import Record
 from opboost_ops.mechanisms.parameters import Epsilon
 
 #: What a booster may minimise; which of them go with which task: `config/training_faults.py`.
@@ -21,17 +20,8 @@ ObjectiveName = Literal[
     "binary", "multiclass", "l2", "l1", "huber", "quantile", "poisson", "tweedie"
 ]
 
-#: By class, or ``balanced``.
-ClassWeight = Literal["balanced"] | Mapping[str | int, PositiveFloat]
-
 #: What may be done about others' noise before training.
 Denoise = Literal["none", "joint", "auto"]
-
-
-class HoldoutColumn(Record):
-    """The held-out rows are those where a boolean column of the label holder is true."""
-
-    column: str
 
 
 class AnyTraining(Record):
@@ -39,7 +29,7 @@ class AnyTraining(Record):
 
     Attributes:
         trees: Boosting rounds.
-        holdout: A share of the rows, by a keyed hash of the ID, or a column.
+        holdout: Share of the rows that evaluate the model, by a keyed hash of the ID.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
             than the reference's on the held-out rows, and yet become champion.
     """
@@ -47,7 +37,7 @@ class AnyTraining(Record):
     trees: int = Field(default=80, ge=1, le=10_000)
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     depth: int = Field(default=3, ge=1, le=16)
-    holdout: Annotated[float, Field(gt=0, lt=1)] | HoldoutColumn = 0.2
+    holdout: float = Field(default=0.2, gt=0, lt=1)
     tolerance: NonNegativeFloat = 0.01
 
 
@@ -58,7 +48,6 @@ class BoosterTraining(AnyTraining):
         parameters: The booster's own, by their names there (`config/parameters.py`).
         objective: What it minimises; the task's own when absent.
         weight_column: A column of the label holder's table: how much each training row counts.
-        class_weight: How much each class counts, by class; ``balanced`` for as much as another.
         early_stopping: Boosting stops after so many rounds without a gain in the objective's own
             loss on a tenth of the training rows, which is kept back; default: it never does.
         tuning: How many trials search for parameters on released training rows, in three folds
@@ -69,7 +58,6 @@ class BoosterTraining(AnyTraining):
     parameters: Mapping[str, Any] = Field(default_factory=dict)
     objective: ObjectiveName | None = None
     weight_column: str | None = None
-    class_weight: ClassWeight | None = None
     early_stopping: int | None = Field(default=None, ge=1, le=1000)
     tuning: int | None = Field(default=None, ge=1, le=1000)
 
@@ -119,10 +107,6 @@ class _AllRowsAlike(AnyTraining):
 
     @property
     def weight_column(self) -> None:
-        """All rows count alike."""
-
-    @property
-    def class_weight(self) -> None:
         """All rows count alike."""
 
     @property
@@ -213,16 +197,12 @@ class FederBoostTraining(_AllRowsAlike):
     """FederBoost, the trainer of horizontal learning.
 
     Attributes:
-        active: The party that opens the runs and learns the sums.
         private: The privacy parameters; default: exact sums. Defaults are then 200 trees of depth 6
             at learning rate 0.1, shallower for few rows.
-        buckets: Most buckets of a feature; default: 16, with noise 32.
     """
 
     trainer: Literal["federboost"]
-    active: Name
     private: SumPrivacy | None = None
-    buckets: int | None = Field(default=None, ge=2, le=1024)
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,6 @@ from opboost_ops.config.federation import Federation, Label
 from opboost_ops.config.parameters import ALLOWED, MONOTONE, instead
 from opboost_ops.config.training import (
     BoosterTraining,
-    HoldoutColumn,
     LightGBMTraining,
     XGBoostTraining,
 )
@@ -90,30 +89,12 @@ def _weight_faults(
     federation: Federation, training: BoosterTraining, label: Label
 ) -> Iterator[Fault]:
     taken = {federation.id.column: "the ID column", label.column: "the label"}
-    if isinstance(training.holdout, HoldoutColumn):
-        taken[training.holdout.column] = "the column of held-out rows"
     if training.weight_column in taken:
         yield Fault(
             "training.weight_column",
             f"is {taken[str(training.weight_column)]}",
             "name a column of positive numbers",
         )
-    weights = training.class_weight
-    if weights is None:
-        return
-    if label.task == "regression":
-        yield Fault(
-            "training.class_weight", "is for classes, and the label is a number", "leave it out"
-        )
-    elif isinstance(weights, Mapping):
-        known = {str(c) for c in label.classes or ()}
-        unknown = sorted({str(c) for c in weights} - known) if known else []
-        if unknown:
-            yield Fault(
-                "training.class_weight",
-                f"names {', '.join(unknown)}, which is not a class of the label",
-                f"there are {', '.join(sorted(known))}",
-            )
 
 
 def _parameter_faults(

@@ -60,9 +60,6 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
         if model is Federation and len(where) == 2 and where[0] == "training":
             trainer = str(error["loc"][1])
             return Fault(".".join(where), *not_of_trainer(trainer, where[1], known))
-        if error["loc"][0] == "features" and where[-1] in ("mechanism", "bit"):
-            return Fault(".".join(where), "is not for horizontal learning, where no cell leaves",
-                         "remove it")  # fmt: skip
         near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
         suggestion = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
     elif error["type"] == "missing":

@@ -113,7 +113,7 @@ _FEATURES: dict[str, dict[str, dict[str, Any]]] = {
         "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
         "spend": {"bounds": [0, 20_000], "scale": "log1p"},
         "late_payments": {"bounds": [0, 9]},
-        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": {"epsilon": 0.64}}},
+        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": 0.64}},
         "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
         "payment": {"type": "nominal", "categories": list(_PAYMENT)},
     },

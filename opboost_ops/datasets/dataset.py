@@ -34,7 +34,7 @@ class Dataset:
     label_holder: str
     label: Mapping[str, Any]
     features: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    holdout: float | Mapping[str, str]
+    holdout: float
     epsilon: float
     domain: tuple[int, int]
     new_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)

@@ -66,7 +66,7 @@ def write_lenders(
         raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
     public = {n: write_keys(folder / n / "keys", seeded_secret(seed, NAME, n)) for n in names}
-    data = {
+    data: dict[str, Any] = {
         "version": 1,
         "name": NAME,
         "uuid": federation_uuid(NAME),
@@ -74,19 +74,17 @@ def write_lenders(
         "learning": "horizontal",
         "id": {"column": ID, "type": "string"},
         "domain": {"lower": 1, "upper": 65_536},
+        "parties": {name: {"role": "passive", **keys} for name, keys in public.items()},
+        "training": {"trainer": "federboost", "trees": 40, "depth": 3, **(training or {})},
+    }
+    data["parties"][names[0]] |= {
+        "role": "active",
         "label": {"column": "default", "task": "binary", "classes": [0, 1]},
         "features": {
             name: {"uuid": column_uuid(NAME, "all", name), **feature}
             for name, feature in _FEATURES.items()
         },
-        "parties": {
-            name: {"role": "label_holder", **keys} for name, keys in public.items()
-        },
-        "training": {
-            "trainer": "federboost", "active": names[0], "trees": 40, "depth": 3,
-            **(training or {}),
-        },
-    }  # fmt: skip
+    }
     tables = _tables(names, rows, seed or 0, "C")
     applicants = _tables(names, max(rows // 10, 10 * parties), (seed or 0) + 1, "N")
     for name in names:

@@ -57,7 +57,7 @@ def _curves(feature: Mapping[str, Any], domain: Domain) -> Iterator[LossCurve]:
     yield category_loss(mechanism, 2) if unary else loss_curve(mechanism, domain)
     missing = feature.get("missing")
     if isinstance(missing, Mapping) and missing.get("bit") is not None:
-        yield loss_curve(MissingBit.model_validate(missing["bit"]), BIT)
+        yield loss_curve(MissingBit(epsilon=missing["bit"]), BIT)
 
 
 def _up(loss: float) -> float:

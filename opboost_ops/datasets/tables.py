@@ -112,7 +112,7 @@ def give_me_some_credit() -> Dataset:
         "MonthlyIncome": {
             "bounds": [0, 50_000],
             "scale": "log1p",
-            "missing": {"fill": 5000, "bit": {"epsilon": 0.08}},
+            "missing": {"fill": 5000, "bit": 0.08},
         },
         "NumberOfOpenCreditLinesAndLoans": {"bounds": [0, 40]},
         "NumberOfTimes90DaysLate": times,
@@ -173,11 +173,11 @@ def adult() -> Dataset:
 
 
 def pendigits() -> Dataset:
-    """UCI Pen-based digits, the official split; which of ten digits was written."""
-    train, test = read(SOURCES["pendigits_train"]), read(SOURCES["pendigits_test"])
-    both = pl.concat(
-        [train.with_columns(is_test=pl.lit(False)), test.with_columns(is_test=pl.lit(True))]
-    )
+    """UCI Pen-based digits, both files as one table; which of ten digits was written.
+
+    Rows held out are drawn from the whole table, so its writers are in both parts.
+    """
+    both = pl.concat([read(SOURCES["pendigits_train"]), read(SOURCES["pendigits_test"])])
     features = {name: {"bounds": [0, 100]} for name in _PEN[:-1]}
     label = {"column": "class", "task": "multiclass", "classes": list(range(10))}
     return _two_parties(
@@ -186,7 +186,7 @@ def pendigits() -> Dataset:
         label,
         {},
         features,
-        holdout={"column": "is_test"},
+        holdout=0.3,
     )
 
 
@@ -230,15 +230,14 @@ def _two_parties(
     label: dict[str, Any],
     own: dict[str, Any],
     protected: dict[str, Any],
-    holdout: float | dict[str, str] = 0.2,
+    holdout: float = 0.2,
 ) -> Dataset:
     table = table.with_columns(row_ids(name, table.height))
-    extra = [holdout["column"]] if isinstance(holdout, dict) else []
     return Dataset(
         name=name,
         task=label["task"],
         tables={
-            A: table.select([ID, *own, label["column"], *extra]),
+            A: table.select([ID, *own, label["column"]]),
             B: table.select([ID, *protected]),
         },
         label_holder=A,

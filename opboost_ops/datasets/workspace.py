@@ -24,9 +24,6 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.run.agreement import MADE_UP, agree
 from opboost_ops.run.publication import SEEDED
 
-#: The share of rows that are held out under routed scoring where a table declares a column.
-_ROUTED_HOLDOUT = 0.3
-
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
 
 
@@ -71,11 +68,7 @@ def write_workspace(
     data = _federation(dataset, public, epsilon, lower, upper)
     if scoring:
         data["scoring"] = dict(scoring)
-    routed = "routed" in ((scoring or {}).get("mode"), *(scoring or {}).get("evaluate", ()))
-    # With routed scoring other parties must know the held-out rows, which a column does not tell.
-    of_column = isinstance(dataset.holdout, Mapping)
-    holdout = _ROUTED_HOLDOUT if routed and of_column else dataset.holdout
-    data["training"] = {"holdout": holdout, **(training or {})}
+    data["training"] = {"holdout": dataset.holdout, **(training or {})}
     parse_federation(data, "federation.yaml")
     for party, table in dataset.tables.items():
         # The person who tries it is all parties at once.

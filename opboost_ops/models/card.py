@@ -242,7 +242,8 @@ def make_card(
     limits = _LIMITS if federation.learning == "vertical" else _HORIZONTAL_LIMITS
     lines: list[FeatureLine] = []
     for (party, name), columns in columns_by_feature(federation).items():
-        declared = federation.features or federation.parties[party].features
+        owner = party if federation.learning == "vertical" else federation.label_holder
+        declared = federation.parties[owner].features
         curve = losses.get(f"{party}.{name}")
         lines.append(
             FeatureLine(

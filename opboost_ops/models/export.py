@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from opboost_ops.boosting.trainer import READERS
-from opboost_ops.config.feature import AnyFeature, PlainFill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
@@ -147,7 +147,7 @@ def _values(column: RawColumn) -> str:
     return _own(feature)
 
 
-def _own(feature: AnyFeature) -> str:
+def _own(feature: Feature) -> str:
     if feature.type == "nominal":
         words = "Position in `categories`, from 0; NaN for any other category"
     elif feature.type == "ordinal":
@@ -157,7 +157,7 @@ def _own(feature: AnyFeature) -> str:
     return words + _missing(feature)
 
 
-def _mapped(mapping: DomainMap, feature: AnyFeature) -> str:
+def _mapped(mapping: DomainMap, feature: Feature) -> str:
     lower, upper = mapping.domain.lower, mapping.domain.upper
     if mapping.edges is not None:
         words = f"{lower} plus how many of `declared.scale.edges` are below x"
@@ -168,7 +168,7 @@ def _mapped(mapping: DomainMap, feature: AnyFeature) -> str:
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
 
 
-def _missing(feature: AnyFeature) -> str:
-    if isinstance(feature.missing, PlainFill):
+def _missing(feature: Feature) -> str:
+    if isinstance(feature.missing, Fill):
         return f"; a missing value counts as {json.dumps(feature.missing.fill)}."
     return "; NaN where missing." if feature.missing == "keep" else "."

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.calibration import highest
-from opboost_ops.boosting.decisions import threshold_in
+from opboost_ops.boosting.decisions import threshold
 from opboost_ops.boosting.extras import require_extra
-from opboost_ops.config.feature import PlainFill
+from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
@@ -168,7 +168,7 @@ def _input(graph: _Graph, column: RawColumn) -> tuple[str, str]:
     if column.declared.type == "numeric":
         given = graph.take(column.source, np.float64)
         gap, missing = graph.cast(graph.add("IsNaN", given)), column.declared.missing
-        if isinstance(missing, PlainFill):
+        if isinstance(missing, Fill):
             given = graph.where_missing(given, float(missing.fill))
         return given, gap
     text = graph.take(column.source, np.object_)
@@ -186,7 +186,7 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
     if feature.rest is not None:
         default = order.get(feature.rest, absent)
     empty = math.nan if feature.missing == "keep" else math.inf
-    if isinstance(feature.missing, PlainFill):
+    if isinstance(feature.missing, Fill):
         empty = known.get(str(feature.missing.fill), default)
     return {**known, "": empty}, default
 
@@ -281,7 +281,7 @@ def _predicted(graph: _Graph, raw: str, objective: str) -> str:
 def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
     """The uncalibrated score above which mode ``local`` decides for the second class."""
     fitted = json.loads(files.get("scoring.json", b"{}")).get("local", {})
-    found = threshold_in(fitted, federation.scoring.threshold)
+    found = threshold(federation.scoring.cost_ratio)
     known = fitted.get("calibration")
     return found if known is None else highest(known, found)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.feature import AnyFeature
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
 from opboost_ops.domain import DomainMap
@@ -32,7 +32,7 @@ class RawColumn:
     name: str
     party: str
     feature: str
-    declared: AnyFeature
+    declared: Feature
     made: Literal["number", "code", "integer", "bit", "missing"]
     mapping: DomainMap | None = None
     bit: int | None = None
@@ -59,7 +59,7 @@ def raw_columns(federation: Federation, facts: Mapping[str, Any]) -> list[RawCol
 
 def _shared(federation: Federation) -> Iterator[RawColumn]:
     for column in shared_columns(federation):
-        declared = federation.features[column.feature]
+        declared = federation.shared_features[column.feature]
         made: Literal["number", "bit"] = "number" if column.bit is None else "bit"
         yield RawColumn(column.name, EVERYONE, column.feature, declared, made, bit=column.bit)
 

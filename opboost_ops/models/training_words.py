@@ -33,18 +33,8 @@ def training_words(
             "Where no training row lacked a value, a split sends a missing one where most training "
             "rows went."
         )
-    if training.weight_column or training.class_weight:
-        by = " and ".join(
-            what
-            for what, declared in (
-                (f"the column {training.weight_column}", training.weight_column),
-                ("their class", training.class_weight),
-            )
-            if declared
-        )
-        yield f"Training rows counted by {by}; metrics count all rows alike."
-        if training.class_weight:
-            yield "So its probabilities are not those of the table's own shares of classes."
+    if (column := training.weight_column) is not None:
+        yield f"Training rows counted by the column {column}; metrics count all rows alike."
     if (rounds := training.early_stopping) is not None:
         yield (
             f"Boosting ended after {rounds} rounds without a gain on 10% of the "

@@ -217,12 +217,9 @@ def _read(version: Version) -> list[Block]:
     chosen = scoring.get("threshold")
     if chosen and len(classes) == 2:
         found = chosen["confusion"]
-        rule = ", ".join(f"{k} {v:g}" for k, v in (chosen["rule"] or {}).items())
-        reached = "" if chosen["reached"] else " No score reaches it, so no row counts as positive."
         lines.append(
-            f"A row counts as {classes[1]} above {chosen['value']:.4f} "
-            f"({rule or 'the likelier class'}): {found['share']:.1%} of the held-out rows, "
-            f"precision {found['precision']:.1%}, recall {found['recall']:.1%}.{reached}"
+            f"A row counts as {classes[1]} above {chosen['value']:.4f}: {found['share']:.1%} of "
+            f"the held-out rows, precision {found['precision']:.1%}, recall {found['recall']:.1%}."
         )
     if calibrated := scoring.get("calibration"):
         before, after = calibrated["figures"]["before"], calibrated["figures"]["after"]

@@ -103,7 +103,7 @@ def _vertical(federation: Federation) -> list[str]:
 
 
 def _positive(federation: Federation) -> list[str]:
-    label = federation.label or federation.parties[federation.label_holder].label
+    label = federation.label
     if label is None or label.task != "binary":
         return []
     if label.classes:
@@ -129,7 +129,7 @@ def _horizontal(federation: Federation) -> list[str]:
         "",
         "| feature | type |",
         "| --- | --- |",
-        *(f"| `{name}` | {feature.type} |" for name, feature in federation.features.items()),
+        *(f"| `{name}` | {feature.type} |" for name, feature in federation.shared_features.items()),
         *_positive(federation),
     ]
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.feature import DrawnEdges
+from opboost_ops.config.feature import Edges
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation
 from opboost_ops.config.yaml_text import read_yaml
@@ -52,7 +52,7 @@ def with_best_scales(
             continue
         if scale != features[name].scale:
             chosen[name] = scale
-            made = DrawnEdges.model_validate(scale) if isinstance(scale, dict) else scale
+            made = Edges.model_validate(scale) if isinstance(scale, dict) else scale
             features[name] = features[name].model_copy(update={"scale": made})
     holder = federation.parties[party].model_copy(update={"features": features})
     parties = {**federation.parties, party: holder}

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from opboost_ops.config.feature import AnyFeature, DrawnEdges
+from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.mechanisms import Geometric
@@ -63,7 +63,7 @@ def scales_of(
         and feature.bounds is not None
         and feature.mechanism is not None
         and (
-            isinstance(feature.scale, DrawnEdges)
+            isinstance(feature.scale, Edges)
             if samples is None
             else len(np.unique(samples.get(name, ()))) > 2
         )
@@ -95,7 +95,7 @@ def compare_scales(
         "linear": DomainMap(domain, feature.bounds),
         "log1p": DomainMap(domain, feature.bounds, "log1p"),
     }
-    if isinstance(feature.scale, DrawnEdges):
+    if isinstance(feature.scale, Edges):
         maps["declared edges" if private is None else "private edges"] = feature.domain_map(domain)
     declared = feature.scale if isinstance(feature.scale, str) else [*maps][-1]
     if sample is not None:
@@ -138,7 +138,7 @@ def _most_steps(ends: np.ndarray, near: float) -> int:
     return int((reached - np.arange(len(ends))).max(initial=0))
 
 
-def inside(values: np.ndarray, feature: AnyFeature) -> np.ndarray:
+def inside(values: np.ndarray, feature: Feature) -> np.ndarray:
     """Finite values, clipped to a feature's bounds.
 
     Args:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
@@ -56,7 +55,7 @@ def _released(policy: Policy, federation: Federation, party: str) -> Iterator[st
         if feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
             asked = feature.mechanism.name if feature.mechanism else "none"
             yield f"features.{name}.mechanisms: {asked} is not among them"
-        bit = feature.missing.bit if isinstance(feature.missing, Fill) else None
+        bit = feature.missing_bit
         if bit is not None and bit.name not in rule.mechanisms:
             yield f"features.{name}.mechanisms: {bit.name} is not among them"
         if "routed" in federation.scoring.modes and rule.routed is None:
@@ -135,7 +134,7 @@ def require_splits_allowed(
 def _alignment(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     """A feature holder's rules for its whole table, independent of the queries."""
     rules = policy.alignment
-    if federation.parties[party].role != "feature_holder" or federation.learning == "horizontal":
+    if federation.parties[party].role != "feature_holder":
         return
     if not rules.seal_everybody:
         yield (

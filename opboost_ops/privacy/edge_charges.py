@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from opboost_ops.config.declared_map import canonical
-from opboost_ops.config.feature import AnyFeature, DrawnEdges
+from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError
@@ -27,7 +27,7 @@ EDGES = "edges"
 EVERYBODY = "everyone who reads the federation file"
 
 
-def edges_loss(edges: DrawnEdges, domain: Domain) -> LossCurve:
+def edges_loss(edges: Edges, domain: Domain) -> LossCurve:
     """The loss curve of private edges, which is flat.
 
     Args:
@@ -110,9 +110,7 @@ def edges_release(
     )
 
 
-def declaration_of(
-    column: str, feature: AnyFeature, cells: int, epsilon: float, number: int
-) -> str:
+def declaration_of(column: str, feature: Feature, cells: int, epsilon: float, number: int) -> str:
     """Name of a draw, 64 hex digits: of one name there is one draw, whatever the table has.
 
     Args:
@@ -127,7 +125,7 @@ def declaration_of(
     return hashlib.sha256(canonical(facts)).hexdigest()
 
 
-def private_edges(federation: Federation, party: str) -> dict[str, AnyFeature]:
+def private_edges(federation: Federation, party: str) -> dict[str, Feature]:
     """A party's features whose edges are private quantiles, by name.
 
     Args:
@@ -138,7 +136,7 @@ def private_edges(federation: Federation, party: str) -> dict[str, AnyFeature]:
     return {name: one for name, one in features.items() if one.private_edges is not None}
 
 
-def edges_words(name: str, feature: AnyFeature) -> str:
+def edges_words(name: str, feature: Feature) -> str:
     """The disclosure by the private edges of a feature.
 
     Args:
@@ -153,7 +151,7 @@ def edges_words(name: str, feature: AnyFeature) -> str:
     )
 
 
-def uncharged(releases: Releases, federation: Federation, party: str) -> dict[str, AnyFeature]:
+def uncharged(releases: Releases, federation: Federation, party: str) -> dict[str, Feature]:
     """A party's features whose private edges its ledger has not charged, by name.
 
     Args:
@@ -165,7 +163,7 @@ def uncharged(releases: Releases, federation: Federation, party: str) -> dict[st
     if not declared:
         return {}
     known = {one.content for one in releases.all() if one.kind == "edges"}
-    found: dict[str, AnyFeature] = {}
+    found: dict[str, Feature] = {}
     for name, feature in declared.items():
         edges = feature.private_edges
         assert edges is not None and edges.epsilon is not None

@@ -7,7 +7,7 @@ from opboost_ops.config.policy import Policy, Receiver
 def unpinned_receiver(policy: Policy, federation: Federation) -> str | None:
     """The label holder, where the party releases to it and its policy pins no key of it."""
     party = federation.parties.get(policy.party)
-    if party is None or party.role != "feature_holder" or federation.learning == "horizontal":
+    if party is None or party.role != "feature_holder":
         return None
     holder = federation.label_holder
     return None if holder in policy.receivers else holder

@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import AnyFeature
+from opboost_ops.config.feature import Feature
 from opboost_ops.errors import OpBoostError
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.stages import raw_table
@@ -22,7 +22,7 @@ def domain_fillings(context: Context) -> list[Filling]:
         context: The party's; one whose table cannot be read has none, which others say.
     """
     party = context.federation.parties[context.party]
-    if party.role != "feature_holder" or context.federation.learning == "horizontal":
+    if party.role != "feature_holder":
         return []
     domain = context.federation.domain.to_domain()
     found = []
@@ -60,7 +60,7 @@ def category_notes(context: Context) -> list[str]:
     return [note for note in found if note]
 
 
-def _category_note(name: str, texts: pl.Series, feature: AnyFeature) -> str:
+def _category_note(name: str, texts: pl.Series, feature: Feature) -> str:
     known = {canonical(category): category for category in feature.categories or ()}
     known |= {canonical(raw): category for raw, category in feature.mapping.items()}
     counts = dict(texts.drop_nulls().value_counts().iter_rows())

@@ -211,11 +211,8 @@ class _Driver:
             raise self._failure
 
     def _take_part(self, party: str) -> None:
-        from opboost_ops.exchange.party_state import reuse_open_state
-
         try:
-            with reuse_open_state():
-                self._execute_all(party)
+            self._execute_all(party)
         except _StoppedError:
             return
         except BaseException as error:

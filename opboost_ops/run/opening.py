@@ -251,7 +251,7 @@ def _as_now(declared: Federation, trained: Federation) -> Federation | None:
         name: spec.model_copy(update={"features": trained.parties[name].features})
         for name, spec in declared.parties.items()
     }
-    update = {"parties": parties, "domain": trained.domain, "features": trained.features}
+    update = {"parties": parties, "domain": trained.domain}
     scored = declared.model_copy(update=update)
     same = trained.id == declared.id and maps(scored) == maps(declared)
     same = same and trained.alignment.overlap == declared.alignment.overlap

@@ -76,7 +76,7 @@ def report(
     # The mode may have been changed since training: only in this one are there intervals beside.
     judged = json.loads(files["evaluation.json"])["mode"]
     mode = min(modes, key=lambda of: (of != judged, of), default=judged)
-    label = trained.parties[trained.label_holder].label or trained.label
+    label = trained.label
     assert label is not None
     ids, labels = _people(table, trained, label, policy)
     kept = forgotten_of(site).keep(ids.to_arrow(), trained.id.type)

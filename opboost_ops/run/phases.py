@@ -27,7 +27,7 @@ Awaited = Literal[
 ]  # fmt: skip
 
 #: Whose phase it is: a role, or in horizontal learning the active party, the others, or all.
-Part = Role | Literal["active", "passive", "everyone"]
+Part = Role | Literal["everyone"]
 
 #: The label holder's first stage, which no phase lists.
 OPEN = "open_run"
@@ -91,11 +91,11 @@ class Phase:
         Args:
             federation: As declared.
         """
-        if self.role in ("label_holder", "feature_holder"):
-            return tuple(n for n, spec in federation.parties.items() if spec.role == self.role)
-        active = federation.label_holder
-        takes_part = {"active": (True,), "passive": (False,), "everyone": (True, False)}[self.role]
-        return tuple(name for name in federation.parties if (name == active) in takes_part)
+        return tuple(
+            name
+            for name, spec in federation.parties.items()
+            if self.role in (spec.role, "everyone")
+        )
 
 
 def phases(federation: Federation, purpose: Purpose) -> tuple[Phase, ...]:

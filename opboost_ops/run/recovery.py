@@ -165,7 +165,9 @@ def _receiver(state: PartyState, manifest: Manifest) -> str:
     """The label holder, as the party has agreed to it; unknown where its agreement is lost."""
     newest = state.agreements.read().newest(manifest.federation)
     parties = newest.content["federation"]["parties"] if newest else {}
-    return next((n for n, one in parties.items() if one["role"] == "label_holder"), "unknown")
+    return next(
+        (n for n, one in parties.items() if one["role"] in ("label_holder", "active")), "unknown"
+    )
 
 
 def _charge_unnamed(

@@ -39,7 +39,7 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
     if not people:
         return None
     # With a column of held-out rows, how many of them there are is read off the table.
-    share = 1.0 - training.holdout if isinstance(training.holdout, float) else 1.0
+    share = 1.0 - training.holdout
     rows, private = round(people * share), training.private
     assert private.delta is not None
     if private.delta * rows >= 1:

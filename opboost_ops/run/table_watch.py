@@ -107,10 +107,8 @@ def _compared_columns(
     identity = IdColumn.model_validate(declared["id"])
     if own.get("role") == "feature_holder":
         return identity, [identity.column]
-    names = [identity.column, *(own.get("features") or declared.get("features") or ())]
+    names = [identity.column, *own.get("features", ())]
     if purpose == "train":
-        label = own.get("label") or declared.get("label")
-        holdout = declared.get("training", {}).get("holdout")
+        label = own.get("label")
         names += [str(label["column"])] if label else []
-        names += [str(holdout["column"])] if label and isinstance(holdout, Mapping) else []
     return identity, list(dict.fromkeys(names))

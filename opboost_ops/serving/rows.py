@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.feature import AnyFeature
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.stages import raw_table
@@ -125,7 +125,7 @@ def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
             _refuse(frame, name, int(unknown.sum()), "a category that is not declared")
 
 
-def feature_of(federation: Federation, name: str) -> AnyFeature | None:
+def feature_of(federation: Federation, name: str) -> Feature | None:
     """The declaration of a column: an own feature, or ``party.feature``; None for one of the ID.
 
     Args:
@@ -182,7 +182,7 @@ def _ids(values: Sequence[Any], name: str, federation: Federation) -> pl.Series:
     return _made(values, name, pl.Int64, _whole, "a whole number")
 
 
-def _column(values: Sequence[Any], name: str, feature: AnyFeature) -> pl.Series:
+def _column(values: Sequence[Any], name: str, feature: Feature) -> pl.Series:
     if feature.type == "numeric":
         if feature.unit is not None and any(isinstance(v, (str, *_DATES)) for v in values):
             return _alike(values, name)

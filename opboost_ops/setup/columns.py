@@ -92,10 +92,7 @@ def _left_out(values: pl.Series) -> str:
     if different == 1:
         return "it has one value only"
     if values.name.strip().lower() in _SPLITS and different <= 10:
-        return (
-            "it says which rows are for testing: to use it, make it boolean at the label holder "
-            f"and declare training.holdout: {{column: {values.name}}}"
-        )
+        return "it says which rows are for testing: OpBoost holds rows out by a hash of their ID"
     text = not (kind.is_numeric() or kind.is_temporal() or kind == pl.Boolean)
     if text and different > min(_MOST_CATEGORIES, max(20, len(values) // 2)):
         return f"it is free text: {different:,} different values"

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from opboost_ops.boosting.trainer import Frame
 from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import AnyFeature, PlainFill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
@@ -75,7 +75,7 @@ def assemble(context: Context) -> Outcome:
         )
     label, classes = _labels(rows, party.label, train)
     require_labels(rules, (label[:train][some] for some in slices(train)))
-    weight = _weights(context, rows, party.label, label[:train], classes)
+    weight = _weights(context, rows, train)
     holders = context.federation.feature_holders
     opened = {holder: context.home.table(opened_table(holder)) for holder in holders}
     ranked = [f"{h}.{column.name}" for h in holders for column in context.columns(h)]
@@ -156,17 +156,16 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
     return found, classes
 
 
-def _weights(
-    context: Context, rows: CommonRows, label: Label, codes: np.ndarray, classes: list[str | int]
-) -> np.ndarray | None:
-    rules, given = context.federation.training, None
-    if (name := rules.weight_column) is not None:
+def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | None:
+    """Weights of the first rows; None where all count alike."""
+    if (name := context.federation.training.weight_column) is None:
+        return None
 
-        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
-            return {WEIGHT: weights_in(frame.get_column(name))}
+    def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+        return {WEIGHT: weights_in(frame.get_column(name))}
 
-        given = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT][: len(codes)]
-    return weights_of(given, rules, label, codes, classes, context.home.scratch)
+    weights = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT]
+    return weights_of(name, weights[:count], context.home.scratch)
 
 
 def _sides(train: int) -> tuple[slice, slice]:
@@ -213,7 +212,7 @@ def own_columns(
     }
 
 
-def own_column(values: pl.Series, feature: AnyFeature, categories: Sequence[str]) -> np.ndarray:
+def own_column(values: pl.Series, feature: Feature, categories: Sequence[str]) -> np.ndarray:
     """One of the label holder's own features as the booster takes it, float64, shape (n,).
 
     Args:
@@ -226,9 +225,9 @@ def own_column(values: pl.Series, feature: AnyFeature, categories: Sequence[str]
     return raw_table.numbers(values, feature)
 
 
-def _text(values: pl.Series, feature: AnyFeature) -> pl.Series:
+def _text(values: pl.Series, feature: Feature) -> pl.Series:
     text = values.cast(pl.String)
-    if isinstance(feature.missing, PlainFill):
+    if isinstance(feature.missing, Fill):
         text = text.fill_null(str(feature.missing.fill))
     return text
 

@@ -126,7 +126,7 @@ def settings_of(federation: Federation) -> Settings:
         objective=Objective(label.task, len(label.classes or ()), label.bounds),
         domains=tuple(column.domain for column in columns),
         trees=training.trees,
-        buckets=training.buckets or (16 if training.private is None else BUCKETS),
+        buckets=16 if training.private is None else BUCKETS,
         growth=growth_of(federation),
         keeps=tuple(column.keeps for column in columns),
     )

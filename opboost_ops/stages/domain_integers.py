@@ -5,7 +5,6 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.columns import missing_name
-from opboost_ops.config.feature import Fill
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import smallest_integers
@@ -44,7 +43,7 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
             columns[name] = smallest_integers(values.astype(np.int64))
         else:
             columns[name] = smallest_integers(feature.domain_map(domain).encode(values))
-        if isinstance(feature.missing, Fill) and feature.missing.bit is not None:
+        if feature.missing_bit is not None:
             missing = raw_table.missing(column)
             columns[missing_name(name)] = smallest_integers(missing.astype(np.int64))
     return pa.table(columns)

@@ -106,7 +106,7 @@ def raw_matrix(context: Context, frame: pl.DataFrame) -> dict[str, np.ndarray]:
 
 
 def _numbers(context: Context, frame: pl.DataFrame, name: str) -> np.ndarray:
-    feature = context.federation.features[name]
+    feature = context.federation.shared_features[name]
     values = raw_table.numbers(frame.get_column(name), feature)
     if np.isinf(values).any():
         raise ContractError(f"{context.party}.{name} has infinite values.", "Correct the table.")

@@ -181,10 +181,7 @@ def _scoring_in(
             for name, of in (("before", prediction), ("after", honest))
         }
         found["calibration"] = fitted | {"figures": figures}
-    rule = scoring.threshold
-    chosen: dict[str, Any] = {"value": decisions.LIKELIER, "rule": None, "reached": True}
-    if rule is not None:
-        chosen = decisions.threshold_of(rule, truth, score)
-    confusion = decisions.confusion(truth, score, chosen["value"])
-    found["threshold"] = chosen | {"confusion": confusion}
+    value = decisions.threshold(scoring.cost_ratio)
+    confusion = decisions.confusion(truth, score, value)
+    found["threshold"] = {"value": value, "confusion": confusion}
     return found

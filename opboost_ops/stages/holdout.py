@@ -9,8 +9,6 @@ import polars as pl
 
 from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.training import HoldoutColumn
-from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
 
@@ -45,27 +43,10 @@ def held_out_in(federation: Federation, block: pl.DataFrame) -> np.ndarray:
 
     Args:
         federation: As declared.
-        block: Rows with the column that `holdout_column` names.
-
-    Raises:
-        ContractError: The declared column does not say it.
+        block: Rows with the ID.
     """
-    rule, column = federation.training.holdout, block.get_column(holdout_column(federation))
-    if isinstance(rule, HoldoutColumn):
-        raw_table.require_holdout(column)
-        return np.asarray(column.to_numpy(), dtype=bool)
-    messages = Reader(federation.id.type).messages(column.to_list())
-    return hashed_out(federation.uuid, rule, messages)
-
-
-def holdout_column(federation: Federation) -> str:
-    """The column from which held-out rows follow: the ID, or a declared one.
-
-    Args:
-        federation: As declared.
-    """
-    rule = federation.training.holdout
-    return rule.column if isinstance(rule, HoldoutColumn) else federation.id.column
+    messages = Reader(federation.id.type).messages(block.get_column(federation.id.column).to_list())
+    return hashed_out(federation.uuid, federation.training.holdout, messages)
 
 
 def held_out_rows(context: Context) -> np.ndarray:
@@ -75,12 +56,12 @@ def held_out_rows(context: Context) -> np.ndarray:
         context: The party's.
 
     Raises:
-        ContractError: The table was rewritten, or the declared column does not say it.
+        ContractError: The table was rewritten.
     """
     federation, rows = context.federation, context.home.json("table")["rows"]
 
     def blocks() -> Iterator[np.ndarray]:
-        for _, block in unchanged_blocks(context, [holdout_column(federation)]):
+        for _, block in unchanged_blocks(context, [federation.id.column]):
             yield held_out_in(federation, block)
 
     return context.home.scratch.filled(rows, bool, blocks())

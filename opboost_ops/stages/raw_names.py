@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import ContractError
 from opboost_ops.stages.stage import Context
 
@@ -10,15 +9,13 @@ from opboost_ops.stages.stage import Context
 def declared_columns(context: Context) -> list[str]:
     """The columns that the federation declares for this party.
 
-    ID, features, label, held-out rows and weights; new rows need none of the last three.
+    ID, features, label and weights; new rows need none of the last two.
     """
     federation = context.federation
     party = federation.parties[context.party]
     columns = [federation.id.column, *party.features]
     if party.label and context.purpose == "train":
         columns.append(party.label.column)
-        if isinstance(federation.training.holdout, HoldoutColumn):
-            columns.append(federation.training.holdout.column)
         if federation.training.weight_column is not None:
             columns.append(federation.training.weight_column)
     return list(dict.fromkeys(columns))

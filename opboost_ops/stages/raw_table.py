@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.feature import AnyFeature, Feature, PlainFill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
@@ -116,7 +116,7 @@ def without_forgotten(
     return frame
 
 
-def numbers(values: pl.Series, feature: AnyFeature) -> np.ndarray:
+def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
     """A column as float64, fill applied; what is still missing is NaN.
 
     Categories become their position in the declaration.
@@ -129,7 +129,7 @@ def numbers(values: pl.Series, feature: AnyFeature) -> np.ndarray:
         ContractError: A category is not among the declared ones.
     """
     values = declared_series(values, feature)
-    if isinstance(feature.missing, PlainFill):
+    if isinstance(feature.missing, Fill):
         if values.dtype.is_float():
             values = values.fill_nan(None)
         fill = feature.missing.fill
@@ -181,22 +181,6 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
                 f"{party}.{name}: a column of type {type_name(kind)} holds no categories.",
                 "Convert the column to strings.",
             )
-
-
-def require_holdout(column: pl.Series) -> None:
-    """Refuse a column that cannot say which rows are held out.
-
-    Args:
-        column: The declared one.
-
-    Raises:
-        ContractError: It is not boolean, or has missing values.
-    """
-    if column.dtype != pl.Boolean or column.null_count():
-        raise ContractError(
-            f"The holdout column {column.name} is not boolean, or has missing values.",
-            "Make it true for the rows to hold out, false for the others.",
-        )
 
 
 def missing(values: pl.Series) -> np.ndarray:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import AnyFeature
+from opboost_ops.config.feature import Feature
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.categories import category_texts
 from opboost_ops.tables.column_types import holds_categories
@@ -13,7 +13,7 @@ from opboost_ops.tables.column_types import holds_categories
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
 
 
-def declared_values(frame: pl.DataFrame, features: Mapping[str, AnyFeature]) -> pl.DataFrame:
+def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.DataFrame:
     """A raw table's columns as their declarations take them; other columns stay.
 
     Args:
@@ -32,7 +32,7 @@ def declared_values(frame: pl.DataFrame, features: Mapping[str, AnyFeature]) -> 
     return frame.with_columns(changed) if changed else frame
 
 
-def declared_series(values: pl.Series, feature: AnyFeature) -> pl.Series:
+def declared_series(values: pl.Series, feature: Feature) -> pl.Series:
     """A raw column as its declaration takes it; doing it twice changes nothing more.
 
     Args:
@@ -51,7 +51,7 @@ def declared_series(values: pl.Series, feature: AnyFeature) -> pl.Series:
     return _categories(values, feature)
 
 
-def _numeric(values: pl.Series, feature: AnyFeature) -> pl.Series:
+def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
     kind = values.dtype
     if kind.is_decimal():
         return values.cast(pl.Float64)
@@ -87,7 +87,7 @@ def _from_text(text: pl.Series) -> pl.Series:
     return days.fill_null(seconds)
 
 
-def _categories(values: pl.Series, feature: AnyFeature) -> pl.Series:
+def _categories(values: pl.Series, feature: Feature) -> pl.Series:
     if not holds_categories(values.dtype):
         return values
     text = category_texts(values)

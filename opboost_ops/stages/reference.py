@@ -82,7 +82,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
     return (
         then is not None
         and now is not None
-        and (then.label or before.label) == (now.label or federation.label)
+        and then.label == now.label
         and list(then.features) == list(now.features)
         and same_maps(before, federation)
     )
@@ -90,7 +90,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
 
 def _value(federation: Federation, registry: Registry, version: str) -> float | None:
     """A version's own main metric in the mode of scoring; None where there is none."""
-    label = federation.parties[federation.label_holder].label or federation.label
+    label = federation.label
     assert label is not None
     try:
         values = recorded_metrics(

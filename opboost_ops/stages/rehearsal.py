@@ -12,7 +12,6 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.config.federation import Party
-from opboost_ops.config.training import HoldoutColumn
 from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import encode_label, own_columns
@@ -83,12 +82,8 @@ def _without(context: Context, bad: set[str]) -> Context:
     features = {name: feature for name, feature in party.features.items() if name not in bad}
     label = None if party.label and party.label.column in bad else party.label
     less = party.model_copy(update={"features": features, "label": label})
-    training = federation.training
-    if isinstance(training.holdout, HoldoutColumn) and training.holdout.column in bad:
-        training = training.model_copy(update={"holdout": 0.2})
     parties = {**federation.parties, context.party: less}
-    update = {"parties": parties, "training": training}
-    return replace(context, federation=federation.model_copy(update=update))
+    return replace(context, federation=federation.model_copy(update={"parties": parties}))
 
 
 def _content(context: Context, folder: Path) -> Iterator[Fault]:
@@ -106,10 +101,9 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
 def _values(context: Context) -> Iterator[Fault]:
     """What later stages find in values that pass that check."""
     party = context.declared
-    horizontal = context.federation.learning == "horizontal"
     with _told(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():
-            if party.role == "feature_holder" or horizontal:
+            if party.role != "label_holder":
                 domain_integers(context.federation, context.party, block)
             else:
                 own_columns(context.federation, block, _categories(context, party, block))
@@ -120,17 +114,12 @@ def _values(context: Context) -> Iterator[Fault]:
 
 
 def _label(context: Context, party: Party) -> Iterator[Fault]:
-    label, holdout = party.label, context.federation.training.holdout
+    label = party.label
     assert label is not None
     with _told(context, label.column) as faults:
         values = whole_table(context, [label.column]).get_column(label.column)
         encode_label(values, label, None if len(values) < 2 else len(values))
     yield from faults
-    if isinstance(holdout, HoldoutColumn):
-        with _told(context, holdout.column) as faults:
-            column = whole_table(context, [holdout.column]).get_column(holdout.column)
-            raw_table.require_holdout(column)
-        yield from faults
 
 
 def _local(context: Context) -> Iterator[Fault]:

@@ -33,14 +33,11 @@ def warn_untrained(facts: Mapping[str, Any], fitted: Mapping[str, Any], scoring:
         fitted: The version's own `scoring.json`.
         scoring: As declared now.
     """
-    rule, known = scoring.threshold, fitted.get("threshold", {}).get("rule")
-    by_rows = rule is not None and rule.cost_ratio is None
     late = {
         "calibration": scoring.calibration is not None and "calibration" not in fitted,
-        "threshold": by_rows and rule is not None and known != rule.model_dump(exclude_none=True),
         "interval": scoring.interval is not None and fitted.get("interval") is None,
     }
-    of_task = {"binary": ("calibration", "threshold"), "regression": ("interval",)}
+    of_task = {"binary": ("calibration",), "regression": ("interval",)}
     for key in of_task.get(facts["task"], ()):
         if late[key]:
             _LOG.warning(
@@ -80,7 +77,7 @@ def score_columns(
     if "calibration" in fitted:
         score = calibration.apply(fitted["calibration"], prediction)
         more["uncalibrated"] = pa.array(prediction)
-    chosen = (score > decisions.threshold_in(fitted, scoring.threshold)).astype(np.int64)
+    chosen = (score > decisions.threshold(scoring.cost_ratio)).astype(np.int64)
     found = {SCORE: pa.array(score), CLASS: names[chosen].to_arrow()}
     return found | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from opboost_ops.config.feature import AnyFeature, PlainFill
+from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Label
 
 Kind = Literal["text", "number", "date"]
@@ -25,7 +25,7 @@ class Expected:
     values: frozenset[str] = frozenset()
 
 
-def expected_feature(name: str, feature: AnyFeature) -> Expected:
+def expected_feature(name: str, feature: Feature) -> Expected:
     """A feature's column.
 
     Args:
@@ -35,7 +35,7 @@ def expected_feature(name: str, feature: AnyFeature) -> Expected:
     if feature.type == "numeric":
         return Expected(name, "number" if feature.unit is None else "date")
     values = {*(feature.categories or ()), *feature.mapping}
-    if isinstance(feature.missing, PlainFill):
+    if isinstance(feature.missing, Fill):
         values.add(str(feature.missing.fill))
     return Expected(name, "text", frozenset(values))
 

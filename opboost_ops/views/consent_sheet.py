@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal
 
-from opboost_ops.config.feature import SECONDS, AnyFeature, Edges, Feature, Fill
+from opboost_ops.config.feature import SECONDS, Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.config.terms import Terms
@@ -226,7 +226,7 @@ def consent_sheet(
     )
 
 
-def _edges_cost(federation: Federation, feature: AnyFeature) -> float:
+def _edges_cost(federation: Federation, feature: Feature) -> float:
     edges = feature.private_edges
     assert edges is not None
     return float(edges_loss(edges, federation.domain.to_domain()).loss[0])
@@ -234,8 +234,8 @@ def _edges_cost(federation: Federation, feature: AnyFeature) -> float:
 
 def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
     if "=" in line.charge:
-        assert isinstance(feature.missing, Fill) and feature.missing.bit is not None
-        return Law(feature.missing.bit.channel(BIT))
+        assert feature.missing_bit is not None
+        return Law(feature.missing_bit.channel(BIT))
     mechanism = feature.mechanism
     assert mechanism is not None
     if isinstance(mechanism, UnaryEncoding):

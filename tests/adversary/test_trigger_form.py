@@ -24,7 +24,6 @@ HUGE = 10**30
         {"epsilon": 0},
         {"epsilon": "0.64; DROP TABLE releases"},
         {"weight_column": "secret_salary"},
-        {"holdout": {"column": "secret_salary"}},
         {"parties": {}},
         {"version": "../../etc/passwd"},
         {"reference": "../../etc/passwd"},

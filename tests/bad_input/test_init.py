@@ -136,7 +136,7 @@ def test_what_is_no_feature_is_left_out_and_told(
         ("empty", "no value"),
         ("same", "one value"),
         ("note", "free text"),
-        ("is_test", "training.holdout"),
+        ("is_test", "for testing"),
         ("", "no name"),
     ):
         assert f"Left out {column}: " in told and why in told

@@ -100,7 +100,7 @@ def declaration(name: str, module: ModuleType = declarations) -> Declaration:
         "mechanism": {"name": "global_map", "epsilon": 2.0 if name == "channel" else 1.0},
     }
     if name == "missing":
-        feature["missing"] = {"fill": 0, "bit": {"epsilon": 0.5}}
+        feature["missing"] = {"fill": 0, "bit": 0.5}
     if name == "yearly":
         feature["refresh"] = "yearly"
     federation = Federation.model_validate(

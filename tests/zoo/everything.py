@@ -20,7 +20,7 @@ from starlette.testclient import TestClient
 
 from opboost_ops import api
 from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import AnyFeature, Feature
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.serving.app import make_app
@@ -283,13 +283,13 @@ def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def _numbers(values: list[Any], feature: AnyFeature) -> np.ndarray:
+def _numbers(values: list[Any], feature: Feature) -> np.ndarray:
     """Values in the feature's unit, NaN where missing."""
     series = pl.Series("x", values)
     return declared_series(series, feature).cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
-def _json(value: Any, feature: AnyFeature) -> Any:
+def _json(value: Any, feature: Feature) -> Any:
     if value is None or feature.type != "numeric":
         return value
     if isinstance(value, dt.date):

@@ -1,4 +1,4 @@
-"""Thresholds by cost, share and precision; intervals that hold as often as they say."""
+"""Thresholds by cost; intervals that hold as often as they say."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from opboost_ops.boosting import decisions
 from opboost_ops.boosting.curves import base_rates, curves
 from opboost_ops.boosting.metrics import evaluate
-from opboost_ops.config.scoring import Threshold
 
 
 def scored(rows: int = 1000, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -20,7 +19,7 @@ def test_a_threshold_by_cost_has_the_least_cost() -> None:
     random = np.random.default_rng(0)
     truth = random.random(20_000)
     label = (random.random(20_000) < truth).astype(float)
-    chosen = decisions.threshold_of(Threshold(cost_ratio=4), label, truth)["value"]
+    chosen = decisions.threshold(4)
     assert chosen == 0.2
 
     def cost(value: float) -> float:
@@ -28,41 +27,6 @@ def test_a_threshold_by_cost_has_the_least_cost() -> None:
         return 4 * found["false_negative"] + found["false_positive"]
 
     assert cost(chosen) < min(cost(0.1), cost(0.3), cost(0.5))
-
-
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.999])
-def test_a_share_of_rows_is_flagged(share: float) -> None:
-    label, score = scored()
-    value = decisions.threshold_of(Threshold(share=share), label, score)["value"]
-    assert decisions.confusion(label, score, value)["share"] == pytest.approx(share, abs=0.001)
-
-
-def test_the_most_rows_are_flagged_that_keep_the_precision() -> None:
-    label, score = scored()
-    score = np.round(score, 2)
-    found = decisions.threshold_of(Threshold(precision=0.7), label, score)
-    at = decisions.confusion(label, score, found["value"])
-    assert found["reached"]
-    assert at["precision"] >= 0.7
-    # The greatest of the lower scores flags the same rows.
-    lower = np.unique(score[score < found["value"]])[:-1]
-    assert all(decisions.confusion(label, score, v)["precision"] < 0.7 for v in [-1.0, *lower])
-
-
-@pytest.mark.parametrize("rule", [Threshold(share=0.2), Threshold(precision=0.7)])
-def test_a_threshold_is_no_score_that_other_software_may_round_otherwise(rule: Threshold) -> None:
-    label, score = scored()
-    value = decisions.threshold_of(rule, label, score)["value"]
-    flagged = decisions.confusion(label, score, value)
-    for rounded in (np.nextafter(score, 0), np.nextafter(score, 1)):
-        assert decisions.confusion(label, rounded, value) == flagged
-
-
-def test_a_precision_that_no_score_has_flags_nobody() -> None:
-    label, score = np.zeros(10), np.linspace(0, 1, 10)
-    found = decisions.threshold_of(Threshold(precision=0.9), label, score)
-    assert not found["reached"]
-    assert decisions.confusion(label, score, found["value"])["share"] == 0
 
 
 def test_intervals_of_ninety_per_cent_hold_ninety_of_a_hundred() -> None:

@@ -78,14 +78,14 @@ KEY = new_signing_key(bytes(32))[1]
 #: Of every agreed key with its default. A key that stands at its default is in no document, so a
 #: default that changes, as `schemas/federation.schema.json` then shows, needs another `PROTOCOL`.
 #: What is not on the list of free ones in `config/agreement.py` is agreed.
-DEFAULTS = "5f19e6c15b9d8c26"
+DEFAULTS = "84da504962ea8862"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
     schema = json.loads((schemas_folder() / "federation.schema.json").read_text())
     models = {"Federation": schema, **schema["$defs"]}
     free = {"Party": {"queue"}, "Federation": {"schedule"}}
-    free["Scoring"] = {"cron", "threshold", "calibration", "interval", "reasons"}
+    free["Scoring"] = {"cron", "cost_ratio", "calibration", "interval", "reasons"}
     known = {
         name: {
             key: entry.get("default")
@@ -93,7 +93,7 @@ def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
             if key not in free.get(name, ())
         }
         for name, model in models.items()
-        if name not in ("Schedule", "Threshold")
+        if name != "Schedule"
     }
     assert set(FREE) == {
         "schedule",
@@ -112,8 +112,7 @@ def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
         {"parties__bank__queue": "bank"},
         {"training": {"trees": 3, "learning_rate": 0.3, "depth": 2, "tolerance": 0.5}},
         {"training": {"parameters": {"num_leaves": 5}, "early_stopping": 20, "tuning": 30}},
-        {"training": {"class_weight": "balanced"}},
-        {"scoring": {"calibration": "platt", "threshold": {"share": 0.1}, "reasons": 3}},
+        {"scoring": {"calibration": "platt", "cost_ratio": 4.0, "reasons": 3}},
     ],
 )
 def test_what_is_free_changes_no_digest(changes: dict[str, Any]) -> None:
@@ -148,7 +147,7 @@ def test_everything_else_is_agreed(changes: dict[str, Any], field: str) -> None:
 
 def test_in_horizontal_learning_no_training_is_free() -> None:
     first = document(parse_federation(good(), "federation.yaml"))
-    for key, value in (("trees", 41), ("depth", 2), ("buckets", 8)):
+    for key, value in (("trees", 41), ("depth", 2), ("holdout", 0.3)):
         changed = good()
         changed["training"] = {**changed["training"], key: value}
         assert digest_of(document(parse_federation(changed, "federation.yaml"))) != digest_of(first)

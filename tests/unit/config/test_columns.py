@@ -19,7 +19,7 @@ FEATURES: dict[str, Any] = {
         "type": "nominal",
         "categories": ["web", "app", "store"],
         "mechanism": {"name": "unary", "epsilon": 2},
-        "missing": {"fill": "web", "bit": {"epsilon": 0.3}},
+        "missing": {"fill": "web", "bit": 0.3},
     },
     "grade": {
         "type": "ordinal",

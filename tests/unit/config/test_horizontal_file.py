@@ -27,7 +27,7 @@ def test_what_is_declared_once_is_every_partys() -> None:
     assert federation.label_holder == "bank_0" and federation.feature_holders == ()
     assert federation.scoring.mode == "local"
     for spec in federation.parties.values():
-        assert list(spec.features) == list(federation.features) and spec.label == federation.label
+        assert spec.features == federation.shared_features and spec.label == federation.label
     # A plan is such a federation written and read again.
     assert parse_federation(federation.model_dump(mode="json"), "plan") == federation
 
@@ -35,18 +35,16 @@ def test_what_is_declared_once_is_every_partys() -> None:
 def test_all_faults_come_at_once() -> None:
     data = good()
     data["parties"].pop("bank_2")
-    data["parties"]["bank_1"] |= {
-        "role": "feature_holder",
-        "features": {"x": data["features"]["age"]},
-    }
-    data["training"] = {"active": "bank_9", "method": "hist"}
-    data["label"] = {"column": "age", "task": "regression"}
+    active = data["parties"]["bank_0"]
+    data["parties"]["bank_1"] |= {"features": {"x": active["features"]["age"]}}
+    data["training"] = {"method": "hist"}
+    active["label"] = {"column": "age", "task": "regression"}
     data["scoring"] = {"mode": "routed"}
-    data["features"]["income"] = {
-        "uuid": data["features"]["age"]["uuid"],
-        "missing": {"fill": 0, "bit": {"epsilon": 1}},
+    active["features"]["income"] = {
+        "uuid": active["features"]["age"]["uuid"],
+        "missing": {"fill": 0, "bit": 1},
     }
-    data["features"]["kind"] = {
+    active["features"]["kind"] = {
         "uuid": "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11",
         "type": "nominal",
         "missing": "keep",
@@ -55,32 +53,41 @@ def test_all_faults_come_at_once() -> None:
     text = faults(data)
     for place in (
         "parties: are 2",
-        "parties.bank_1.role",
         "parties.bank_1.features",
-        "training.active: names no party",
         "training.method",
         "scoring",
-        "label.bounds",
-        "features.age: is the label",
-        "features.age.uuid: is also that of features.income",
-        "features.income.bounds",
-        "features.income.missing.bit",
-        "features.kind.missing: is keep",
-        "features.kind.mechanism",
-        "features.kind.categories",
+        "parties.bank_0.label.bounds",
+        "parties.bank_0.features.age: is the label",
+        "parties.bank_0.features.age.uuid: is also that of parties.bank_0.features.income",
+        "parties.bank_0.features.income.bounds",
+        "parties.bank_0.features.income.missing.bit",
+        "parties.bank_0.features.kind.missing: is keep",
+        "parties.bank_0.features.kind.mechanism",
+        "parties.bank_0.features.kind.categories",
     ):
         assert f"- {place}" in text, text
 
 
+@pytest.mark.parametrize("role", ["active", "label_holder"])
+def test_one_party_is_active_and_all_others_are_passive(role: str) -> None:
+    data = good()
+    data["parties"]["bank_1"]["role"] = role
+    if role == "active":
+        assert "- parties: has 2 active parties" in faults(data)
+    else:
+        assert "- parties.bank_1.role: is label_holder" in faults(data)
+
+
 def test_common_columns_may_have_declared_edges() -> None:
     data = good()
-    data["features"]["income"]["scale"] = {"edges": [1000, 5000]}
+    features = data["parties"]["bank_0"]["features"]
+    features["income"]["scale"] = {"edges": [1000, 5000]}
     federation = parse_federation(data, "federation.yaml")
     assert {c.name for c in shared_columns(federation)} >= {"income"}
     stored = federation.model_dump(mode="json")
     assert parse_federation(stored, "federation.json") == federation
-    data["features"]["income"]["scale"] |= {"epsilon": 1}
-    assert "- features.income.scale.epsilon: " in faults(data)
+    features["income"]["scale"] |= {"epsilon": 1}
+    assert "- parties.bank_0.features.income.scale.epsilon: " in faults(data)
 
 
 def test_private_sums_refuse_what_only_exact_ones_have() -> None:
@@ -95,13 +102,13 @@ def test_private_sums_refuse_what_only_exact_ones_have() -> None:
 
 def test_whether_a_column_may_miss_values_is_declared() -> None:
     data = good()
+    features = data["parties"]["bank_0"]["features"]
     for column in ("age", "income"):
-        data["features"].setdefault(column, {"uuid": "6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b12"})
-        data["features"][column] |= {"bounds": [0, 100], "missing": "forbid"}
-    data["features"]["income"]["missing"] = "keep"
+        features[column] |= {"bounds": [0, 100], "missing": "forbid"}
+    features["income"]["missing"] = "keep"
     kept = {c.name: c for c in shared_columns(parse_federation(data, "federation.yaml"))}
     assert kept["income"].keeps and not kept["age"].keeps
-    data["features"]["income"]["missing"] = "forbid"
+    features["income"]["missing"] = "forbid"
     never = {c.name: c for c in shared_columns(parse_federation(data, "federation.yaml"))}
     # It is part of what all parties agree on.
     assert never["income"].digest != kept["income"].digest
@@ -110,15 +117,15 @@ def test_whether_a_column_may_miss_values_is_declared() -> None:
 
 def test_classes_are_never_read_off_the_data() -> None:
     data = good()
-    del data["label"]["classes"]
-    assert "label.classes" in faults(data)
+    del data["parties"]["bank_0"]["label"]["classes"]
+    assert "parties.bank_0.label.classes" in faults(data)
 
 
 def test_vertical_learning_refuses_what_is_horizontal() -> None:
     data = good()
     data["learning"] = "vertical"
     text = faults(data)
-    for place in ("label", "features", "training.trainer", "parties"):
+    for place in ("parties.bank_0.role", "training.trainer", "parties"):
         assert f"- {place}: " in text, text
 
 

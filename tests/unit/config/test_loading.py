@@ -96,7 +96,7 @@ def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
                 "type": "nominal",
                 "categories": ["a", "missing"],
                 "mechanism": {"name": "unary", "epsilon": 1},
-                "missing": {"fill": "a", "bit": {"epsilon": 1}},
+                "missing": {"fill": "a", "bit": 1},
             },
             "categories",
             "missing bit",

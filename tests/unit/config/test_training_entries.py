@@ -86,8 +86,8 @@ def test_no_key_is_offered_that_does_not_apply(trainer: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_federation(made, "f")
     offered = str(raised.value).split("choose one of ")[1].split(")")[0].split(", ")
-    values = {"parameters": {"max_delta_step": 1}, "weight_column": "w", "class_weight": "balanced",
-              "early_stopping": 20, "tuning": 30, "buckets": 8, "active": "bank_1"}  # fmt: skip
+    values = {"parameters": {"max_delta_step": 1}, "weight_column": "w",
+              "early_stopping": 20, "tuning": 30}  # fmt: skip
     del made["training"]["zzz"]
     for key, value in values.items():
         text = ""
@@ -128,7 +128,6 @@ def test_what_is_said_of_other_names_is_allowed() -> None:
             "multiclass",
             "a score for each class",
         ),
-        ({"class_weight": "balanced"}, "regression", "the label is a number"),
         ({"weight_column": "y"}, "binary", "training.weight_column: is the label"),
         ({"weight_column": "id"}, "binary", "training.weight_column: is the ID column"),
         ({"trainer": "xgboost", "parameters": {"max_bin": 9}}, "binary", "ranks need one each"),
@@ -142,7 +141,6 @@ READ_OFF = {
     "parameters": {"num_leaves": 4},
     "objective": "binary",
     "weight_column": "w",
-    "class_weight": "balanced",
     "early_stopping": 20,
     "tuning": 2,
 }
@@ -162,7 +160,6 @@ def test_private_and_horizontal_learning_take_none(key: str) -> None:
 def test_a_plan_is_the_file_again() -> None:
     training = {
         "parameters": {"lambda_l2": 1.0, "monotone_constraints": {"bank.income": 1}},
-        "class_weight": {0: 1.0, 1: 3.0},
         "tuning": 2,
         "early_stopping": 3,
     }
@@ -226,8 +223,6 @@ def test_trainers_that_take_no_missing_values_keep_no_unmatched_rows(
         {"calibration": "isotonic"},
         {"interval": 0.9},
         {"reasons": 3},
-        {"threshold": {"share": 0.1}},
-        {"threshold": {"precision": 0.9}},
     ],
 )
 def test_what_would_be_read_off_private_rows_is_refused_with_that_reason(

@@ -80,7 +80,7 @@ def declared(rng: Generator, files: Mapping[str, bytes]) -> dict[str, bytes]:
     told["parties"]["credit"]["features"] = own
     told["parties"]["bank"]["features"] = others
     del told["parties"]["shop"]
-    told["scoring"]["threshold"] = {"cost_ratio": 4.0} if rng.random() < 0.5 else None
+    told["scoring"]["cost_ratio"] = 4.0 if rng.random() < 0.5 else None
     facts["task"] = str(rng.choice(["binary", "multiclass", "regression"]))
     classes = {"binary": ["no", "yes"], "multiclass": [3, 1, 2], "regression": []}
     facts["classes"] = classes[facts["task"]]
@@ -230,16 +230,16 @@ def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) ->
 
 
 @pytest.mark.parametrize("calibration", [None, "platt", "isotonic"])
-@pytest.mark.parametrize("rule", [{"share": 0.2}, {"cost_ratio": 2.0}])
+@pytest.mark.parametrize("rule", [None, 2.0])
 def test_the_class_is_that_of_a_file_of_scores_in_mode_local(
-    trained_once: Workspace, rule: dict[str, float], calibration: Any
+    trained_once: Workspace, rule: float | None, calibration: Any
 ) -> None:
     models = api.models(trained_once.folder)
     files, frame = dict(models.files()), joined(trained_once)
     scores = models.model().predict_proba(frame)[:, 1]
     truth = (default_rng(2).random(len(scores)) < scores).astype(np.float64)
     told = json.loads(files["federation.json"])
-    told["scoring"] = {"mode": "local", "threshold": rule, "calibration": calibration}
+    told["scoring"] = {"mode": "local", "cost_ratio": rule, "calibration": calibration}
     files["federation.json"] = json.dumps(told).encode()
     scoring = federation_in(files).scoring
     fitted = scoring_of(scoring, "binary", truth, {"local": scores})

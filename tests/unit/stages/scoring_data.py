@@ -66,7 +66,7 @@ def dataset(task: str, buckets: bool = False) -> Dataset:
     features: dict[str, Any] = {
         "a": {"x": {}, "kind": {"type": "nominal", "missing": "keep"}},
         "b0": {
-            "w": {"bounds": [0, 1], "missing": {"fill": 0.5, "bit": {"epsilon": 8.0}}},
+            "w": {"bounds": [0, 1], "missing": {"fill": 0.5, "bit": 8.0}},
             "size": {"type": "ordinal", "categories": list(SIZES)},
         },
         "b1": {

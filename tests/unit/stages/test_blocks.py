@@ -17,7 +17,7 @@ PARTY = "bank"
 
 @pytest.fixture
 def written(tmp_path: Path) -> Workspace:
-    weighted = {"trees": 1, "class_weight": "balanced", "weight_column": "term_months"}
+    weighted = {"trees": 1, "weight_column": "term_months"}
     workspace = Workspace.write(tmp_path / "one", small_credit(without="shop"), training=weighted)
     workspace.plain()
     return workspace

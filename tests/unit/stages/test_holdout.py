@@ -3,13 +3,7 @@
 import hashlib
 from uuid import UUID
 
-import numpy as np
-import polars as pl
-import pytest
-
-from opboost_ops.errors import ContractError
-from opboost_ops.stages.holdout import hashed_out, held_out_in
-from tests.unit.config.test_agreement import federation
+from opboost_ops.stages.holdout import hashed_out
 
 TOY = UUID(int=7)
 
@@ -31,11 +25,3 @@ def test_a_row_more_moves_no_other_and_the_share_is_met() -> None:
     # Another federation holds out others; a larger share, these and more.
     assert (hashed_out(UUID(int=8), 0.2, ids) != held_out).any()
     assert hashed_out(TOY, 0.3, ids)[held_out].all()
-
-
-def test_a_declared_column_decides_or_is_refused() -> None:
-    declared = federation(training={"holdout": {"column": "late"}})
-    block = pl.DataFrame({"late": [True, False]})
-    assert np.array_equal(held_out_in(declared, block), [True, False])
-    with pytest.raises(ContractError, match="not boolean"):
-        held_out_in(declared, pl.DataFrame({"late": [True, None]}))

@@ -192,7 +192,7 @@ def test_a_threshold_by_cost_needs_no_rows(made: Workspace, tmp_path: Path) -> N
     copy = made.copy(tmp_path / "federation", made.run)
 
     def change(data: Any) -> None:
-        data.setdefault("scoring", {})["threshold"] = {"cost_ratio": 5}
+        data.setdefault("scoring", {})["cost_ratio"] = 5
 
     copy.edit_yaml("federation.yaml", change)
     scored = copy.scoring()

@@ -71,7 +71,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
         tmp_path_factory.mktemp("made") / "federation",
         small_credit(without="shop"),
         scoring={"mode": "routed", "evaluate": ["desensitised"]},
-        training={"trees": 2, "class_weight": "balanced", "weight_column": "term_months"},
+        training={"trees": 2, "weight_column": "term_months"},
     )
     workspace.plain()
     for each in (workspace, workspace.scoring()):

@@ -167,7 +167,7 @@ def test_a_bad_parameter_of_a_form_publishes_nothing(tmp_path: Path) -> None:
         ),
         (
             "multiclass",
-            {"class_weight": {"low": 5}, "early_stopping": 2},
+            {"early_stopping": 2},
             "num_class:3",
         ),
         pytest.param(
@@ -195,22 +195,19 @@ def test_objectives_go_through_a_whole_run(
         assert 3 <= used <= 18 and summaries["a.train"]["trees"] == 6
 
 
-def test_weights_and_classes_count_in_training_alone(tmp_path: Path) -> None:
-    workspace = made(tmp_path, "binary", weight_column="w", class_weight="balanced")
+def test_weights_count_in_training_alone(tmp_path: Path) -> None:
+    workspace = made(tmp_path, "binary", weight_column="w")
     workspace.edit_table(
         "a", lambda t: t.with_columns(w=pl.when(pl.col("x") > 0.5).then(0.0).otherwise(2.0))
     )
     workspace.all()
     frame = feather.read_table(workspace.home("a") / "frame.arrow")
     weight, x = frame.column("weight").to_numpy(), frame.column("a.x").to_numpy()
-    label = frame.column("label").to_numpy()
     assert (weight[x > 0.5] == 0).all() and (weight[x <= 0.5] > 0).all()
     assert weight.mean() == pytest.approx(1.0)
-    heavy = {c: weight[(label == c) & (x <= 0.5)].mean() for c in (0, 1)}
-    assert heavy[0] / heavy[1] == pytest.approx((label == 1).sum() / (label == 0).sum())
     # No tree learnt anything of rows that do not count.
     assert max(model_of(model(workspace)).numeric_splits().get("a.x", [0.0])) <= 0.51
-    assert "counted by the column w and their class" in " ".join(card(workspace)["training_words"])
+    assert "counted by the column w;" in " ".join(card(workspace)["training_words"])
 
 
 @pytest.mark.parametrize(

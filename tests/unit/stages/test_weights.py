@@ -17,37 +17,20 @@ CLASSES = ["no", "yes"]
 
 
 def rules(**declared: Any) -> Any:
-    none = {"weight_column": None, "class_weight": None, "objective": None}
+    none = {"weight_column": None, "objective": None}
     return SimpleNamespace(**{**none, **declared})
 
 
 @pytest.mark.parametrize("held", [ROWS, 1000])
-@pytest.mark.parametrize("by_class", [None, "balanced", {"no": 1, "yes": 2.5}])
-@pytest.mark.parametrize("column", [None, "w"])
-def test_weights_are_what_is_declared_over_its_mean(
-    tmp_path: Path, held: int, by_class: Any, column: str | None
-) -> None:
-    rng = np.random.default_rng(0)
-    codes = (rng.random(300_001) < 0.1).astype(float)
-    given = rng.random(len(codes)) if column else None
-    training = rules(weight_column=column, class_weight=by_class)
-    found = weights_of(given, training, LABEL, codes, CLASSES, Scratch(tmp_path, held))
-    if not by_class and not column:
-        assert found is None
-        return
-    wanted = np.ones(len(codes)) if given is None else given
-    if by_class == "balanced":
-        wanted = wanted * (len(codes) / (2 * np.bincount(codes.astype(int))))[codes.astype(int)]
-    elif by_class:
-        wanted = wanted * np.where(codes == 1, 2.5, 1.0)
-    assert found is not None
-    assert found.tobytes() == (wanted / wanted.mean()).tobytes()
+def test_weights_are_those_of_the_column_over_their_mean(tmp_path: Path, held: int) -> None:
+    weights = np.random.default_rng(0).random(300_001)
+    scaled = weights_of("w", weights, Scratch(tmp_path, held))
+    assert scaled.tobytes() == (weights / weights.mean()).tobytes()
 
 
 def test_weights_of_training_rows_that_are_all_zero(tmp_path: Path) -> None:
-    training = rules(weight_column="w")
     with pytest.raises(ContractError, match="weight_column w holds"):
-        weights_of(np.zeros(9), training, LABEL, np.zeros(9), CLASSES, Scratch(tmp_path))
+        weights_of("w", np.zeros(9), Scratch(tmp_path))
     for values in ([1.0, None], [1.0, -1.0], [1.0, float("nan")], ["1"]):
         with pytest.raises(ContractError, match="weight_column w holds"):
             weights_in(pl.Series("w", values))

@@ -111,23 +111,6 @@ def test_a_label_holder_without_features(tmp_path: Path) -> None:
     assert metrics["federated_desensitised"]["auc"] > 0.7
 
 
-def test_a_declared_holdout_column(tmp_path: Path) -> None:
-    """A category in held-out rows alone is missing there, and no error."""
-    made = dataset("regression")
-    workspace = Workspace.write(
-        tmp_path / "federation", made, training={"trees": 2, "holdout": {"column": "late"}}
-    )
-    late = pl.col("y") > 9
-    kind = pl.when(late).then(pl.lit("violet")).otherwise("kind")
-    workspace.edit_table("a", lambda table: table.with_columns(late=late, kind=kind))
-    # More rows than are held in memory.
-    workspace.declare("a/site.yaml", block_rows=40)
-    workspace.all()
-    names, frame, label = frames(workspace, "holdout_frame")
-    assert frames(workspace, "frame")[2].max() <= 9 < label.min()
-    assert np.isnan(frame[:, names.index("a.kind")]).all()
-
-
 def test_the_form_wins_over_the_file(tmp_path: Path) -> None:
     workspace = Workspace.write(tmp_path / "federation", dataset("binary"))
     workspace.all({"trees": 7, "learning_rate": "", "depth": None})
