@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 #: Most rows, and most bytes, of one request.
 MOST_ROWS, MOST_BYTES = 10_000, 8 << 20
 
+#: Seconds in which a request's body must have arrived.
+BODY_SECONDS = 30.0
+
 #: Most features that are named beside a score, as in a batch.
 MOST_REASONS = 50
 
@@ -145,7 +148,10 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         Route("/metrics", metrics),
         Route("/score", score, methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=life, exception_handlers={404: unknown})
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: unknown})
+    # A redirect would name whatever host the request names, and send rows there, perhaps without TLS.
+    app.router.redirect_slashes = False
+    return app
 
 
 def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
@@ -173,6 +179,8 @@ def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
         server_header=False,
         log_level="warning",
         limit_concurrency=1000,
+        # The other parser takes headers of any length, from those who have no token, too.
+        http="h11",
     )
 
 
@@ -216,15 +224,21 @@ async def _look_again(scorer: Scorer) -> None:
 
 
 async def _body(request: Any) -> bytes:
-    """The body, which is read no further than the limit."""
-    found = bytearray()
-    async for chunk in request.stream():
-        found += chunk
-        if len(found) > MOST_BYTES:
-            raise _RequestError(
-                413, f"A request has at most {MOST_BYTES >> 20} MiB.", "Send fewer rows."
-            )
-    return bytes(found)
+    """The body, which is read no further and no longer than the limits."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise _RequestError(
+                        413, f"A request has at most {MOST_BYTES >> 20} MiB.", "Send fewer rows."
+                    )
+    except TimeoutError:
+        raise _RequestError(
+            408, f"The request did not arrive within {BODY_SECONDS:g} seconds.", "Send it again."
+        ) from None
+    return bytes(body)
 
 
 def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:

@@ -1,5 +1,6 @@
 """The endpoint: who may ask, what is refused, and that no answer shows what was sent."""
 
+import asyncio
 import json
 import logging
 import os
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from opboost_ops import api
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
+from opboost_ops.serving import app as endpoint
 from opboost_ops.serving.app import MOST_BYTES, MOST_ROWS, make_app
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
@@ -103,6 +105,34 @@ def test_what_is_refused_shows_nothing_of_it(
         answer = client.post("/score", content=body, headers=HEADERS)
     assert answer.status_code == status and answer.json().keys() == {"error", "remedy"}
     assert "canary" not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize("path", ["/score/", "/score%2f", "/health/"])
+def test_no_request_is_sent_on_to_the_host_that_it_names(client: TestClient, path: str) -> None:
+    """A redirect took rows and token to that host, and behind a proxy out of TLS."""
+    headers = {**HEADERS, "Host": "mallory.example", "X-Forwarded-Host": "mallory.example"}
+    answer = client.post(path, json={"row": {}}, headers=headers, follow_redirects=False)
+    assert answer.status_code == 404 and "location" not in answer.headers
+
+
+def test_a_body_that_does_not_arrive_ends(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint, "BODY_SECONDS", 0.05)
+    scorer = api.Scorer(workspace.folder / "a", workspace.folder)
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/score", "query_string": b"",
+             "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}  # fmt: skip
+    asyncio.run(make_app(scorer, TOKEN)(scope, receive, send))  # type: ignore[arg-type]
+    assert sent[0]["status"] == 408
 
 
 def test_without_a_champion_it_is_not_ready(
