@@ -149,7 +149,7 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         Route("/score", score, methods=["POST"]),
     ]
     app = Starlette(routes=routes, lifespan=life, exception_handlers={404: unknown})
-    # A redirect would name whatever host the request names, and send rows there, perhaps without TLS.
+    # A redirect would send rows to the host that the request names, perhaps without TLS.
     app.router.redirect_slashes = False
     return app
 

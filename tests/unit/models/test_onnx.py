@@ -160,8 +160,8 @@ def test_random_models_score_random_raw_rows_as_the_registry(
     for place, name in enumerate(model.classes):
         given = found[f"probability_{name}"]
         np.testing.assert_allclose(given, expected[:, place], rtol=0, atol=1e-6)
-    rule = federation_in(files).scoring.threshold
-    bar = 0.5 if rule is None else 1 / (1 + 4.0)
+    ratio = federation_in(files).scoring.cost_ratio
+    bar = 0.5 if ratio is None else 1 / (1 + ratio)
     if len(model.classes) == 2:
         clear, chosen = np.abs(expected[:, 1] - bar) > 1e-9, (expected[:, 1] > bar) * 1
     else:
