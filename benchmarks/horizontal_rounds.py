@@ -73,7 +73,8 @@ def widen(file: Path) -> None:
     """Add a numeric column to all tables and to the declaration."""
     declared = yaml.safe_load(file.read_text())
     uuid = column_uuid(declared["name"], "all", "signal")
-    declared["features"]["signal"] = {"uuid": uuid, "bounds": [-5, 5]}
+    (active,) = (party for party in declared["parties"].values() if party["role"] == "active")
+    active["features"]["signal"] = {"uuid": uuid, "bounds": [-5, 5]}
     dump(file, declared)
     random = np.random.default_rng(0)
     for path in file.parent.glob("*/tables/*.parquet"):

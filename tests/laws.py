@@ -8,7 +8,7 @@ from opboost_ops.domain import Domain
 def laplace(x: int, ys: np.ndarray, epsilon: float) -> np.ndarray:
     """Probabilities proportional to exp(-|x - y| epsilon / 2)."""
     weights = np.exp(-np.abs(ys - x) * epsilon / 2)
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def global_law(epsilon: float, domain: Domain, x: int) -> np.ndarray:

@@ -52,9 +52,9 @@ class Lenders:
             patch.setenv(f"OPBOOST_SITE_{name.upper()}", str(folder / name / "site.yaml"))
 
     def declare(self, change):
-        """Change the federation file; all agree to it."""
+        """Change what the active party declares for all; all agree to it."""
         data = yaml.safe_load(self.file.read_text())
-        change(data)
+        change(data["parties"][self.federation.label_holder])
         self.file.write_text(yaml.safe_dump(data, sort_keys=False))
         agree_for_all(self.file)
         self.federation = load_federation(self.file)

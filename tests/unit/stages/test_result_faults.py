@@ -15,13 +15,14 @@ from opboost_ops.stages.result_faults import result_fault
 def lenders(tmp_path_factory):
     file = write_lenders(tmp_path_factory.mktemp("lenders") / "all", rows=90, seed=0, training={})
     data = yaml.safe_load(file.read_text())
-    data["features"]["region"] = {
+    features = data["parties"]["lender_01"]["features"]
+    features["region"] = {
         "uuid": "5b0e7a52-6a0c-4f0e-9b1c-3f6f4c2f7d11",
         "type": "nominal",
         "categories": ["north", "south"],
         "missing": "forbid",
     }
-    data["features"]["income"]["missing"] = "forbid"
+    features["income"]["missing"] = "forbid"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     return load_federation(file)
 
