@@ -23,7 +23,6 @@ def write_named(
     *,
     seed: int | None = None,
     epsilon: float | None = None,
-    lower: int | None = None,
     upper: int | None = None,
     model_epsilon: float | None = None,
 ) -> tuple[Path, dict[str, Any]]:
@@ -35,7 +34,6 @@ def write_named(
         form: As in the trigger form.
         seed: Makes split and noise predictable.
         epsilon: Of all protected features.
-        lower: L of the domain.
         upper: R of the domain.
         model_epsilon: Of noise in all sums of horizontal learning.
 
@@ -49,7 +47,6 @@ def write_named(
     if dataset == lenders.NAME:
         vertical = {
             "--epsilon": epsilon,
-            "--lower": lower,
             "--upper": upper,
             "--denoise": form.get("denoise"),
             "--parameter": form.get("parameters"),
@@ -74,7 +71,6 @@ def write_named(
         folder,
         seed=seed,
         epsilon=epsilon,
-        lower=lower,
         upper=upper,
         scoring={"mode": "routed"} if imputed else None,
     )

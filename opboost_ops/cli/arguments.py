@@ -9,7 +9,6 @@ import typer
 Site = Annotated[Path, typer.Argument(help="Folder of the party's site.yaml.")]
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="The table as CSV on stdout.")]
 
 #: Commands hand it on as it is given: the library takes a folder or a file.
 FederationFile = Annotated[Path, typer.Argument(help="federation.yaml, or its folder.")]

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson, Site
-from opboost_ops.cli.forms import one_form, print_csv
+from opboost_ops.cli.arguments import AsJson, Site
 
 app = typer.Typer(help="Show a party's audit log.", no_args_is_help=True)
 
@@ -22,31 +21,25 @@ def show(
         str | None, typer.Option(help="A hash noted earlier; the log must still contain it.")
     ] = None,
     as_json: AsJson = False,
-    as_csv: AsCsv = False,
 ) -> None:
     """Verify the chain of a party's audit log, and print its entries."""
     import json
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.audit import Entry
     from opboost_ops.exchange.party_state import open_state
 
-    one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
     party = declared.party
     with open_state(declared) as state:
         count, last = state.audit.verify(head)
         # What another process has added since then was not verified.
         entries = [found for found in state.audit.entries() if found[0] <= count]
-    if as_json or as_csv:
+    if as_json:
         listed = [
             {"number": number, **entry.model_dump(mode="json"), "hash": hash_}
             for number, entry, hash_ in entries
         ]
-        if as_csv:
-            print_csv(("number", *Entry.model_fields, "hash"), listed)
-        else:
-            print(json.dumps({"party": party, "count": count, "head": last, "entries": listed}))
+        print(json.dumps({"party": party, "count": count, "head": last, "entries": listed}))
         return
     from opboost_ops.cli.printing import print_table
 

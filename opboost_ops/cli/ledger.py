@@ -1,23 +1,19 @@
 """`opboost ledger`: what a party has released, what it cost, what is left."""
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson, Site
-from opboost_ops.cli.forms import one_form, print_csv
+from opboost_ops.cli.arguments import AsJson, Site
 from opboost_ops.errors import ConfigError
-
-#: Columns of `opboost ledger show --csv`, in their order.
-COLUMN_FIELDS = ("feature", "column", "receiver", "releases", "loss", "spent", "budget", "since")
 
 app = typer.Typer(help="Show and repair a party's privacy ledger.", no_args_is_help=True)
 
 
 @app.command("show")
-def show(site: Site, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
+def show(site: Site, as_json: AsJson = False) -> None:
     """Print each column's releases, cost and budget, and all exact disclosures."""
     import json
 
@@ -26,14 +22,10 @@ def show(site: Site, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     from opboost_ops.privacy.model_account import account_of, more_such
     from opboost_ops.views.ledger import ledger_of
 
-    one_form(as_json, as_csv)
     declared, policy = load_party(site / "site.yaml")
     view = ledger_of(declared, policy)
     entries = [entry for _, entry in view.entries]
     columns = [line.document for line in view.lines]
-    if as_csv:
-        print_csv(COLUMN_FIELDS, columns)
-        return
     budget = policy.model_budget
     if as_json:
         models = {
@@ -65,20 +57,14 @@ def show(site: Site, as_json: AsJson = False, as_csv: AsCsv = False) -> None:
 
 
 @app.command("check")
-def check(
-    site: Site,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-) -> None:
+def check(site: Site, as_json: AsJson = False) -> None:
     """Compare the database with store, checkpoints and pin files; exit 1 on a gap."""
     import json
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import LostDatabase, open_state
-    from opboost_ops.run.rollback import Gap
     from opboost_ops.run.rollback import check as find_gaps
 
-    one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
     gaps = find_gaps(declared)
     lines, entries, head = 0, 0, ""
@@ -91,8 +77,6 @@ def check(
     if as_json:
         found = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
         print(json.dumps({**found, "gaps": [asdict(gap) for gap in gaps]}))
-    elif as_csv:
-        print_csv([field.name for field in fields(Gap)], map(asdict, gaps))
     else:
         print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
         for gap in gaps:

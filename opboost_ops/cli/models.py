@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson
-from opboost_ops.cli.forms import one_form, print_csv
+from opboost_ops.cli.arguments import AsJson
 
 app = typer.Typer(help="List, export and promote model versions.", no_args_is_help=True)
 
@@ -18,25 +17,17 @@ Because = Annotated[str, typer.Option(help="The reason, for the history of decis
 
 
 @app.command("list")
-def list_(
-    site: Site, federation: Federation = None, as_json: AsJson = False, as_csv: AsCsv = False
-) -> None:
+def list_(site: Site, federation: Federation = None, as_json: AsJson = False) -> None:
     """List versions, oldest first, with metrics and decisions."""
     import json
 
-    from opboost_ops.api.models import flat, models_at
+    from opboost_ops.api.models import models_at
 
-    one_form(as_json, as_csv)
     lines, damages = models_at(site, federation).lines()
     for damage in damages:
         typer.secho(damage, fg="yellow", err=True)
     if as_json:
         print(json.dumps(lines))
-        return
-    if as_csv:
-        rows = [flat(line) for line in lines]
-        heads = ("version", "champion", "damaged", "mode", "decided_at", "decision", "why")
-        print_csv(dict.fromkeys((*heads, *(name for row in rows for name in row))), rows)
         return
     from opboost_ops.cli.printing import print_table
 

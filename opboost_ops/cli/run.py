@@ -23,7 +23,6 @@ def command(
         float | None,
         typer.Option(help="Epsilon of all protected features (dataset only)."),
     ] = None,
-    lower: Annotated[int | None, typer.Option(help="L of the domain (dataset only).")] = None,
     upper: Annotated[int | None, typer.Option(help="R of the domain (dataset only).")] = None,
     model_epsilon: Annotated[
         float | None, typer.Option(help="Noise in all sums of horizontal learning (dataset only).")
@@ -72,12 +71,11 @@ def command(
             form,
             seed=seed,
             epsilon=epsilon,
-            lower=lower,
             upper=upper,
             model_epsilon=model_epsilon,
         )
     else:
-        only_dataset = {"--epsilon": epsilon, "--model-epsilon": model_epsilon, "--lower": lower,
+        only_dataset = {"--epsilon": epsilon, "--model-epsilon": model_epsilon,
                         "--upper": upper, "--seed": seed, "--out": out}  # fmt: skip
         given = [name for name, value in only_dataset.items() if value is not None]
         if given:

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opboost_ops.cli.arguments import AsCsv, AsJson, Site
-from opboost_ops.cli.forms import one_form, print_csv
+from opboost_ops.cli.arguments import AsJson, Site
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,7 +21,6 @@ def list_(
     site: Site,
     run: Annotated[str | None, typer.Option(help="Only this run's artifacts.")] = None,
     as_json: AsJson = False,
-    as_csv: AsCsv = False,
 ) -> None:
     """List the published artifacts."""
     import json
@@ -30,7 +28,6 @@ def list_(
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.store import open_store
 
-    one_form(as_json, as_csv)
     declared = load_site(site / "site.yaml")
     places = open_store(declared.store).list("")
     found = [place for place in places if run is None or place.split("/")[1:2] == [run]]
@@ -38,9 +35,6 @@ def list_(
         print(json.dumps(found))
         return
     heads = ("federation", "run", "kind", "party")
-    if as_csv:
-        print_csv(heads, (dict(zip(heads, place.split("/", 3), strict=False)) for place in found))
-        return
     from opboost_ops.cli.printing import print_table
 
     print_table(f"{declared.party}: store", heads, (place.split("/", 3) for place in found))

@@ -44,7 +44,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
 
 def _opens(party: str, made: Agreement) -> bool:
     spec = made.content["federation"]["parties"].get(party, {})
-    return bool(spec.get("role") == "label_holder")
+    return spec.get("role") in ("label_holder", "active", "passive")
 
 
 def _rows(spec: PublicKeys, today: date) -> Iterator[tuple[Cell, ...]]:

@@ -120,7 +120,7 @@ def _said(scores: pa.Table) -> Counter[str]:
 def _layout(context: Context, scores: pa.Table) -> str:
     """What is declared of the scores' columns, which may change while model and rows do not."""
     scoring = context.federation.scoring.model_dump(mode="json")
-    made = [scores.column_names, scoring["threshold"], scoring["reasons"]]
+    made = [scores.column_names, scoring["cost_ratio"], scoring["reasons"]]
     return f"-{hashlib.sha256(json.dumps(made).encode()).hexdigest()[:8]}"
 
 

@@ -32,9 +32,7 @@ FORMS: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize("name", TABLES)
 def test_each_option_makes_files_that_a_run_takes(name: str, tmp_path: Path) -> None:
     for at, form in enumerate(FORMS):
-        file, asked = write_named(
-            name, tmp_path / str(at), form, seed=at, epsilon=1.0, lower=1, upper=8
-        )
+        file, asked = write_named(name, tmp_path / str(at), form, seed=at, epsilon=1.0, upper=8)
         declared = with_form(load_federation(file), asked)
         assert declared.training.denoise == form.get("denoise")
         assert declared.domain.upper == 8
