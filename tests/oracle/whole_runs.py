@@ -210,7 +210,7 @@ class History:
             (
                 {"income": {"mechanism": {"epsilon": self._choose.choice((0.5, 1.0))}}},
                 {"overdrafts": {"bounds": [0, self._choose.choice((8, 9, 12))]}},
-                {"income": {"missing": {"fill": 2500, "bit": {"epsilon": 0.5}}}},
+                {"income": {"missing": {"fill": 2500, "bit": 0.5}}},
                 {"overdrafts": {"refresh": self._choose.choice(("never", "yearly"))}},
             )
         )

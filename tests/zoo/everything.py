@@ -191,7 +191,7 @@ class _Through:
 
     def _run(self) -> None:
         with self._entry("run"):
-            trained = api.run(self.sites, parties="threads", because="zoo")
+            trained = api.run(self.sites, because="zoo")
             if not trained.champion:
                 # Noise and few rows decide.
                 api.models(self.sites).promote(trained.version, "zoo")
@@ -216,7 +216,7 @@ class _Through:
         for party in PARTIES:
             self._place(party, "score", odd.write(self.folder / f"{party}-new", NEW, FIRST))
         with self._entry("score"):
-            scored = api.score(self.sites, parties="threads", because="zoo")
+            scored = api.score(self.sites, because="zoo")
         if self.outcomes["score"] != "accepted":
             return
         batch = dict(scored.scores.select("id", "score").iter_rows())

@@ -54,7 +54,7 @@ def declared(rng: Generator, files: Mapping[str, bytes]) -> dict[str, bytes]:
     high = low + float(rng.exponential() * 100) + 1
     rules = {"mapping": {"crimson": "red"}, "rest": "blue"} if rng.random() < 0.5 else {}
     words = {"categories": WORDS, **rules}
-    bit = {"epsilon": 1.0}
+    bit = 1.0
     own: dict[str, Any] = {
         "plain": {"missing": "keep" if rng.random() < 0.5 else "forbid"},
         "when": {"unit": "seconds", "missing": {"fill": 1.7e9}},
