@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ from pydantic import ValidationError
 
 from opboost_ops import mechanisms
 from opboost_ops.config.channel_files import table_digest, table_text
+from opboost_ops.config.validation_faults import entry_faults
 from opboost_ops.domain import Domain
-from opboost_ops.errors import ConfigError
+from opboost_ops.errors import ConfigError, require_none
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.designed import Designed, Table
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
@@ -87,11 +89,15 @@ def channel(
             ``buckets``; those of other mechanisms are ignored.
 
     Raises:
-        ConfigError: A name or a value is out of range.
+        ConfigError: A name is not known, or a value is out of range.
     """
     if mechanism not in {*_KNOWN, "designed"}:
         names = ", ".join([*_KNOWN, "designed"])
         raise ConfigError(f"There is no mechanism {mechanism}.", f"Choose one of {names}.")
+    every = {name for kind in _KNOWN.values() for name in kind.model_fields} - {"name"}
+    if unknown := sorted(parameters.keys() - every):
+        listed = ", ".join(sorted(every))
+        raise ConfigError(f"No mechanism takes {', '.join(unknown)}.", f"There are {listed}.")
     domain = Domain(lower, upper)
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
@@ -106,8 +112,9 @@ def channel(
         try:
             chosen = kind(**taken)
         except ValidationError as error:
-            faults = ", ".join(".".join(map(str, fault["loc"])) for fault in error.errors())
-            raise ConfigError(f"{mechanism}: {faults} is out of range.") from None
+            faults = entry_faults(kind, taken, error.errors())
+            require_none(faults, mechanism)
+            raise
     return Measured(chosen.channel(domain), loss_curve(chosen, domain), made)
 
 
@@ -123,7 +130,7 @@ def _designed(
         raise ConfigError(
             "A designed channel needs the loss between any two values.", "Give it with --most."
         )
-    if not all(LEAST_EPSILON <= loss <= 1000 for loss in (epsilon, most)):
+    if not all(isinstance(a, Real) and LEAST_EPSILON <= a <= 1000 for a in (epsilon, most)):
         raise ConfigError(f"--epsilon and --most must be of {LEAST_EPSILON:g} to 1000.")
     if cost not in ("absolute", "squared"):
         raise ConfigError(f"There is no cost {cost}.", "Choose one of absolute, squared.")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
@@ -52,8 +53,9 @@ class Caps:
                 "The planner needs a cap on loss(1), on loss(R - L), or on both.",
                 "Give --max-loss-1 or --max-loss-whole, or set them in policy.yaml.",
             )
-        if any(cap is not None and not cap > 0 for cap in (self.step, self.whole)):
-            raise ConfigError("A cap on a loss must be above 0.")
+        caps = [cap for cap in (self.step, self.whole) if cap is not None]
+        if not all(isinstance(cap, Real) and 0 < cap < math.inf for cap in caps):
+            raise ConfigError("A cap on a loss is a number above 0, and not infinite.")
 
 
 @dataclass(frozen=True)
