@@ -230,16 +230,15 @@ def test_with_overlap_left_a_party_may_lack_a_person(trained_once: Workspace) ->
 
 
 @pytest.mark.parametrize("calibration", [None, "platt", "isotonic"])
-@pytest.mark.parametrize("rule", [None, 2.0])
 def test_the_class_is_that_of_a_file_of_scores_in_mode_local(
-    trained_once: Workspace, rule: float | None, calibration: Any
+    trained_once: Workspace, calibration: Any
 ) -> None:
     models = api.models(trained_once.folder)
     files, frame = dict(models.files()), joined(trained_once)
     scores = models.model().predict_proba(frame)[:, 1]
     truth = (default_rng(2).random(len(scores)) < scores).astype(np.float64)
     told = json.loads(files["federation.json"])
-    told["scoring"] = {"mode": "local", "cost_ratio": rule, "calibration": calibration}
+    told["scoring"] = {"mode": "local", "cost_ratio": 2.0, "calibration": calibration}
     files["federation.json"] = json.dumps(told).encode()
     scoring = federation_in(files).scoring
     fitted = scoring_of(scoring, "binary", truth, {"local": scores})
