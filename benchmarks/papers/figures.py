@@ -57,10 +57,10 @@ def _guesses(path: Path) -> Path:
         for plot, party in zip(plots, declared.feature_holders, strict=True):
             policy = load_policy(Path(folder) / party / POLICY)
             sheet = consent_sheet(declared, party, policy, "", exact_releases(declared))
-            names = [line.column for line in sheet.record][::-1]
+            names = [line.column for line in sheet.guessed][::-1]
             places = np.arange(len(names))
             for shift, word in ((0.2, "before"), (-0.2, "after")):
-                shares = [100 * getattr(line.guess, word) for line in sheet.record][::-1]
+                shares = [100 * getattr(line.guess, word) for line in sheet.guessed][::-1]
                 colour = pictures.COLOURS[int(word == "after")]
                 plot.barh(places + shift, shares, 0.38, label=f"{word} the release", color=colour)
             plot.set_yticks(places, names)

@@ -142,7 +142,8 @@ class Policy(Record):
         checks: Thresholds of its checks.
         approve: Which releases a person of the party must approve before they are drawn: the
             ``first`` release of a federation to its label holder, its first routed answers and its
-            first horizontal training; those of ``every`` run; or none (``never``).
+            first horizontal training; ``every`` one that opens and is charged, too, and each run's
+            of ``routed: every_run`` and horizontal training; or none (``never``).
         acts: Actions that may be requested through Airflow; default: none. At home all are
             possible.
     """

@@ -4,7 +4,7 @@ The consent sheet, the audit log's entry of an agreement, the ledger's page, the
 model card take the sentence from here.
 """
 
-from opboost_ops.config.columns import MISSING, Column, columns_of
+from opboost_ops.config.columns import Column, columns_of, missing_name
 from opboost_ops.config.federation import Federation
 from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
@@ -15,7 +15,6 @@ from opboost_ops.privacy.loss import column_losses
 _KINDS = {
     "nominal": "categories",
     "ordinal": "categories",
-    "missing or not": "states (missing or present)",
 }
 
 
@@ -31,17 +30,30 @@ def exposure_words(federation: Federation, party: str) -> str:
     """
     if party not in federation.feature_holders:
         return ""
-    columns = columns_of(federation, party)
-    guesses = {
-        charge: _law([c for c in columns if c.charge == charge]).guess(float(curve.loss[-1]))
-        for charge, curve in column_losses(columns).items()
-    }
+    guesses = {name: guess for name, (_, guess) in guesses_of(federation, party).items()}
     if not guesses:
         return ""
-    charge = max(guesses, key=lambda name: guesses[name].after - guesses[name].before)
-    name, _, bit = charge.partition("=")
-    kind = "missing or not" if bit == MISSING else federation.parties[party].features[name].type
-    return guess_words(charge, kind, guesses[charge], federation.label_holder)
+    name = max(guesses, key=lambda feature: guesses[feature].after - guesses[feature].before)
+    kind = federation.parties[party].features[name].type
+    return guess_words(name, kind, guesses[name], federation.label_holder)
+
+
+def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess]]:
+    """By feature, the law of a release and what can be guessed, with the missing bit.
+
+    Args:
+        federation: As declared.
+        party: A feature holder.
+    """
+    groups: dict[str, list[Column]] = {}
+    for column in columns_of(federation, party):
+        groups.setdefault(column.feature, []).append(column)
+    guesses: dict[str, tuple[Law, Guess]] = {}
+    for name, group in groups.items():
+        law = _law(group)
+        loss = sum(float(curve.loss[-1]) for curve in column_losses(group).values())
+        guesses[name] = law, law.guess(loss)
+    return guesses
 
 
 def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
@@ -49,24 +61,27 @@ def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
 
     Args:
         column: What is charged.
-        kind: Its declared type, or ``missing or not``.
+        kind: Its declared type.
         guess: What the receiver can guess of it.
         receiver: Who receives it.
     """
     return (
         f"Most exposed is {column}: the best attack of {receiver} guesses which of "
-        f"{guess.values} {values_words(kind)} a person has in {share_words(guess.after)} of cases, "
+        f"{values_words(guess, kind)} a person has in {share_words(guess.after)} of cases, "
         f"instead of {share_words(guess.before)} without the release. {_odds_sentence(guess)}"
     )
 
 
-def values_words(kind: str) -> str:
-    """What the values of a column are called.
+def values_words(guess: Guess, kind: str) -> str:
+    """How many values of a column there are to choose from, and what they are called.
 
     Args:
-        kind: Its declared type, or ``missing or not``.
+        guess: What the receiver can guess of it.
+        kind: Its declared type.
     """
-    return _KINDS.get(kind, "ranges")
+    called = _KINDS.get(kind, "ranges")
+    missing = ", one of which is that it is missing," if guess.missing else ""
+    return f"{guess.values} {called}{missing}"
 
 
 def share_words(value: float) -> str:
@@ -92,8 +107,11 @@ def _odds_sentence(guess: Guess) -> str:
 
 
 def _law(group: list[Column]) -> Law:
-    """The law of what is charged together: a feature, all bits of a category, or a missing bit."""
-    first = group[0]
+    """The law of a feature: of its value or all its categories, with its missing bit."""
+    missing = next((c for c in group if c.charge == missing_name(c.feature)), None)
+    values = [column for column in group if column != missing]
+    bit = None if missing is None else missing.mechanism.channel(BIT)
+    first = values[0]
     if isinstance(first.mechanism, UnaryEncoding):
-        return Law(first.mechanism.channel(BIT), len(group))
-    return Law(first.mechanism.channel(first.domain))
+        return Law(first.mechanism.channel(BIT), len(values), missing=bit)
+    return Law(first.mechanism.channel(first.domain), missing=bit)

@@ -11,6 +11,9 @@ category c is Q(y) r(y_c), where Q(y) is the probability of y were all bits clea
 r(0) = (1 - p) / (1 - q), with p = Pr[1 | set] and q = Pr[1 | clear]. So ``after`` is the
 expectation under Q of the maximum of independent numbers prior(c) r(y_c), each of two values.
 
+A feature with a missing bit has one value more: missing. Its response is that of the fill, which
+counts as the lowest value, where a response tells most; value and bit are guessed together.
+
 The prior is uniform, unless another one is given; columns count as independent.
 """
 
@@ -39,12 +42,14 @@ class Guess:
         before: Success of the best guess without the release.
         after: Success of the best guess with it.
         odds: By which factor the release changes the odds of any two values at most.
+        missing: Whether one of the values is that it is missing.
     """
 
     values: int
     before: float
     after: float
     odds: float
+    missing: bool = False
 
     @property
     def protects_little(self) -> bool:
@@ -54,22 +59,24 @@ class Guess:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of one released value.
+    """The law of one released feature.
 
     Attributes:
         channel: Of a value, inputs x outputs; of a nominal feature that of each of its bits.
         categories: How many categories a nominal feature has; None of all others.
         prior: Probabilities of the values, shape (values,); uniform when absent.
+        missing: Of its missing bit; None without one.
     """
 
     channel: Channel
     categories: int | None = None
     prior: tuple[float, ...] | None = None
+    missing: Channel | None = None
 
     @property
     def weights(self) -> np.ndarray:
-        """The prior, float64, shape (values,)."""
-        count = self.categories or len(self.channel.inputs)
+        """The prior, float64, shape (values,); missing is the last value."""
+        count = (self.categories or len(self.channel.inputs)) + (self.missing is not None)
         if self.prior is None:
             return np.full(count, 1 / count)
         given = np.asarray(self.prior, dtype=np.float64)
@@ -79,21 +86,36 @@ class Law:
         """What a receiver can guess.
 
         Args:
-            loss: loss(R - L) of the release.
+            loss: loss(R - L) of the release, with the missing bit.
         """
         prior, law = self.weights, self.channel.probabilities()
-        if self.categories is None:
-            after = float((law * prior[:, None]).max(axis=0).sum())
-        else:
-            after = _of_bits(law, prior)
+        places, bits = self._states()
+        after = 0.0
+        for chances in bits:
+            best = np.zeros(places.max() + 1)
+            np.maximum.at(best, places, prior * chances)
+            if self.categories is None:
+                after += float((law * best[:, None]).max(axis=0).sum())
+            else:
+                after += _of_bits(law, best)
         odds = math.exp(loss) if loss < 700 else math.inf
-        return Guess(len(prior), float(prior.max()), min(1.0, after), odds)
+        has_missing = self.missing is not None
+        return Guess(len(prior), float(prior.max()), min(1.0, after), odds, has_missing)
 
-    def scores(self, known: int, others: int, random: Any) -> np.ndarray:
-        """Log-likelihood ratios of releases for known values, by drawing both.
+    def exposures(self) -> np.ndarray:
+        """How much a release tells of each value, in nats; 0 of categories, which are alike."""
+        if self.categories is not None:
+            return np.zeros(len(self.weights))
+        law = self._joint()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.log(law / (self.weights @ law))
+            return np.asarray(np.where(law > 0, law * ratios, 0).sum(axis=1))
+
+    def scores(self, values: np.ndarray, others: int, random: Any) -> np.ndarray:
+        """Log-likelihood ratios of releases for known values, by drawing the releases.
 
         Args:
-            known: How many values are known.
+            values: The known values, integers from 0.
             others: How many releases of others there are.
             random: A numpy generator; nothing that it draws is released.
 
@@ -101,25 +123,44 @@ class Law:
             ln(Pr[y | x] / Pr[y]), shape (known, 1 + others): of the value's own release, and of
             the others'.
         """
-        prior, law = self.weights, self.channel.probabilities()
-        values = random.choice(len(prior), size=known + others, p=prior)
+        prior, known = self.weights, len(values)
+        drawn = np.concatenate([values, random.choice(len(prior), size=others, p=prior)])
         if self.categories is None:
+            law = self._joint()
             cumulated = law.cumsum(axis=1)
-            drawn = random.random(len(values)) * cumulated[values, -1]
-            outputs = (cumulated[values] < drawn[:, None]).sum(axis=1)
+            at = random.random(len(drawn)) * cumulated[drawn, -1]
+            outputs = (cumulated[drawn] < at[:, None]).sum(axis=1)
             with np.errstate(divide="ignore"):
                 ratios = np.log(law / (prior @ law))
-            own = ratios[values[:known], outputs[:known]]
+            own = ratios[values, outputs[:known]]
             # A row for each value, then one for each known: far fewer look-ups.
-            rest = ratios[:, outputs[known:]][values[:known]]
-            return np.column_stack([own, rest])
-        chances = np.full((len(values), len(prior)), law[0, 1])
-        chances[np.arange(len(values)), values] = law[1, 1]
-        bits = random.random(chances.shape) < chances
-        ratio = np.where(bits, law[1, 1] / law[0, 1], law[1, 0] / law[0, 0])
+            return np.column_stack([own, ratios[:, outputs[known:]][values]])
+        law, (places, chances) = self.channel.probabilities(), self._states()
+        set_ = np.full((len(drawn), self.categories), law[0, 1])
+        set_[np.arange(len(drawn)), places[drawn]] = law[1, 1]
+        bits = random.random(set_.shape) < set_
+        ratio = np.where(bits, law[1, 1] / law[0, 1], law[1, 0] / law[0, 0])[:, places]
+        absent = random.random(len(drawn)) < chances[-1, drawn]
+        ratio = ratio * chances[np.where(absent, -1, 0)]
         logs = np.log(ratio / (ratio @ prior)[:, None])
-        own = logs[np.arange(known), values[:known]]
-        return np.column_stack([own, logs[known:, values[:known]].T])
+        own = logs[np.arange(known), values]
+        return np.column_stack([own, logs[known:, values].T])
+
+    def _states(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which value each one is released as, and Pr[missing bit | it], shape (bits, values)."""
+        count = len(self.weights)
+        if self.missing is None:
+            return np.arange(count), np.ones((1, count))
+        present, absent = self.missing.probabilities()
+        chances = np.repeat(present[:, None], count, axis=1)
+        chances[:, -1] = absent
+        return np.append(np.arange(count - 1), 0), chances
+
+    def _joint(self) -> np.ndarray:
+        """Pr[response, missing bit | value], shape (values, bits x outputs)."""
+        places, chances = self._states()
+        law = self.channel.probabilities()[places]
+        return np.concatenate([law * bit[:, None] for bit in chances], axis=1)
 
 
 @dataclass(frozen=True)
@@ -130,6 +171,8 @@ class RecordGuess:
         before, after: Success of the best guess of all its values together.
         right_before, right_after: How many of its columns are guessed right, expected.
         first: How often a record that is known is linked to its own release before all others'.
+        first_error: Standard error of that simulation.
+        first_exposed: How often, of the 1 % of records of which releases tell most.
         nearest: How often it is among the nearest 1 %.
         among: How many releases it is looked for in.
     """
@@ -139,6 +182,8 @@ class RecordGuess:
     right_before: float
     right_after: float
     first: float
+    first_error: float
+    first_exposed: float
     nearest: float
     among: int
 
@@ -153,23 +198,36 @@ def guess_record(laws: Sequence[Law], guesses: Sequence[Guess]) -> RecordGuess:
         guesses: What can be guessed of each of them.
     """
     random = np.random.default_rng(0)  # noqa: TID251  A simulation; nothing of it is released.
-    scores = np.zeros((KNOWN, 1 + OTHERS))
-    for law in laws:
-        scores += law.scores(KNOWN, OTHERS, random)
-    greater = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
-    # Equal ones are in no order: its place among them is drawn.
-    equal = (scores[:, 1:] == scores[:, :1]).sum(axis=1)
-    among = 1 + OTHERS
-    places = np.clip((among / 100 - greater) / (1 + equal), 0, 1)
+    records = [random.choice(len(law.weights), size=100 * KNOWN, p=law.weights) for law in laws]
+    exposures = sum(law.exposures()[of] for law, of in zip(laws, records, strict=True))
+    most = np.argsort(-np.asarray(exposures), kind="stable")[:KNOWN]
+    first, nearest = _linked(laws, [of[:KNOWN] for of in records], random)
+    exposed, _ = _linked(laws, [of[most] for of in records], random)
     return RecordGuess(
         math.prod(one.before for one in guesses),
         math.prod(one.after for one in guesses),
         sum(one.before for one in guesses),
         sum(one.after for one in guesses),
-        float(np.where(greater == 0, 1 / (1 + equal), 0).mean()),
-        float(places.mean()),
-        among,
+        float(first.mean()),
+        float(first.std() / math.sqrt(KNOWN)),
+        float(exposed.mean()),
+        float(nearest.mean()),
+        1 + OTHERS,
     )
+
+
+def _linked(
+    laws: Sequence[Law], records: Sequence[np.ndarray], random: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Chances that known records are nearest to their own release, and among the nearest 1 %."""
+    scores = np.zeros((KNOWN, 1 + OTHERS))
+    for law, values in zip(laws, records, strict=True):
+        scores += law.scores(values, OTHERS, random)
+    greater = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
+    # Equal ones are in no order: its place among them is drawn.
+    equal = (scores[:, 1:] == scores[:, :1]).sum(axis=1)
+    places = np.clip(((1 + OTHERS) / 100 - greater) / (1 + equal), 0, 1)
+    return np.where(greater == 0, 1 / (1 + equal), 0), places
 
 
 def _of_bits(law: np.ndarray, prior: np.ndarray) -> float:

@@ -219,25 +219,30 @@ def reasons_for(
     receiver = federation.label_holder
     earlier = [e for e in entries if e.federation == federation.name and e.run != run]
     found: list[str] = []
+    every = policy.approve == "every"
     released = any(e.account == "local_dp" and e.receiver == receiver for e in earlier)
     if _DRAWS in stages and opens and not released:
         found.append(f"it is the first release of {federation.name} to {receiver}")
-    elif _DRAWS in stages and opens and policy.approve == "every":
+    elif _DRAWS in stages and opens and every:
         found.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
+    # Pinned integers are disclosed once a release, which is asked about when it opens.
+    daily = any(rule.routed == "every_run" for rule in policy.features.values())
     kinds = {
         _ROUTES: (
             any(e.kind == "routes" for e in earlier),
+            every and daily,
             f"routed answer of {federation.name} to {receiver}",
         ),
         ROUNDS: (
             any(e.kind.startswith(f"{ROUNDS}_") for e in earlier),
+            every,
             f"training of {federation.name} together with others",
         ),
     }
     return found + [
         f"it is {'another' if repeated else 'the first'} {words}"
-        for stage, (repeated, words) in kinds.items()
-        if stage in stages and (policy.approve == "every" or not repeated)
+        for stage, (repeated, asks_again, words) in kinds.items()
+        if stage in stages and (asks_again or not repeated)
     ]
 
 

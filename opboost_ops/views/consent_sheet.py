@@ -16,9 +16,8 @@ from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.config.terms import Terms
 from opboost_ops.datasets.limits import limits
 from opboost_ops.display.blocks import finite
-from opboost_ops.mechanisms import UnaryEncoding
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.edge_charges import edges_loss, private_edges
+from opboost_ops.privacy.exposure import guesses_of
 from opboost_ops.privacy.guessing import Guess, Law, RecordGuess, guess_record
 from opboost_ops.run.changes import Leaving, leaving
 
@@ -63,7 +62,7 @@ class ReleasedColumn:
         loss_whole: loss(R - L) of a release.
         releases: How many releases the budget allows; None without one.
         loss_whole_ever: loss(R - L) of all of them; infinite without a budget.
-        guess: What the receiver can guess of a value.
+        guess: What the receiver can guess of a value, with the missing bit of its feature.
     """
 
     column: str
@@ -110,7 +109,7 @@ class ConsentSheet:
         exact: What this party sends without an epsilon: to whom, and what it discloses.
         received: What others send this party without an epsilon: from whom, and what.
         caps: Caps of the party's policy.
-        laws: Of the columns that count for a whole record, by what is charged.
+        laws: Of the features.
         edges: What the private edges of all columns cost together, once.
     """
 
@@ -145,13 +144,18 @@ class ConsentSheet:
     @property
     def most_exposed(self) -> ReleasedColumn | None:
         """The column whose guesses gain most; None where nothing is released."""
-        gain = {line.column: line.guess.after - line.guess.before for line in self.record}
-        return max(self.record, key=lambda line: gain[line.column], default=None)
+        gain = {line.column: line.guess.after - line.guess.before for line in self.guessed}
+        return max(self.guessed, key=lambda line: gain[line.column], default=None)
+
+    @property
+    def guessed(self) -> tuple[ReleasedColumn, ...]:
+        """Each feature once: its missing bit is guessed with it."""
+        return tuple(line for line in self.record if line.column in self.laws)
 
     @cached_property
     def whole_record(self) -> RecordGuess | None:
         """What can be guessed of a whole record; None where nothing is released."""
-        lines = self.record
+        lines = self.guessed
         if not lines:
             return None
         return guess_record([self.laws[line.column] for line in lines], [o.guess for o in lines])
@@ -194,7 +198,8 @@ def consent_sheet(
         digest: Of what is agreed to.
         exact: Sender, receiver and content of each release without an epsilon.
     """
-    lines, laws = [], {}
+    lines = []
+    guesses = guesses_of(federation, party)
     whole: dict[str, float] = {}
     for line in leaving(federation, party):
         # A release is of the value and of its missing bit together.
@@ -202,10 +207,9 @@ def consent_sheet(
         whole[name] = whole.get(name, 0.0) + float(line.curve.loss[-1])
     for line in leaving(federation, party):
         feature = federation.parties[party].features[line.charge.partition("=")[0]]
-        law = _law(federation, feature, line)
-        laws[line.charge] = law
         name = line.charge.partition("=")[0]
-        lines.append(_released(federation, feature, policy, line, law, whole[name]))
+        guess = guesses[name][1]
+        lines.append(_released(federation, feature, policy, line, guess, whole[name]))
     releases = list(exact)
     return ConsentSheet(
         party,
@@ -218,7 +222,7 @@ def consent_sheet(
         tuple((to, what) for sender, to, what in releases if sender == party),
         tuple((sender, what) for sender, to, what in releases if to == party),
         tuple(_caps(federation, party, policy)),
-        laws,
+        {name: law for name, (law, _) in guesses.items()},
         sum(
             _edges_cost(federation, feature)
             for feature in private_edges(federation, party).values()
@@ -232,23 +236,12 @@ def _edges_cost(federation: Federation, feature: Feature) -> float:
     return float(edges_loss(edges, federation.domain.to_domain()).loss[0])
 
 
-def _law(federation: Federation, feature: Feature, line: Leaving) -> Law:
-    if "=" in line.charge:
-        assert feature.missing_bit is not None
-        return Law(feature.missing_bit.channel(BIT))
-    mechanism = feature.mechanism
-    assert mechanism is not None
-    if isinstance(mechanism, UnaryEncoding):
-        return Law(mechanism.channel(BIT), len(feature.categories or ()))
-    return Law(mechanism.channel(federation.domain.to_domain()))
-
-
 def _released(
     federation: Federation,
     feature: Feature,
     policy: Policy,
     line: Leaving,
-    law: Law,
+    guess: Guess,
     whole: float,
 ) -> ReleasedColumn:
     losses = [float(loss) for loss in line.curve.loss]
@@ -265,7 +258,7 @@ def _released(
         scale="" if missing or nominal else _scale_words(feature),
         domain="0 or 1"
         if missing
-        else f"a bit for each of {law.categories} categories"
+        else f"a bit for each of {len(feature.categories or ())} categories"
         if nominal
         else f"integers {lower} to {upper}",
         mechanism=line.curve.mechanism,
@@ -274,7 +267,7 @@ def _released(
         loss_whole=losses[-1],
         releases=releases,
         loss_whole_ever=losses[-1] * _times(releases),
-        guess=law.guess(losses[-1]),
+        guess=guess,
     )
 
 

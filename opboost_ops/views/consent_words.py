@@ -38,19 +38,20 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     if worst is None or record is None:
         return [f"No column of {sheet.party} is released, randomised or not."]
     lines = [guess_words(worst.column, worst.type, worst.guess, sheet.receiver)]
-    lines += [
-        protects_little(line, sheet.receiver) for line in sheet.record if line.guess.protects_little
-    ]
+    little = [line for line in sheet.guessed if line.guess.protects_little]
+    lines += [protects_little(line, sheet.receiver) for line in little]
     lines.append(
         f"Of one whole record, {sheet.receiver} guesses {record.right_after:.1f} of "
-        f"{len(sheet.record)} columns right, instead of {record.right_before:.1f} without the "
+        f"{len(sheet.guessed)} columns right, instead of {record.right_before:.1f} without the "
         f"release, and all of them at once in {share_words(record.after)} of records, instead of "
         f"{share_words(record.before)}."
     )
     lines.append(
         f"Who knows a person's record links it to the right one of {record.among:,} releases in "
-        f"{share_words(record.first)} of cases (by chance {share_words(1 / record.among)}), and "
-        f"has it among the nearest 1 % in {share_words(record.nearest)} (by chance 1 %)."
+        f"{share_words(record.first)} of cases (± {share_words(record.first_error)}; by chance "
+        f"{share_words(1 / record.among)}), of the most exposed 1 % of people in "
+        f"{share_words(record.first_exposed)}, and has it among the nearest 1 % in "
+        f"{share_words(record.nearest)} (by chance 1 %)."
     )
     totals = sheet.totals
     ever = (
@@ -75,8 +76,8 @@ def protects_little(line: ReleasedColumn, receiver: str) -> str:
         receiver: Who receives it.
     """
     return (
-        f"This protects little: at this setting {receiver} learns which of {line.guess.values} "
-        f"{values_words(line.type)} of {line.column} it is for "
+        f"This protects little: at this setting {receiver} learns which of "
+        f"{values_words(line.guess, line.type)} of {line.column} it is for "
         f"{share_words(line.guess.after)} of people."
     )
 
@@ -84,7 +85,7 @@ def protects_little(line: ReleasedColumn, receiver: str) -> str:
 def blocks(sheet: ConsentSheet) -> list[Block]:
     """The whole sheet."""
     totals, words = sheet.totals, meaning(sheet)
-    little = any(line.guess.protects_little for line in sheet.record)
+    little = any(line.guess.protects_little for line in sheet.guessed)
     found: list[Block] = [
         Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR)),
         _terms(sheet),
@@ -165,7 +166,7 @@ def _guesses(sheet: ConsentSheet) -> Table:
             Cell(share_words(line.guess.after), line.guess.after, share=line.guess.after),
             Cell(f"{odds_words(line.guess.odds)} to 1", finite(line.guess.odds)),
         )
-        for line in sheet.columns
+        for line in sheet.guessed
     )
     heads = ("column", "values", "guessed before", "guessed after", "odds at most")
     note = "Of one release, by the best attack, computed from the exact channel."
@@ -199,7 +200,7 @@ def _caps(sheet: ConsentSheet) -> Table:
 
 
 def _picture(sheet: ConsentSheet) -> Figures:
-    gains = sorted(sheet.record, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
+    gains = sorted(sheet.guessed, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
     rows: list[tuple[str, float, int]] = []
     for line in gains:
         rows.append((f"{line.column}: without it", 100 * line.guess.before, 3))

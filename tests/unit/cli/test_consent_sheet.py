@@ -16,6 +16,7 @@ import yaml
 from opboost_ops import api
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.pages import ledger
 from opboost_ops.pages.deployment import Query
 from opboost_ops.views import consent_words
@@ -114,6 +115,33 @@ def test_the_sentence_on_guessing_against_an_attack_that_is_run(
     several = np.prod(guessed[:2], axis=0).mean()
     both = [line["guess"]["after"] for line in said["columns"][:2]]
     assert several == pytest.approx(both[0] * both[1], rel=0.02)
+
+
+def test_a_value_and_its_missing_bit_are_guessed_together(
+    opboost: Opboost, bank: tuple[Path, Path]
+) -> None:
+    def add_bit(data: Any) -> None:
+        features(data)["income"]["missing"] = {"fill": 2500, "bit": 0.64}
+
+    edit(bank[1], add_bit)
+    said = sheet(opboost, bank)
+    value, bit = (line for line in said["columns"] if line["column"].startswith("income"))
+    assert value["guess"] == bit["guess"]
+    both = value["loss_whole"] + bit["loss_whole"]
+    assert value["guess"]["odds"] == pytest.approx(np.exp(both))
+    assert (value["guess"]["values"], value["guess"]["missing"]) == (11, True)
+    # The best guess of both, by Bayes' rule over all responses; the fill is the lowest value.
+    declared = load_federation(bank[1])
+    income = declared.parties["bank"].features["income"]
+    assert income.mechanism is not None and income.missing_bit is not None
+    response = income.mechanism.channel(declared.domain.to_domain()).probabilities()
+    missing = income.missing_bit.channel(BIT).probabilities()
+    states = [(x, 0) for x in range(10)] + [(0, 1)]
+    joint = np.array([np.outer(response[x], missing[b]).ravel() for x, b in states])
+    assert value["guess"]["after"] == pytest.approx(joint.max(axis=0).sum() / len(states))
+    record = said["whole_record"]
+    assert 0 < record["first_error"] < 0.02
+    assert record["first_exposed"] > record["first"]
 
 
 def test_the_same_words_on_card_and_ledger(

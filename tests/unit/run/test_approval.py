@@ -113,6 +113,11 @@ def test_what_needs_a_person_is_decided_by_public_facts(
     opens = ()
     assert not asked("desensitize"), "a run that opens no release asks nobody"
     assert not asked("check_table"), "only what releases something is asked about"
+    # Pinned integers cost nothing in a further run; those of the day cost an entry in each.
+    releases.append(releases[-1].model_copy(update={"kind": "routes", "run": "0" * 16}))
+    for routed_rule in ("once", "every_run"):
+        workspace.allow("bank", routed=routed_rule)
+        assert asked("answer_routes") is (asks and routed_rule == "every_run")
 
 
 def routed(tmp_path: Path, patch: pytest.MonkeyPatch) -> Workspace:
@@ -136,6 +141,7 @@ def test_one_answer_is_for_draws_and_for_routed_answers(
     workspace.all()
     scoring = workspace.scoring()
     approving(scoring, "every")
+    scoring.allow("bank", routed="every_run")
     scoring.until("check_table", "bank")
     published = scoring.published()
     with pytest.raises(ApprovalError):
