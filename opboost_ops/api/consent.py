@@ -21,6 +21,7 @@ from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.run.site_faults import MadePeople, site_faults
 from opboost_ops.setup.policy_file import pin
+from opboost_ops.stages.promise import sum_guarantee
 from opboost_ops.views.consent_sheet import ConsentSheet, consent_sheet
 
 
@@ -179,6 +180,7 @@ def agree(
     number = newest.number if newest is not None and newest.digest == found else None
     policy = load_policy(Path(site) / POLICY)
     policy = once_agreed(policy, declared)
-    sheet = consent_sheet(declared, mine.party, policy, found, exact_releases(declared))
+    exact, models = exact_releases(declared), sum_guarantee(declared)
+    sheet = consent_sheet(declared, mine.party, policy, found, exact, models)
     new = tuple(changes(agreements, declared))
     return Consent(mine.party, declared, found, new, number, sheet, policy)

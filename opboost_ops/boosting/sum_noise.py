@@ -47,12 +47,16 @@ class SumNoise:
         means: By phase, the mean of a party's Poisson numbers: its noise has twice that variance.
         curve: What the whole session costs a row that is added or removed.
         replaced: The same of a row that is replaced by another one, at the same delta.
+        pooled: `curve` towards all other parties together, who subtract their own noise.
+        pooled_replaced: `replaced` towards all other parties together.
     """
 
     honest: int
     means: dict[Phase, int]
     curve: RenyiCurve
     replaced: RenyiCurve
+    pooled: RenyiCurve
+    pooled_replaced: RenyiCurve
 
     def deviation(self, phase: Phase, parties: int) -> float:
         """Standard deviation of a sum's noise, where so many parties added theirs.
@@ -62,6 +66,26 @@ class SumNoise:
             parties: How many.
         """
         return float((2 * parties * self.means[phase]) ** 0.5)
+
+    def guarantee(self, parties: int) -> str:
+        """The session's epsilon and delta in words, towards some and towards all other parties.
+
+        Args:
+            parties: How many take part.
+        """
+        pooling, rest = parties - self.honest, parties - 1
+        within = (
+            f"(epsilon {self.curve.epsilon:.3g}, delta {self.curve.delta:g}) for a row added or "
+            f"removed, epsilon {self.replaced.epsilon:.3g} for a row replaced"
+        )
+        if self.honest == 1:
+            others = "the other party is" if rest == 1 else f"all {rest} other parties are"
+            return f"{within}, also where {others} curious"
+        added, replaced = self.pooled.epsilon, self.pooled_replaced.epsilon
+        return (
+            f"{within}, if at most {pooling} of {parties} parties pool what they know or omit "
+            f"their noise; epsilon {added:.3g} and {replaced:.3g} if all {rest} other parties do"
+        )
 
 
 def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: float) -> SumNoise:
@@ -82,9 +106,12 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
             each.phase: max(1, ceil(factor * each.rounds * each.l2_squared / each.share / honest))
             for each in releases
         }
-        once = _curve(releases, honest, means, delta, lambda each: (each.l1, each.l2_squared))
-        replaced = _curve(releases, honest, means, delta, lambda each: each.replaced)
-        return SumNoise(honest, means, once, replaced)
+
+        def curves(counted: int) -> tuple[RenyiCurve, RenyiCurve]:
+            once = _curve(releases, counted, means, delta, lambda each: (each.l1, each.l2_squared))
+            return once, _curve(releases, counted, means, delta, lambda each: each.replaced)
+
+        return SumNoise(honest, means, *curves(honest), *curves(1))
 
     low, high = 2.0**-40, 1.0
     while (found := noise(high)).curve.epsilon > epsilon:

@@ -68,16 +68,10 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         for note in category_notes(context):
             print_line(f"{party}.{note}")
     if declared.learning == "horizontal":
-        from opboost_ops.stages.boost import private_of
+        from opboost_ops.stages.promise import sum_guarantee
 
-        if (budget := private_of(declared)) is not None:
-            count = len(declared.parties)
-            print(
-                f"Sums have noise: (epsilon {budget.epsilon:g}, delta {budget.delta:g}) for a row "
-                f"added or removed, where {budget.honest} of {count} parties add theirs as they "
-                f"should. Each adds 1 / {budget.honest} of what one would need, so a sum has "
-                f"{count / budget.honest:.2f} times that variance."
-            )
+        if guarantee := sum_guarantee(declared):
+            print(f"Sums have noise: {guarantee}.")
     if (warning := small_table(declared, contexts)) is not None:
         print_line(warning, "yellow")
     print("Disclosed exactly, with no epsilon unless the line names one:")

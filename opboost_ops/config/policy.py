@@ -62,8 +62,8 @@ class ModelBudget(Record):
     """Cap on the composed cost of all private models and noisy metrics of the party's rows.
 
     Attributes:
-        epsilon: Cap on the composed epsilon of a row added or removed, over all models ever
-            trained, also those that never became champion.
+        epsilon: Cap on the composed epsilon of a row that is replaced, because row counts are
+            public, over all models ever trained, also those that never became champion.
         delta: The delta at which the models' shared curve becomes epsilon; default: the least
             declared delta.
     """

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.private_faults import honest_of
 from opboost_ops.config.training import SumPrivacy
 
 
@@ -15,10 +14,12 @@ class Promise:
     Attributes:
         replaced: Epsilon of a row that is replaced, at the declared delta.
         left: How many more such models the party's budget allows, in words; empty without one.
+        sums: The guarantee of sums over all parties, in words; empty for other trainers.
     """
 
     replaced: float
     left: str = ""
+    sums: str = ""
 
 
 _LINES = (
@@ -60,13 +61,11 @@ _NOISY_LEAVES = (
 )
 
 _SUMMED = (
-    "The model is (epsilon {epsilon:g}, delta {delta:g})-differentially private for each row of "
-    "any party's table, towards anybody with its file, the decisions or the store and towards all "
-    "other parties together, {label} among them: epsilon is {epsilon:g} if one row is added or "
-    "removed and {replaced:.3g} at the same delta if it is replaced; the declared bounds and "
+    "The model is differentially private for each row of any party's table, towards anybody with "
+    "its file, the decisions or the store, {label} among them: {sums}. The declared bounds and "
     "categories are outside; {budget}.",
-    "It holds if {honest} parties add their noise. A person with rows at several parties is "
-    "charged at each. An interrupted training is charged, too.",
+    "A person with rows at several parties is charged at each. An interrupted training is "
+    "charged, too.",
     "Everything in the model follows from sums with noise and from declarations.",
     "{metrics}",
 )
@@ -108,9 +107,9 @@ def private_words(federation: Federation, promise: Promise | None = None) -> tup
         "replaced": promise.replaced,
         "budget": promise.left or "no budget limits further models",
         "holders": ", ".join(federation.feature_holders),
+        "sums": promise.sums or f"epsilon {private.epsilon:g} for a row added or removed",
     }
     if isinstance(private, SumPrivacy):
-        facts["honest"] = f"{honest_of(federation)} of {len(federation.parties)}"
         facts["metrics"] = (_SUMMED_EXACT if spent is None else _SUMMED_NOISY).format(**facts)
         return tuple(line.format(**facts) for line in _SUMMED)
     facts["metrics"] = (_EXACT if spent is None else _NOISY).format(**facts)

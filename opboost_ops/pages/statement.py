@@ -90,7 +90,7 @@ def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRe
     if spent := view.models_epsilon(period.end):
         before = view.models_epsilon(period.begin)
         hint = f"from {before:.3f} to {spent:.3f}, worst case"
-        facts.append(Fact("Models: epsilon", f"{spent - before:.3f}", hint))
+        facts.append(Fact("Models: epsilon, a row replaced", f"{spent - before:.3f}", hint))
     head = "broken" if log.failure else log.head
     hint = f"{log.count:,} entries, verified {second(log.at)} UTC: {head}"
     return Facts((*facts, Fact("Audit log's head", head[:16], hint)))

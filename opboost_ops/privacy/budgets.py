@@ -81,10 +81,12 @@ class Budget:
             return
         account = account_of([*before, *new], budget)
         at = f" at delta {account.delta:g}" if account.delta else ""
-        if account.epsilon > Fraction(budget.epsilon):
-            epsilon = float(account.epsilon)
+        if account.replaced > Fraction(budget.epsilon):
             self._refuse(
-                [f"model_budget.epsilon{at} is {budget.epsilon:g}, and would be {epsilon:.4f}"]
+                [
+                    f"model_budget.epsilon{at} is {budget.epsilon:g}, and all models would cost "
+                    f"a replaced row {float(account.replaced):.4f}"
+                ]
             )
 
     def _refuse(self, over: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ class ModelCharge:
         rows: How many rows it was trained on, or evaluated on.
         what: The trees, or metrics with noise.
         curve: Of a model that has (epsilon, delta); epsilon is then the curve's at its delta.
+        replaced: The curve of a row that is replaced.
     """
 
     epsilon: float
@@ -23,3 +24,4 @@ class ModelCharge:
     rows: int
     what: Literal["model", "metrics"] = "model"
     curve: RenyiCurve | None = None
+    replaced: RenyiCurve | None = None

@@ -30,6 +30,7 @@ class LedgerEntry(Record):
         loss: Loss curve of the responses.
         epsilon: Cost of a differentially private model for a row added or removed.
         curve: Its Renyi curve, for a model that is trained on noisy sums.
+        replaced: The same for a row replaced.
         rows: How many rows.
         discloses: In plain words, what a disclosure without epsilon tells its reader.
         experiment: Made with predictable noise, or with edges of a private table: no guarantee.
@@ -49,6 +50,7 @@ class LedgerEntry(Record):
     loss: LossCurve | None = None
     epsilon: float | None = None
     curve: RenyiCurve | None = None
+    replaced: RenyiCurve | None = None
     rows: int
     discloses: str = ""
     experiment: bool = False

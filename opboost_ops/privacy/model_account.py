@@ -3,6 +3,9 @@
 Models, and metrics with noise, share one Renyi curve: each has its own, and one with epsilon alone
 has that of `renyi.pure`. The curve is turned into (epsilon, delta) once. Beside it stands the pure
 sum, which is what basic composition gives: epsilons and deltas added up.
+
+Budgets count rows that are replaced, because row counts are public; rows that are added or removed
+cost less.
 """
 
 from bisect import bisect_left
@@ -31,9 +34,9 @@ class ModelAccount:
         sum_epsilon: All epsilons, added up.
         sum_delta: All deltas, added up; 0 where all have epsilon alone.
         epsilon: Composed: the curve's at `delta`, and never above the sum of pure epsilons.
-        delta: At which the curve is turned into epsilon; 0 where none is needed.
-        replaced: The same for a row that is replaced, at the same delta.
-        curve: The values of the shared curve.
+        delta: At which curves are turned into epsilon; 0 where none is needed.
+        replaced: `epsilon` of a row that is replaced, which `model_budget` caps.
+        curve: The values of the shared curve of replaced rows.
     """
 
     trainings: int
@@ -41,7 +44,7 @@ class ModelAccount:
     sum_delta: float
     epsilon: Fraction
     delta: float
-    replaced: float
+    replaced: Fraction
     curve: tuple[float, ...]
 
     @property
@@ -53,7 +56,7 @@ class ModelAccount:
             "sum_delta": self.sum_delta,
             "epsilon": float(self.epsilon),
             "delta": self.delta,
-            "epsilon_replaced": self.replaced,
+            "epsilon_replaced": float(self.replaced),
         }
 
 
@@ -69,16 +72,18 @@ def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = Non
     deltas = [release.curve.delta for release in models if release.curve]
     delta = _delta(deltas, budget)
     sum_epsilon = sum((Fraction(repr(m.epsilon)) for m in models if m.epsilon), Fraction(0))
-    curve = renyi.composed([_NOTHING, *map(_values_of, models)])
-    epsilon = _composed(sum_epsilon, curve, delta, bool(deltas))
-    replaced = _composed(2 * sum_epsilon, renyi.replaced(curve), delta, bool(deltas))
+    once = [m.curve.values if m.curve else renyi.pure(m.epsilon or 0.0) for m in models]
+    twice = [m.replaced.values if m.replaced else renyi.pure(2 * (m.epsilon or 0)) for m in models]
+    curve = renyi.composed([_NOTHING, *twice])
+    epsilon = _composed(sum_epsilon, renyi.composed([_NOTHING, *once]), delta, bool(deltas))
+    replaced = _composed(2 * sum_epsilon, curve, delta, bool(deltas))
     return ModelAccount(
         trainings=sum(m.kind == "model" for m in models),
         sum_epsilon=sum_epsilon,
         sum_delta=sum(deltas),
         epsilon=epsilon,
-        delta=delta if deltas or epsilon < sum_epsilon else 0.0,
-        replaced=float(replaced),
+        delta=delta if deltas or replaced < 2 * sum_epsilon else 0.0,
+        replaced=replaced,
         curve=curve,
     )
 
@@ -106,7 +111,7 @@ def more_such(releases: Iterable[LedgerEntry], budget: ModelBudget, run: str = "
     def fits(count: int) -> bool:
         curve = renyi.composed([base.curve, renyi.repeated(each.curve, count)])
         spent = base.sum_epsilon + count * each.sum_epsilon
-        return _composed(spent, curve, delta, bool(deltas)) <= cap
+        return _composed(2 * spent, curve, delta, bool(deltas)) <= cap
 
     if fits(_MANY):
         return None
@@ -127,7 +132,3 @@ def _composed(
         return sum_epsilon
     composed = Fraction(repr(renyi.epsilon_of(curve, delta)))
     return composed if needs_delta else min(sum_epsilon, composed)
-
-
-def _values_of(release: LedgerEntry) -> tuple[float, ...]:
-    return release.curve.values if release.curve else renyi.pure(release.epsilon or 0.0)

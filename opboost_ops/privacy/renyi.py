@@ -6,9 +6,7 @@ before it, and are turned into (epsilon, delta) once, at the end (Mironov, 2017)
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
 
 from opboost_ops.config.schema import Record
 
@@ -84,40 +82,12 @@ def composed(curves: Iterable[Iterable[float]]) -> tuple[float, ...]:
     Args:
         curves: Their values.
     """
-    # An order that one curve lacks bounds nothing.
-    every = zip_longest(*curves, fillvalue=math.inf)
-    return tuple(math.fsum(values) * _UP for values in every)
+    return tuple(math.fsum(values) * _UP for values in zip(*curves, strict=True))
 
 
 def repeated(curve: Iterable[float], times: int) -> tuple[float, ...]:
     """What as many releases with one curve cost together."""
     return tuple(value * times * _UP for value in curve)
-
-
-def replaced(curve: Iterable[float]) -> tuple[float, ...]:
-    """What a release costs a row that is replaced: it is removed, and another one is added.
-
-    The weak triangle inequality (Mironov, 2017, Proposition 11, with p = q = 2): the divergence of
-    order alpha is at most (alpha - 1/2) / (alpha - 1) times that of order 2 alpha, plus that of
-    order 2 alpha - 1.
-
-    Args:
-        curve: What it costs a row that is added or removed.
-
-    Returns:
-        One value for each of `ORDERS`; infinite where `ORDERS` end too early.
-    """
-    known = list(curve)
-
-    def at_least(order: int) -> float:
-        # Divergences never fall as the order rises.
-        place = bisect_left(ORDERS, order)
-        return known[place] if place < len(ORDERS) else math.inf
-
-    return tuple(
-        _UP * ((alpha - 0.5) / (alpha - 1) * at_least(2 * alpha) + at_least(2 * alpha - 1))
-        for alpha in ORDERS
-    )
 
 
 def epsilon_of(values: Iterable[float], delta: float) -> float:
@@ -132,7 +102,7 @@ def epsilon_of(values: Iterable[float], delta: float) -> float:
     """
     found = (
         value + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
-        for alpha, value in zip(ORDERS, values, strict=False)
+        for alpha, value in zip(ORDERS, values, strict=True)
     )
     return float(max(min(found), 0.0) * _UP)
 

@@ -37,7 +37,7 @@ def exact_lines(entries: Iterable[LedgerEntry]) -> list[ExactLine]:
 #: Columns of `plain_line`, in their order.
 PLAIN_FIELDS = (
     "recorded_at",
-    *(name for name in LedgerEntry.model_fields if name not in ("loss", "curve")),
+    *(name for name in LedgerEntry.model_fields if name not in ("loss", "curve", "replaced")),
     "mechanism",
     "loss_1",
     "loss_whole",
@@ -51,7 +51,7 @@ def plain_line(at: str, entry: LedgerEntry) -> dict[str, Any]:
         at: When it was reserved.
         entry: The entry.
     """
-    plain = entry.model_dump(mode="json", exclude={"loss", "curve"})
+    plain = entry.model_dump(mode="json", exclude={"loss", "curve", "replaced"})
     line: dict[str, Any] = {"recorded_at": at, **plain}
     if entry.loss is not None:
         line |= {"mechanism": entry.loss.mechanism}

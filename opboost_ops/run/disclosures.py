@@ -49,6 +49,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
         artifact=model.name,
         epsilon=model.epsilon,
         curve=model.curve,
+        replaced=model.replaced,
         rows=model.rows,
         discloses=f"{of}; epsilon for a row added or removed, more for a row replaced",
     )
@@ -81,9 +82,10 @@ def charge_sums(
         artifact=session,
         epsilon=noise.curve.epsilon,
         curve=noise.curve,
+        replaced=noise.replaced,
         rows=rows,
-        discloses="sums over all parties with noise, and the model that follows from them, for a "
-        f"row added or removed, where {noise.honest} honest parties add their noise",
+        discloses="sums over all parties with noise, and the model that follows from them: "
+        f"{noise.guarantee(len(federation.parties))}",
     )
 
 

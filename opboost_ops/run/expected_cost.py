@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import Any
 
-from opboost_ops.boosting.dp import noisy_leaves
-from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.budgets import Budget
@@ -16,11 +14,9 @@ from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.releases import Choice
-from opboost_ops.privacy.renyi import RenyiCurve
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher
-from opboost_ops.stages.boost import private_of, settings_of
-from opboost_ops.stages.train import parameters_of
+from opboost_ops.stages.promise import sum_noise_of
 
 #: Name of what has not been made yet.
 _AHEAD = "expected"
@@ -98,28 +94,21 @@ def choices(
     return state.releases.choose(declared.values(), receiver, day, Budget(party.policy))
 
 
-def model_cost(federation: Federation) -> tuple[float, RenyiCurve | None] | None:
-    """Epsilon of one private model as declared, and its curve if it has one; None without noise.
+def model_cost(federation: Federation) -> dict[str, Any] | None:
+    """The ledger's figures of one private model as declared; None without noise.
 
     Args:
         federation: As declared.
+
+    Returns:
+        ``epsilon``, ``curve`` and ``replaced`` of a `LedgerEntry`.
     """
-    private = federation.training.private
-    if private is None:
+    private, noise = federation.training.private, sum_noise_of(federation)
+    if noise is not None:
+        return {"epsilon": noise.curve.epsilon, "curve": noise.curve, "replaced": noise.replaced}
+    if private is None or federation.training.trainer != "dpboost":
         return None
-    if federation.learning == "horizontal":
-        sums = private_of(federation)
-        curve = noise_of(settings_of(federation), sums).curve if sums is not None else None
-        return (curve.epsilon, curve) if curve else None
-    if federation.training.trainer != "dpboost":
-        return None
-    label = federation.parties[federation.label_holder].label
-    assert label is not None
-    classes = label.classes or ()
-    parameters = parameters_of(federation.training, label.task, classes, label.bounds)
-    noise = noisy_leaves.noise_of(parameters)
-    spent = noise.curve if noise else None
-    return spent.epsilon if spent else private.epsilon, spent
+    return {"epsilon": private.epsilon, "curve": None, "replaced": None}
 
 
 def _models(
@@ -129,7 +118,6 @@ def _models(
     if private is None:
         return
     if {ROUNDS, "train"} & set(stages) and (cost := model_cost(federation)) is not None:
-        epsilon, curve = cost
-        yield LedgerEntry(**facts, kind="model", account="model", epsilon=epsilon, curve=curve)
+        yield LedgerEntry(**facts, **cost, kind="model", account="model")
     if {"evaluate", "evaluate_own"} & set(stages) and private.metrics_epsilon is not None:
         yield LedgerEntry(**facts, kind="metrics", account="model", epsilon=private.metrics_epsilon)

@@ -249,14 +249,14 @@ def _models(
     horizontal = federation.learning == "horizontal"
     if private is None or (not horizontal and party != federation.label_holder):
         return
-    epsilon, curve = model_cost(federation) or (0.0, None)
-    costs = {"model": epsilon, "metrics": private.metrics_epsilon or 0.0}
+    metrics = private.metrics_epsilon
+    costs = {"model": model_cost(federation), "metrics": {"epsilon": metrics} if metrics else None}
     for number in range(missing):
-        for kind, epsilon in costs.items():
-            if epsilon:
+        for kind, cost in costs.items():
+            if cost is not None:
                 name = _name(f"{place}/{kind}/{number}")
-                of = {**facts, "kind": kind, "artifact": name, "epsilon": epsilon}
-                yield LedgerEntry(**of, account="model", curve=curve if kind == "model" else None)
+                of = {**facts, **cost, "kind": kind, "artifact": name}
+                yield LedgerEntry(**of, account="model")
 
 
 def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:

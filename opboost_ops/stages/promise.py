@@ -2,6 +2,8 @@
 
 from opboost_ops.boosting.dp import noisy_leaves
 from opboost_ops.boosting.private_federboost import noise_of
+from opboost_ops.boosting.sum_noise import SumNoise
+from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.private_words import Promise
 from opboost_ops.privacy.model_account import more_such
@@ -19,20 +21,39 @@ def promise_of(context: Context) -> Promise | None:
     private = context.federation.training.private
     if private is None:
         return None
-    return Promise(_replaced(context) or 2 * private.epsilon, _left(context))
+    noise = sum_noise_of(context.federation)
+    replaced = 2 * private.epsilon if noise is None else noise.replaced.epsilon
+    return Promise(replaced, _left(context), sum_guarantee(context.federation))
 
 
-def _replaced(context: Context) -> float | None:
-    """Epsilon of a replaced row at the declared delta, by the curve; None without a delta."""
-    federation = context.federation
-    sums = private_of(federation)
-    if sums is not None:
-        return noise_of(settings_of(federation), sums).replaced.epsilon
-    label = federation.parties[context.party].label
+def sum_noise_of(federation: Federation) -> SumNoise | None:
+    """The noise on the sums of a private training as declared; None without a delta.
+
+    Args:
+        federation: As declared.
+    """
+    training = federation.training
+    if (sums := private_of(federation)) is not None:
+        return noise_of(settings_of(federation), sums)
+    if training.private is None or training.trainer != "dpboost":
+        return None
+    label = federation.parties[federation.label_holder].label
     assert label is not None
-    parameters = parameters_of(federation.training, label.task, label.classes or (), label.bounds)
-    noise = noisy_leaves.noise_of(parameters)
-    return None if noise is None else noise.replaced.epsilon
+    parameters = parameters_of(training, label.task, label.classes or (), label.bounds)
+    return noisy_leaves.noise_of(parameters)
+
+
+def sum_guarantee(federation: Federation) -> str:
+    """The guarantee of horizontal learning from noisy sums in words; empty for all else.
+
+    Args:
+        federation: As declared.
+    """
+    if private_of(federation) is None:
+        return ""
+    noise = sum_noise_of(federation)
+    assert noise is not None
+    return noise.guarantee(len(federation.parties))
 
 
 def _left(context: Context) -> str:

@@ -56,7 +56,8 @@ def train(context: Context) -> Outcome:
         noise = noisy_leaves.noise_of(parameters)
         curve = noise.curve if noise else None
         epsilon = curve.epsilon if curve else training.private.epsilon
-        model = ModelCharge(epsilon, memory.name(), rows, curve=curve)
+        replaced = noise.replaced if noise else None
+        model = ModelCharge(epsilon, memory.name(), rows, curve=curve, replaced=replaced)
         documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
     documents |= {TUNED: found} if found else {}
     return Outcome(

@@ -111,6 +111,7 @@ class ConsentSheet:
         caps: Caps of the party's policy.
         laws: Of the features.
         edges: What the private edges of all columns cost together, once.
+        models: The guarantee of sums with noise, in words; empty where there are none.
     """
 
     party: str
@@ -125,6 +126,7 @@ class ConsentSheet:
     caps: tuple[Cap, ...]
     laws: Mapping[str, Law]
     edges: float = 0.0
+    models: str = ""
 
     @property
     def record(self) -> tuple[ReleasedColumn, ...]:
@@ -175,6 +177,7 @@ class ConsentSheet:
             "exact": [{"receiver": to, "discloses": what} for to, what in self.exact],
             "received": [{"sender": sender, "discloses": what} for sender, what in self.received],
             "caps": [asdict(cap) for cap in self.caps],
+            "models": self.models,
             "totals": asdict(self.totals),
             "most_exposed": None if worst is None else worst.column,
             "whole_record": None if record is None else asdict(record),
@@ -188,6 +191,7 @@ def consent_sheet(
     policy: Policy,
     digest: str,
     exact: Iterable[tuple[str, str, str]],
+    models: str = "",
 ) -> ConsentSheet:
     """What a party is asked to agree to, of its own files and the federation file alone.
 
@@ -197,6 +201,7 @@ def consent_sheet(
         policy: Its policy, as it will be once it has agreed.
         digest: Of what is agreed to.
         exact: Sender, receiver and content of each release without an epsilon.
+        models: The guarantee of sums with noise, in words; empty where there are none.
     """
     lines = []
     guesses = guesses_of(federation, party)
@@ -227,6 +232,7 @@ def consent_sheet(
             _edges_cost(federation, feature)
             for feature in private_edges(federation, party).values()
         ),
+        models,
     )
 
 

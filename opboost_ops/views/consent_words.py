@@ -36,7 +36,8 @@ def meaning(sheet: ConsentSheet) -> list[str]:
     """What it means for one person, in plain words: a sentence a line."""
     worst, record = sheet.most_exposed, sheet.whole_record
     if worst is None or record is None:
-        return [f"No column of {sheet.party} is released, randomised or not."]
+        lines = [f"No column of {sheet.party} is released, randomised or not."]
+        return [*lines, f"Each training: {sheet.models}."] if sheet.models else lines
     lines = [guess_words(worst.column, worst.type, worst.guess, sheet.receiver)]
     little = [line for line in sheet.guessed if line.guess.protects_little]
     lines += [protects_little(line, sheet.receiver) for line in little]

@@ -213,9 +213,9 @@ class LedgerView:
         return [*found.values()]
 
     def models_epsilon(self, end: str = "") -> float:
-        """What private models have cost a row that is added or removed, up to a moment."""
+        """The cost of private models for a row that is replaced, up to a moment."""
         inside = (entry for at, entry in self.entries if not end or at < end)
-        return float(account_of(inside, self.policy.model_budget).epsilon)
+        return float(account_of(inside, self.policy.model_budget).replaced)
 
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[str, float]]]:

@@ -239,13 +239,17 @@ def models_blocks(
     if not drawn:
         return []
     account = account_of((release for _, release in drawn), budget)
-    spent, cap = float(account.epsilon), None if budget is None else budget.epsilon
+    spent, cap = float(account.replaced), None if budget is None else budget.epsilon
     at = f" at delta {account.delta:g}" if account.delta else ""
     worst = f"composed{at}" if cap is None else f"composed{at}, of {cap:g}"
     added = f"delta {account.sum_delta:g}" if account.sum_delta else "epsilon alone"
     facts = [
-        Fact("Models: epsilon, a row added or removed", number(spent).text, worst),
-        Fact("Models: epsilon, a row replaced", number(account.replaced).text, f"composed{at}"),
+        Fact("Models: epsilon, a row replaced", number(spent).text, worst),
+        Fact(
+            "Models: epsilon, a row added or removed",
+            number(float(account.epsilon)).text,
+            f"composed{at}",
+        ),
         Fact("Models: sum of epsilons", number(float(account.sum_epsilon)).text, added),
         Fact("Models trained", f"{account.trainings:,}", "champions or not"),
     ]
@@ -264,7 +268,7 @@ def models_blocks(
                 Cell(release.run, href=f"run?id={release.run}"),
                 Cell(release.kind),
                 number(release.epsilon),
-                _so_far(account_of((old for _, old in drawn[: i + 1]), budget).epsilon, cap),
+                _so_far(account_of((old for _, old in drawn[: i + 1]), budget).replaced, cap),
                 count(release.rows),
                 Cell(release.receiver),
             )
@@ -273,7 +277,7 @@ def models_blocks(
     note = (
         "Differentially private models, and metrics with noise, of the label holder's own rows. "
         "Trained on the same rows they share one curve, also those that never became champion. "
-        "Epsilon is for a row added or removed."
+        "Epsilon is for a row added or removed, epsilon so far for a row replaced."
     )
     title = "What models have cost"
     table = Table("models", title, (*heads, "receiver"), tuple(reversed(rows)), note)

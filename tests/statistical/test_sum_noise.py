@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import skellam as law
 
-from opboost_ops.boosting.dp import noise, poisson
+from opboost_ops.boosting.dp import leaf_sums, noise, poisson
 from opboost_ops.boosting.rounds import Round
 from opboost_ops.boosting.sum_noise import Release, calibrated
 from opboost_ops.config.schema import Record
@@ -52,6 +52,21 @@ def test_the_sum_of_honest_shares_has_the_noise_that_epsilon_needs(
     ]
     assert central <= (parties - silent) * mean <= central + parties
     assert added.curve.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("parties", "added", "replaced"), [(2, 4.0, 8.52), (3, 5.98, 12.95), (32, 33.3, 94.3)]
+)
+def test_the_guarantee_names_what_all_other_parties_together_learn(
+    parties: int, added: float, replaced: float
+) -> None:
+    """They know their own noise, so of a sum's noise only one party's share is left."""
+    noise = leaf_sums.sums_of("binary", 200, 4.0, 1e-5, parties - 1, 10).noise
+    assert noise.curve.epsilon == pytest.approx(4.0, rel=1e-4)
+    assert noise.pooled.epsilon == pytest.approx(added, rel=0.02)
+    assert noise.pooled_replaced.epsilon == pytest.approx(replaced, rel=0.02)
+    for figure in (noise.curve, noise.replaced, noise.pooled, noise.pooled_replaced):
+        assert f"{figure.epsilon:.3g}" in noise.guarantee(parties)
 
 
 class Noisy(Record):

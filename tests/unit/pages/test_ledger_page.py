@@ -81,20 +81,20 @@ def test_before_any_run_the_ledger_says_what_a_release_costs(
 def test_what_private_models_have_cost(reader: Reader, shown: Workspace) -> None:
     assert "What models have cost" not in plain(reader.page("ledger?party=credit"))
     shown.edit_yaml(
-        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 5.0})
+        "credit/policy.yaml", lambda policy: policy.update(model_budget={"epsilon": 10.0})
     )
     party = Publisher("credit", *site_of("credit"), shown.store)
     for at, (what, epsilon) in enumerate((("model", 3.0), ("metrics", 0.5))):
         charge = ModelCharge(epsilon, f"{at}" * 64, 100 + at, what)  # type: ignore[arg-type]
         charge_model(party, shown.declared, FIRST_RUN, charge)
     text = plain(reader.page("ledger?party=credit"))
-    assert "Models: epsilon, a row added or removed 3.500 composed, of 5" in text
-    assert "Models: epsilon, a row replaced 7.000 composed" in text
-    assert "Epsilon left for models 1.500" in text
+    assert "Models: epsilon, a row replaced 7.000 composed, of 10" in text
+    assert "Models: epsilon, a row added or removed 3.500 composed" in text
+    assert "Epsilon left for models 3.000" in text
     listed = rows(reader, "ledger", "credit.models")
     found = [(line["what"], float(line["epsilon"]), float(line["rows"])) for line in listed]
     assert found == [("metrics", 0.5, 101), ("model", 3.0, 100)]
-    assert float(listed[0]["epsilon so far"]) == 3.5
+    assert float(listed[0]["epsilon so far"]) == 7
     elsewhere = plain(reader.page(f"ledger?party=credit&run={SECOND_RUN}"))
     assert "Models trained 1" in elsewhere
     assert rows(reader, f"ledger?run={SECOND_RUN}", "credit.models") == []

@@ -3,8 +3,10 @@
 import pytest
 
 from opboost_ops.boosting.dp import leaf_sums
-from opboost_ops.config.policy import ModelBudget
+from opboost_ops.config.policy import ModelBudget, Policy
+from opboost_ops.errors import BudgetError
 from opboost_ops.privacy import renyi
+from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.model_account import account_of, more_such
 from opboost_ops.privacy.renyi import ORDERS, RenyiCurve
@@ -18,13 +20,15 @@ def entry(run: str, kind: str = "model", **of: object) -> LedgerEntry:
 
 
 def nightly(nights: int, epsilon: float = 1.0, delta: float = 1e-6) -> list[LedgerEntry]:
-    curve = leaf_sums.sums_of("binary", 200, epsilon, delta).noise.curve
-    return [entry(str(night), epsilon=curve.epsilon, curve=curve) for night in range(nights)]
+    noise = leaf_sums.sums_of("binary", 200, epsilon, delta).noise
+    spent = {"epsilon": noise.curve.epsilon, "curve": noise.curve, "replaced": noise.replaced}
+    return [entry(str(night), **spent) for night in range(nights)]
 
 
 def test_curves_are_added_and_turned_into_epsilon_once() -> None:
     curve = RenyiCurve(values=renyi.skellam(10, 20, 4000.0), delta=1e-6)
-    noisy = [entry(str(i), epsilon=curve.epsilon, curve=curve) for i in range(4)]
+    spent = {"epsilon": curve.epsilon, "curve": curve, "replaced": curve}
+    noisy = [entry(str(i), **spent) for i in range(4)]
     assert float(account_of(noisy[:1]).epsilon) == pytest.approx(curve.epsilon)
     together = account_of(noisy)
     assert float(together.epsilon) < 0.6 * 4 * curve.epsilon
@@ -48,6 +52,7 @@ def test_models_with_epsilon_alone_add_up_unless_a_delta_makes_them_cost_less() 
     composed = account_of(year, budget)
     assert float(composed.epsilon) < 13
     assert composed.delta == 1e-6
+    assert 2 * composed.epsilon < composed.replaced < 2.5 * float(composed.epsilon)
     # Two of them are cheaper by their sum, which needs no delta.
     assert account_of(pure, budget).epsilon == account.epsilon
 
@@ -59,20 +64,21 @@ def test_a_year_of_nights_fits_into_one_budget() -> None:
     assert float(account.sum_epsilon) == pytest.approx(365, rel=1e-3)
     assert account.delta == 1e-6
     assert 25 < float(account.epsilon) <= 31.1
-    assert account.replaced > 2 * float(account.epsilon)
+    assert 2 * account.epsilon < account.replaced < 80
 
 
-def test_a_curve_of_an_earlier_ledger_is_added_up_by_the_orders_that_it_has() -> None:
-    night = nightly(1)[0]
-    assert night.curve is not None
-    known = RenyiCurve(values=night.curve.values[: ORDERS.index(1024) + 1], delta=1e-6)
-    former = night.model_copy(update={"curve": known})
-    expected = account_of([night] * 2)
-    for releases in ([former, former], [former, night]):
-        found = account_of(releases)
-        assert found.epsilon == expected.epsilon
-        assert found.replaced == pytest.approx(expected.replaced)
-    assert more_such([former, night], ModelBudget(epsilon=6.0, delta=1e-6)) is not None
+def test_the_budget_caps_what_a_replaced_row_costs() -> None:
+    """Row counts are public, so a neighbour is a table with another row in one's place."""
+    nights = nightly(10)
+    account = account_of(nights)
+    Budget(policy_of(float(account.replaced) * 1.001)).models(nights[:9], nights[9:])
+    with pytest.raises(BudgetError, match="cost a replaced row"):
+        Budget(policy_of(float(account.replaced) * 0.999)).models(nights[:9], nights[9:])
+
+
+def policy_of(epsilon: float) -> Policy:
+    budget = {"epsilon": epsilon, "delta": 1e-6}
+    return Policy.model_validate({"version": 1, "party": "p", "model_budget": budget})
 
 
 def test_noisy_metrics_join_the_curve() -> None:
@@ -86,13 +92,13 @@ def test_noisy_metrics_join_the_curve() -> None:
 
 @pytest.mark.parametrize("metrics", [False, True])
 def test_as_many_more_models_as_are_said_fit_and_no_further_one(metrics: bool) -> None:
-    budget = ModelBudget(epsilon=6.0, delta=1e-6)
+    budget = ModelBudget(epsilon=12.0, delta=1e-6)
     night = nightly(1)
     if metrics:
         night.append(entry("0", "metrics", epsilon=0.5))
     more = more_such(night, budget)
     assert more is not None and 2 < more < 40
-    fits, over = (account_of(night * (1 + count), budget).epsilon for count in (more, more + 1))
+    fits, over = (account_of(night * (1 + count), budget).replaced for count in (more, more + 1))
     assert fits <= budget.epsilon < over
     assert more_such(night * (2 + more), budget) == 0
     assert more_such([], budget) is None

@@ -84,11 +84,11 @@ def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
 
 def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Workspace) -> None:
     federation.until("evaluate", "credit")
-    federation.declare("credit/policy.yaml", model_budget={"epsilon": 3.25})
-    with pytest.raises(BudgetError, match=r"model_budget\.epsilon is 3\.25"):
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": 6.5})
+    with pytest.raises(BudgetError, match=r"model_budget\.epsilon is 6\.5"):
         federation.step("credit", "evaluate")
     assert not (federation.home("credit") / "evaluation.json").exists()
-    federation.declare("credit/policy.yaml", model_budget={"epsilon": 3.5})
+    federation.declare("credit/policy.yaml", model_budget={"epsilon": 7.0})
     federation.step("credit", "evaluate")
     drawn = federation.home("credit") / "drawn_metrics.jsonl"
     line = json.loads(drawn.read_bytes())
