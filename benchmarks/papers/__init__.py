@@ -16,6 +16,7 @@ MODULES = (
     "denoise",
     "first_mechanism",
     "tuning",
+    "gate_year",
     "order",
     "table5",
     "range_query",

@@ -22,7 +22,7 @@ The papers' own workloads, beside the papers' figures where we know them:
 [OpBoost's mechanisms](evaluation-opboost.md), [FederBoost](evaluation-federboost.md),
 [private models and DPBoost](evaluation-private.md).
 """,
-        ("federation", "first-mechanism", "denoise", "tuning"),
+        ("federation", "first-mechanism", "denoise", "tuning", "gate"),
     ),
     "evaluation-opboost": (
         """# Evaluation: OpBoost's mechanisms

@@ -30,7 +30,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.run.preflight import together
     from opboost_ops.run.readiness import require_agreed
     from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
-    from opboost_ops.run.small_tables import small_table
+    from opboost_ops.run.small_tables import few_held_out, small_table
 
     if as_json:
         _print_json(federation)
@@ -73,6 +73,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         if guarantee := sum_guarantee(declared):
             print(f"Sums have noise: {guarantee}.")
     if (warning := small_table(declared, contexts)) is not None:
+        print_line(warning, "yellow")
+    for warning in few_held_out(declared, contexts):
         print_line(warning, "yellow")
     print("Disclosed exactly, with no epsilon unless the line names one:")
     for sender, to, discloses in exact_releases(declared):

@@ -31,14 +31,14 @@ class AnyTraining(Record):
         trees: Boosting rounds.
         holdout: Share of the rows that evaluate the model, by a keyed hash of the ID.
         tolerance: By how much a new model's main metric (auc, or r2 in regression) may be worse
-            than the reference's on the held-out rows, and yet become champion.
+            than the best so far on the same held-out rows, and yet become champion.
     """
 
     trees: int = Field(default=80, ge=1, le=10_000)
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     depth: int = Field(default=3, ge=1, le=16)
     holdout: float = Field(default=0.2, gt=0, lt=1)
-    tolerance: NonNegativeFloat = 0.01
+    tolerance: NonNegativeFloat = 0.0
 
 
 class BoosterTraining(AnyTraining):

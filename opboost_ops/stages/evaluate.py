@@ -13,11 +13,10 @@ from opboost_ops.exchange.encoding import integers
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import baseline
 from opboost_ops.stages.check_model import checked_prediction
-from opboost_ops.stages.gate import comparable_reference, present_champion
+from opboost_ops.stages.gate import comparable_reference
 from opboost_ops.stages.held_out import judge
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.other_columns import other_columns
-from opboost_ops.stages.reference import interval_rule
 from opboost_ops.stages.stage import Context, Outcome
 
 
@@ -31,8 +30,7 @@ def evaluate(context: Context) -> Outcome:
     holdout = context.home.table("holdout_frame")
     truth = np.asarray(holdout.column(LABEL).to_numpy())
     model, scoring = materialised_model(context), context.federation.scoring
-    by_interval = interval_rule(context.federation)
-    version = context.reference if by_interval else present_champion(context)
+    version = context.reference
     text = comparable_reference(context, facts, version)
     used = {name for one in {model, text or model} for name in model_of(one).numeric_splits()}
     frame = cache(lambda mode: _frame(context, mode, facts, holdout, used))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from opboost_ops.boosting import calibration, decisions, metrics
 from opboost_ops.boosting.curves import base_rates, curves
 from opboost_ops.boosting.distribution import LEAST, grid, held_out_distribution, on_grid
+from opboost_ops.boosting.dp.metrics import difference_error
 from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
@@ -17,7 +18,7 @@ from opboost_ops.stages.baseline import Baseline
 from opboost_ops.stages.coverage import coverage, metrics_by_group
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate, intervals_of
-from opboost_ops.stages.noisy_metrics import noisy_metrics
+from opboost_ops.stages.noisy_metrics import CLASSES, noisy_metrics
 from opboost_ops.stages.repeated import unless_repeated
 from opboost_ops.stages.stage import Context, Outcome
 
@@ -59,7 +60,7 @@ def judge(
     evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
     documents: dict[str, Any] = {}
     lasting: dict[str, Any] = {}
-    charge = None
+    charge, error = None, None
     if private is None:
         base = alone()
         compared = {ALONE: base.prediction, **compared}
@@ -86,9 +87,14 @@ def judge(
         if private.metrics_epsilon is not None:
             found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
             result = {name: found[name] for name in compared}
+            label = context.declared.label
+            assert label is not None
+            error = difference_error(
+                task, len(compared), private.metrics_epsilon, len(truth), label.bounds or CLASSES
+            )
         else:
             result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
-        decision = gate(context, task, result[new], result.get(REFERENCE))
+        decision = gate(context, task, result[new], result.get(REFERENCE), version, error)
     result.pop(REFERENCE, None)
     decision = unless_repeated(context, model, decision)
     evaluation["metrics"] = result

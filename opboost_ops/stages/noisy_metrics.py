@@ -15,7 +15,7 @@ from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context
 
 #: Of two classes, whose losses have no bounds of their own.
-_CLASSES = (0.0, 1.0)
+CLASSES = (0.0, 1.0)
 
 
 def noisy_metrics(
@@ -44,7 +44,7 @@ def noisy_metrics(
     """
     label = context.declared.label
     assert label is not None
-    bounds = label.bounds or _CLASSES
+    bounds = label.bounds or CLASSES
     digest = hashlib.sha256(repr((sorted(predictions), task, bounds, epsilon)).encode())
     for name in sorted(predictions):
         digest.update(np.ascontiguousarray(predictions[name]).tobytes())

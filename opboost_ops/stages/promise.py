@@ -37,7 +37,7 @@ def sum_noise_of(federation: Federation) -> SumNoise | None:
         return noise_of(settings_of(federation), sums)
     if training.private is None or training.trainer != "dpboost":
         return None
-    label = federation.parties[federation.label_holder].label
+    label = federation.label
     assert label is not None
     parameters = parameters_of(training, label.task, label.classes or (), label.bounds)
     return noisy_leaves.noise_of(parameters)

@@ -10,18 +10,7 @@ from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.models.registry import Registry, federation_in, has_model
-from opboost_ops.stages.gate import recorded_metrics, same_maps
-
-
-def interval_rule(federation: Federation) -> bool:
-    """Whether a model becomes champion by an interval; by two values otherwise.
-
-    Of a private model's metrics an interval would be exact functions of the rows.
-
-    Args:
-        federation: As declared.
-    """
-    return federation.training.private is None
+from opboost_ops.stages.gate import noisy_metrics_of, recorded_metrics, same_maps
 
 
 def approved(registry: Registry) -> str | None:
@@ -50,12 +39,11 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
         run: A run's id, whose own version does not count.
 
     Returns:
-        Its name; the champion's where no version is comparable, or the model is private; None
-        before the first champion.
+        Its name; the champion's where no version is comparable; None before the first champion.
     """
     champion = registry.champion()
-    if champion is None or champion == run or not interval_rule(federation):
-        return champion if champion != run else None
+    if champion is None or champion == run:
+        return None
     by_hand = approved(registry)
     if by_hand is not None and by_hand != run and _same(federation, registry, by_hand):
         return by_hand
@@ -89,7 +77,7 @@ def _same(federation: Federation, registry: Registry, version: str) -> bool:
 
 
 def _value(federation: Federation, registry: Registry, version: str) -> float | None:
-    """A version's own main metric in the mode of scoring; None where there is none."""
+    """A version's own main metric in the mode of scoring, greater is better; None without one."""
     label = federation.label
     assert label is not None
     try:
@@ -98,5 +86,8 @@ def _value(federation: Federation, registry: Registry, version: str) -> float | 
         )
     except (OpBoostError, ValueError, KeyError):
         return None
-    value = values.get(metrics.main_metric(label.task))
-    return None if value is None else float(value)
+    metric = metrics.main_metric(label.task, noisy=noisy_metrics_of(federation))
+    value = values.get(metric)
+    if value is None:
+        return None
+    return -float(value) if metric in metrics.LOSSES else float(value)

@@ -139,10 +139,10 @@ def test_a_model_that_got_worse_is_not_announced_and_scores_nothing(
     summary = client.summary(TRAIN, training, "credit_publish.register", "register")
     assert summary["champion"] is False
     # Why, the label holder's own people alone read.
-    assert "worse by more than the tolerance" not in summary["why"]
+    assert "shown to be worse" not in summary["why"]
     home = bank_and_co.folder / "credit" / "home" / NAME / run_id(TRAIN, training)
     told = json.loads((home / "summaries" / "register.json").read_bytes())
-    assert "worse by more than the tolerance" in told["why"]
+    assert "shown to be worse" in told["why"]
     assert registry.history()[-1].event == "kept"
     # What is promoted starts a scoring within a second or two: wait for much longer.
     time.sleep(10)

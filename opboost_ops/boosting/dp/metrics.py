@@ -53,6 +53,23 @@ def noisy_sums(task: Task, sums: Sequence[int], epsilon: Fraction) -> list[int]:
     return noise.laplace(list(sums), sensitivity(task) * len(sums), epsilon)
 
 
+def difference_error(
+    task: Task, values: int, epsilon: float, rows: int, bounds: tuple[float, float]
+) -> float:
+    """The standard error of the difference of two metrics by their noise alone.
+
+    Args:
+        task: ``binary`` or ``regression``.
+        values: How many metrics share epsilon.
+        epsilon: Of all of them together.
+        rows: How many rows; public.
+        bounds: As `loss_sum` has them.
+    """
+    # The variance of Laplace noise is twice the square of its scale, and there are two.
+    error = 2 * values / (epsilon * rows)
+    return error if task == "binary" else error * (bounds[1] - bounds[0]) ** 2
+
+
 def noisy_metric(
     task: Task, total: int, rows: int, bounds: tuple[float, float]
 ) -> dict[str, float]:

@@ -56,7 +56,8 @@ def test_each_number_at_each_party_is_charged_declared_or_said_to_be_exact(
         assert set(told["metrics"]) == {"federated_local"}
         evaluation, card = json.loads(files["evaluation.json"]), json.loads(files["card.json"])
         gate = json.loads((lenders.home(name) / "gate.json").read_text())
-        assert set(gate) == {"metric", "tolerance", "new", "version", "value", "promote", "why"}
+        known = {"metric", "tolerance", "new", "version", "value", "detectable", "promote", "why"}
+        assert set(gate) == known
         assert told["metrics"] == evaluation["metrics"] == card["metrics"]
         decision = gate["why"]
         page = card_page(Card.model_validate(card), evaluation, None, decision)

@@ -1,6 +1,7 @@
 """A model that may be shared together with how good it is: metrics and gate with noise."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
+from opboost_ops.stages.reference import reference_of
 from opboost_ops.stages.stage import Home
 from tests.commands import printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
@@ -70,12 +72,16 @@ def test_nothing_exact_of_held_out_rows_leaves(federation: Workspace) -> None:
     assert again["metrics"] == shown
     assert len(ledger(federation, "credit")) == len(lines)
 
-    # A second run compares itself with the champion, with noise: both for one epsilon.
+    # A second run compares itself with the best so far, with noise: both for one epsilon.
     second = federation.copy(federation.folder.parent / "second", SECOND_RUN)
     second.all()
     gate = second.home_json("credit", "gate")
     assert gate["metric"] == "accuracy"
     assert "(with noise)" in gate["why"]
+    # Two values share 0.5, so each has noise of a deviation of sqrt(2) x 4 rows.
+    error = 2**0.5 * 2**0.5 * 4 / second.home_json("credit", "evaluation")["rows"]
+    assert gate["detectable"] == pytest.approx(2.8 * error)
+    assert f"these rows detect a difference of {gate['detectable']:.4f}" in gate["why"]
     drawn = json.loads((second.home("credit") / "drawn_metrics.jsonl").read_bytes())
     assert len(drawn["sums"]) == 2
     charged = [r.epsilon for r in ledger(second, "credit") if r.kind == "metrics"]
@@ -130,6 +136,39 @@ def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     deciding = Deciding(changed, federation.site("credit"))
     deciding.register(FIRST_RUN, {"mse": 4.0})
     # A tenth of the greatest variance that a label in [0, 6] can have: 0.9.
-    decision = gate(deciding, "regression", {"mse": mse}, None)  # type: ignore[arg-type]
+    decision = gate(deciding, "regression", {"mse": mse}, None, FIRST_RUN)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (promoted, 4.0)
     assert f"is {'not worse' if promoted else 'worse'} than" in decision["why"]
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_noisy_metrics_do_not_ratchet_the_bar_down(
+    federation: Workspace, tmp_path: Path, task: metrics.Task
+) -> None:
+    """A private model is compared with the best so far, too, and not with the champion."""
+    declared = federation.declared
+    if task == "regression":
+        label = Label(column="default", task=task, bounds=(0.0, 6.0))
+        credit = declared.parties["credit"].model_copy(update={"label": label})
+        parties = {**declared.parties, "credit": credit}
+        declared = declared.model_copy(update={"parties": parties})
+    site = federation.site("credit").model_copy(update={"models": tmp_path / "models"})
+    deciding = Deciding(declared, site)
+    metric, sign = metrics.main_metric(task, noisy=True), 1 if task == "binary" else -1
+    best = version(0)
+    deciding.register(best, {metric: 0.8})
+    # Somebody put a worse one into use by an earlier rule; the bar stays.
+    deciding.register(version(1), {metric: 0.8 - 0.1 * sign})
+    for night in range(2, 30):
+        reference = reference_of(deciding.federation, deciding.registry)
+        assert reference == best
+        value = {metric: 0.8 - 0.001 * night * sign}
+        found = gate(deciding, task, value, None, reference, 0.01)  # type: ignore[arg-type]
+        assert (found["promote"], found["detectable"]) == (False, pytest.approx(0.028))
+        deciding.register(version(night), value, found["promote"])
+    better = {metric: 0.8 + 0.01 * sign}
+    assert gate(deciding, task, better, None, best)["promote"]  # type: ignore[arg-type]
+
+
+def version(number: int) -> str:
+    return f"{number:016d}"

@@ -153,7 +153,8 @@ def test_each_number_is_charged_declared_or_a_public_count(made: Workspace) -> N
     # The page shows the card, and the decision by the noisy metric; it knows nothing else.
     card = Card.model_validate_json(files["card.json"])
     gate = made.home_json("credit", "gate")
-    assert set(gate) == {"metric", "tolerance", "new", "version", "value", "promote", "why"}
+    known = {"metric", "tolerance", "new", "version", "value", "detectable", "promote", "why"}
+    assert set(gate) == known
     assert gate["new"] == found["accuracy"]
     assert files["card.html"].decode() == card_page(card, evaluation, None, gate["why"])
     assert "<figcaption>" not in files["card.html"].decode()
