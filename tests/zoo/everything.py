@@ -153,8 +153,6 @@ class _Through:
         values = [*getattr(self, "plain", self.odd.means(ROWS) if self.accepted else {}).values()]
         offer = self.sites / "bank" / "bank-offer.yaml"
         data = _yaml(offer)
-        # Others are an odd table's own: they are not asked for.
-        data["features"] = {"x": data["features"]["x"]}
         feature = data["features"]["x"]
         there = [value for value in values if value is not None]
         if feature["type"] == "nominal":
@@ -167,6 +165,9 @@ class _Through:
             feature["bounds"] = [float(min(numbers)) - 1, float(max(numbers)) + 1]
             fill = feature["bounds"][0] + 1
         feature["missing"] = {"fill": fill}
+        # Further columns of an odd table have the same cells.
+        for other in data["features"].values():
+            other |= {name: of for name, of in feature.items() if name != "uuid"}
         offer.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
         file = self.sites / "federation.yaml"
         api.federate([self.sites / party for party in PARTIES], file)
