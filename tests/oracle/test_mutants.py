@@ -45,7 +45,7 @@ _ACCOUNT = {
             "        connection.execute(sa.insert(_RELEASES).values(_row(release)))\n"
         )
     },
-    "the receiver is not in the release": {"            and release.receiver == receiver\n": ""},
+    "the receiver is not in the release": {" and release.receiver == receiver": ""},
     "a run stays in the release of another declaration": {
         "            newest = newest_open.get(one.digest)\n": (
             "            newest = list(newest_open.values())[-1] if newest_open else None\n"
@@ -54,7 +54,9 @@ _ACCOUNT = {
     "over the budget a release opens anyway": {
         "                rule(spent, [opening])\n": "                pass\n"
     },
-    "an ended release goes on": {"            and not release.ended\n": ""},
+    "an ended release goes on": {
+        "receiver == receiver and not release.ended": "receiver == receiver"
+    },
     "a retry goes on with an ended release": {
         "                self._require_open(used.values())\n": "                pass\n"
     },
