@@ -5,6 +5,7 @@ leaves its column out or refuses it, both declare it by a plain table and are gi
 afterwards.
 """
 
+import copy
 import datetime as dt
 import json
 from collections.abc import Iterator
@@ -167,7 +168,8 @@ class _Through:
         feature["missing"] = {"fill": fill}
         # Further columns of an odd table have the same cells.
         for other in data["features"].values():
-            other |= {name: of for name, of in feature.items() if name != "uuid"}
+            filled = {"bounds", "categories", "missing"} & feature.keys()
+            other |= {name: copy.deepcopy(feature[name]) for name in sorted(filled)}
         offer.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
         file = self.sites / "federation.yaml"
         api.federate([self.sites / party for party in PARTIES], file)
