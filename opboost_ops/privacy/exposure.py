@@ -28,8 +28,6 @@ def exposure_words(federation: Federation, party: str) -> str:
     Returns:
         Empty where nothing is released.
     """
-    if party not in federation.feature_holders:
-        return ""
     guesses = {name: guess for name, (_, guess) in guesses_of(federation, party).items()}
     if not guesses:
         return ""
@@ -43,8 +41,10 @@ def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess
 
     Args:
         federation: As declared.
-        party: A feature holder.
+        party: Of one that releases nothing, there is nothing to guess.
     """
+    if party not in federation.feature_holders:
+        return {}
     groups: dict[str, list[Column]] = {}
     for column in columns_of(federation, party):
         groups.setdefault(column.feature, []).append(column)
