@@ -34,6 +34,7 @@ from opboost_ops.cli import (
     simulate,
     stop,
     store,
+    verify,
 )
 from opboost_ops.errors import OpBoostError
 
@@ -81,6 +82,7 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
     "simulate": simulate.command,
     "leakage": leakage.command,
     "artifact": artifact.command,
+    "verify": verify.command,
     "edges": edges.command,
     "forget": forget.command,
     "backup": backup.backup,

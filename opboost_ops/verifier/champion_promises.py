@@ -1,0 +1,320 @@
+"""Promises of the label holder: its models follow from the rows that it opened."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather as feather
+
+from opboost_ops.verifier import envelopes
+from opboost_ops.verifier.outcomes import Outcome, Promise
+from opboost_ops.verifier.party_promises import OwnSide
+from opboost_ops.verifier.plans import Plan
+from opboost_ops.verifier.stores import Run
+
+#: Lines of a model that tell of the machine that made it.
+_LOCAL = re.compile(r"tree_sizes=|\[(num_threads|data|valid|output_model|input_model):")
+
+#: Bits of a split's kind in LightGBM's text.
+_CATEGORICAL, _LEFT, _MISSING, _NAN = 1, 2, 12, 8
+
+_OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "regression"}
+
+
+def check_champion(outcome: Outcome, own: OwnSide) -> None:
+    """Check every version of the label holder whose run is still at home.
+
+    Args:
+        outcome: The party's.
+        own: The party.
+    """
+    versions = outcome.promise("versions", "Each version's files are those that were registered.")
+    model = outcome.promise(
+        "model", "Trained again on the kept frame, LightGBM gives the registered model, exactly."
+    )
+    thresholds = outcome.promise(
+        "thresholds", "Each threshold on another party's column is a split value it answered."
+    )
+    metrics = outcome.promise(
+        "metrics", "The recorded metrics are those of the registered model on held-out rows."
+    )
+    gate = outcome.promise("gate", "Each promotion follows from the recorded metrics by its rule.")
+    models, home = own.party.path("models", "models"), own.party.path("home", "home")
+    for run, plan in own.runs:
+        if plan.purpose != "train" or models is None or home is None:
+            continue
+        version, kept = models / run.federation / run.run, home / run.federation / run.run
+        if not (version / "sha256.json").is_file():
+            continue
+        with versions.reading(run.name):
+            for name, digest in _json(version / "sha256.json").items():
+                content = (version / name).read_bytes()
+                versions.check(envelopes.sha256(content) == digest, f"{run.name}: another {name}")
+        if not (kept / "gate.json").is_file():
+            for promise in (model, thresholds, metrics, gate):
+                promise.lacks("the home folders of runs that were removed")
+            continue
+        with gate.reading(run.name):
+            _check_gate(gate, run, version, kept)
+        if missing := _not_derivable(plan):
+            for promise in (model, thresholds, metrics):
+                promise.lacks(missing)
+            continue
+        with thresholds.reading(run.name):
+            values = _split_values(own, run, plan)
+            _check_thresholds(thresholds, run, version, values)
+        with model.reading(run.name):
+            _check_model(model, run, plan, version, kept, values)
+        with metrics.reading(run.name):
+            _check_metrics(metrics, run, version, kept)
+
+
+def _not_derivable(plan: Plan) -> str:
+    """Why a run's model is not trained again; empty if it is."""
+    training = plan.federation.get("training", {})
+    if plan.is_horizontal:
+        return "models of horizontal learning"
+    if training.get("trainer", "lightgbm") != "lightgbm":
+        return f"models of the trainer {training['trainer']}"
+    for key in ("denoise", "tuning", "early_stopping"):
+        if training.get(key) is not None and training.get(key) != "none":
+            return f"models with training.{key}"
+    return "models with missing values of other parties" if plan.keeps_all else ""
+
+
+def _check_gate(promise: Promise, run: Run, version: Path, kept: Path) -> None:
+    gate, evaluation = _json(kept / "gate.json"), _json(version / "evaluation.json")
+    history = (version.parent / "history.jsonl").read_text().splitlines()
+    events = [json.loads(line) for line in history]
+    promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
+    promise.check(promoted == gate["promote"], f"{run.name}: not promoted as its gate decided")
+    metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
+    promise.check(
+        gate["new"] == metrics.get(gate["metric"]), f"{run.name}: the gate saw another metric"
+    )
+    if gate.get("rule") != "interval" or gate["gain"] is None:
+        promise.check(
+            gate["promote"] is False or gate["value"] is None,
+            f"{run.name}: promoted without a comparison",
+        )
+        return
+    gain = gate["gain"]
+    ordered = gain["low"] <= gain["value"] <= gain["high"]
+    exact = abs(gate["new"] - gate["value"] - gain["value"]) < 1e-9
+    promise.check(ordered and exact, f"{run.name}: the gain is not the metrics' difference")
+    if gate["against"] == "alone":
+        recorded = evaluation["gains"]["label_holder_alone"][gate["metric"]]
+        promise.check(gain == recorded, f"{run.name}: another gain than the evaluation's")
+    least = 0.0 if gate["against"] == "alone" else -gate["tolerance"]
+    promise.check(
+        gate["promote"] == (gain["high"] >= least), f"{run.name}: the rule decides otherwise"
+    )
+
+
+def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, float]]:
+    """By full column name and rank, the split values that feature holders answered."""
+    place = own.party.path("encryption_key", "keys/encryption.key")
+    values: dict[str, dict[int, float]] = {}
+    for holder in plan.feature_holders:
+        artifact = run.artifacts[f"split_values/{holder}"]
+        raw = artifact.content("document.json")
+        if artifact.manifest["encrypted_to"] is not None and place is not None:
+            key = envelopes.read_private_key(place)
+            raw = envelopes.opened(raw, key, artifact.digest, "document.json")
+        for name, splits in json.loads(raw)["splits"].items():
+            values[f"{holder}.{name}"] = {int(rank): value for rank, value in splits.items()}
+    return values
+
+
+def _check_thresholds(
+    promise: Promise, run: Run, version: Path, values: Mapping[str, Mapping[int, float]]
+) -> None:
+    lines = (version / "model.txt").read_text().split("\n")
+    ranked = set(_json(version / "columns.json")["ranked"])
+    names = _names(lines)
+    for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
+        for feature, threshold, kind in zip(*(line.split() for _, line in tree), strict=True):
+            name = names[int(feature)]
+            if name in ranked and not int(kind) & _CATEGORICAL:
+                promise.check(
+                    float(threshold) in values.get(name, {}).values(),
+                    f"{run.name}: a threshold on {name} was not answered",
+                )
+
+
+def _check_model(
+    promise: Promise,
+    run: Run,
+    plan: Plan,
+    version: Path,
+    kept: Path,
+    values: Mapping[str, Mapping[int, float]],
+) -> None:
+    import lightgbm
+
+    made_by = _json(version / "card.json")["software"].get("LightGBM")
+    if made_by != lightgbm.__version__:
+        promise.lacks(f"LightGBM {made_by}")
+        return
+    facts = _json(version / "columns.json")
+    text = _trained(plan, feather.read_table(kept / "frame.arrow"), facts)
+    same = text == (kept / "partial_model.txt").read_text()
+    promise.check(same, f"{run.name}: another model on ranks follows from the frame")
+    lower, upper = plan.domain
+    ranges = {
+        f"{holder}.{column.name}": (0, 1) if column.is_bit else (lower, upper)
+        for holder in plan.feature_holders
+        for column in plan.columns(holder)
+    }
+    materialised = _with_values(text.split("\n"), values, ranges)
+    registered = (version / "model.txt").read_text()
+    promise.check(materialised == registered, f"{run.name}: another model was registered")
+
+
+def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
+    """LightGBM's text of the model on ranks, as the label holder keeps it."""
+    import lightgbm
+
+    training, names, rows = plan.federation["training"], facts["names"], frame.num_rows
+    matrix = np.column_stack([frame.column(name).to_numpy().astype(np.float64) for name in names])
+    own = {k: v for k, v in training.get("parameters", {}).items() if k != "monotone_constraints"}
+    directions = training.get("parameters", {}).get("monotone_constraints", {})
+    highest = np.fmax.reduce(matrix, axis=0, initial=0.0)
+    own_bins = int(own.get("max_bin", 255))
+    bins = [
+        max(int(high) + 2, 3) if name in facts["ranked"] else own_bins
+        for name, high in zip(names, highest, strict=True)
+    ]
+    objective = training.get("objective") or _OBJECTIVES[facts["task"]]
+    settings: dict[str, Any] = {
+        "bin_construct_sample_cnt": rows,
+        **own,
+        "objective": {"l2": "regression", "l1": "regression_l1"}.get(objective, objective),
+        "learning_rate": training["learning_rate"],
+        "max_depth": training["depth"],
+        "num_leaves": own.get("num_leaves", 2 ** training["depth"]),
+        "max_bin_by_feature": bins,
+        "max_bin": own.get("max_bin", max(bins)),
+        "min_data_in_bin": 1,
+        "feature_pre_filter": False,
+        "deterministic": True,
+        "force_col_wise": True,
+        "seed": 0,
+        "verbosity": -1,
+    }
+    if facts["task"] == "multiclass":
+        settings["num_class"] = len(facts["classes"])
+    if any(directions.values()):
+        settings["monotone_constraints"] = [directions.get(name, 0) for name in names]
+    weight = frame.column("weight").to_numpy() if "weight" in frame.column_names else None
+    data = lightgbm.Dataset(
+        matrix,
+        label=np.array(frame.column("label").to_numpy()),
+        weight=weight,
+        params=settings,
+        feature_name=list(names),
+        categorical_feature=[names.index(name) for name in names if name in facts["categories"]],
+    )
+    booster = lightgbm.train(
+        settings, data, num_boost_round=training["trees"], keep_training_booster=True
+    )
+    lines = [line for line in booster.model_to_string().split("\n") if not _LOCAL.match(line)]
+    return "\n".join(_with_missing(lines))
+
+
+def _with_missing(lines: list[str]) -> list[str]:
+    """Send missing values that no training row had where most training rows go."""
+    keys = ("decision_type", "left_child", "right_child", "leaf_count", "internal_count")
+    for tree in _trees(lines, keys):
+        kinds, left, right, leaves, inner = (line.split() for _, line in tree)
+        for node, kind in enumerate(map(int, kinds)):
+            if not kind & (_CATEGORICAL | _MISSING):
+                counts = [
+                    int(inner[child] if child >= 0 else leaves[~child])
+                    for child in (int(left[node]), int(right[node]))
+                ]
+                direction = _LEFT if counts[0] >= counts[1] else 0
+                kinds[node] = str(kind & ~_LEFT | _NAN | direction)
+        lines[tree[0][0]] = "decision_type=" + " ".join(kinds)
+    return lines
+
+
+def _with_values(
+    lines: list[str],
+    values: Mapping[str, Mapping[int, float]],
+    ranges: Mapping[str, tuple[int, int]],
+) -> str:
+    """The model with split values in the place of ranks."""
+    names = _names(lines)
+    for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
+        features, thresholds, kinds = (line.split() for _, line in tree)
+        for node, (feature, kind) in enumerate(zip(features, kinds, strict=True)):
+            name = names[int(feature)]
+            if name in ranges and not int(kind) & _CATEGORICAL:
+                rank = int(np.floor(float(thresholds[node])))
+                thresholds[node] = repr(float(values[name][rank]))
+        lines[tree[1][0]] = "threshold=" + " ".join(thresholds)
+    at = next(i for i, line in enumerate(lines) if line.startswith("feature_infos="))
+    infos = lines[at].removeprefix("feature_infos=").split(" ")
+    for name, (lower, upper) in ranges.items():
+        infos[names.index(name)] = f"[{lower:.17g}:{upper:.17g}]"
+    lines[at] = "feature_infos=" + " ".join(infos)
+    return "\n".join(lines)
+
+
+def _check_metrics(promise: Promise, run: Run, version: Path, kept: Path) -> None:
+    import lightgbm
+
+    evaluation, facts = _json(version / "evaluation.json"), _json(version / "columns.json")
+    if evaluation["mode"] != "desensitised" or facts["task"] != "binary":
+        promise.lacks("metrics of routed scoring, of several classes and of numbers")
+        return
+    rows = feather.read_table(kept / "holdout_frame.arrow")
+    matrix = np.column_stack(
+        [rows.column(name).to_numpy().astype(np.float64) for name in facts["names"]]
+    )
+    label = rows.column("label").to_numpy()
+    booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
+    scores = np.asarray(booster.predict(matrix))
+    recorded = evaluation["metrics"]["federated_desensitised"]
+    promise.check(evaluation["rows"] == len(label), f"{run.name}: other held-out rows")
+    computed = {
+        "accuracy": float(np.mean((scores > 0.5) == (label == 1))),
+        "auc": _auc(scores, label),
+    }
+    for name, value in computed.items():
+        if name in recorded:
+            promise.check(abs(recorded[name] - value) < 1e-9, f"{run.name}: another {name}")
+
+
+def _auc(scores: np.ndarray, label: np.ndarray) -> float:
+    """The share of pairs of a positive and a negative row in the right order; ties count half."""
+    order, counts = np.unique(scores, return_inverse=True, return_counts=True)[1:]
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[order]
+    positive = int((label == 1).sum())
+    negative = len(label) - positive
+    total = float(ranks[label == 1].sum()) - positive * (positive + 1) / 2
+    return total / (positive * negative) if positive and negative else float("nan")
+
+
+def _trees(lines: Sequence[str], keys: Sequence[str]) -> list[list[tuple[int, str]]]:
+    """By tree, the places of its lines with some keys, and their values."""
+    found = [
+        (at, line.partition("=")[2])
+        for at, line in enumerate(lines)
+        if line.partition("=")[0] in keys
+    ]
+    return [found[at : at + len(keys)] for at in range(0, len(found), len(keys))]
+
+
+def _names(lines: Sequence[str]) -> list[str]:
+    line = next(line for line in lines if line.startswith("feature_names="))
+    return line.removeprefix("feature_names=").split()
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_bytes())

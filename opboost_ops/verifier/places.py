@@ -1,0 +1,175 @@
+"""The places that a verification takes: a federation's folder, a party's folder, or a store."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opboost_ops.verifier.stores import is_store
+
+FEDERATION, SITE, POLICY = "federation.yaml", "site.yaml", "policy.yaml"
+
+
+class CannotBeginError(Exception):
+    """A place is none that can be verified."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """A party's folder: where its ``site.yaml`` lies.
+
+    Attributes:
+        folder: The folder.
+        site: Content of ``site.yaml``.
+    """
+
+    folder: Path
+    site: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Party":
+        """The party of a folder.
+
+        Raises:
+            CannotBeginError: Its ``site.yaml`` cannot be read.
+        """
+        site = read_yaml(folder / SITE)
+        if not isinstance(site.get("party"), str) or not isinstance(site.get("store"), str):
+            raise CannotBeginError(f"{folder / SITE} names no party or no store.")
+        return cls(folder, site)
+
+    @property
+    def name(self) -> str:
+        """The party's name."""
+        return str(self.site["party"])
+
+    @cached_property
+    def policy(self) -> Mapping[str, Any]:
+        """Content of ``policy.yaml``."""
+        return read_yaml(self.folder / POLICY)
+
+    @property
+    def store(self) -> Path | None:
+        """The folder of its store; None where it is no folder on this machine."""
+        return self._local(_resolved(self.site["store"]))
+
+    @property
+    def database(self) -> Path | None:
+        """The file of its database; None where it is on a server."""
+        url = _resolved(self.site.get("ledger", "sqlite:///ledger.sqlite"))
+        if not url.startswith("sqlite:///"):
+            return None
+        return self.folder / url.removeprefix("sqlite:///")
+
+    def path(self, key: str, default: str) -> Path | None:
+        """A file or folder that ``site.yaml`` names; None where it is in no file.
+
+        Args:
+            key: The entry.
+            default: Its default.
+        """
+        value = str(self.site.get(key, default))
+        return None if value.startswith(("env:", "airflow:")) else self.folder / value
+
+    def _local(self, value: str) -> Path | None:
+        value = value.removeprefix("file://")
+        return None if not value or "://" in value or ":" in value else self.folder / value
+
+
+@dataclass(frozen=True)
+class Places:
+    """Everything to verify.
+
+    Attributes:
+        stores: Folders of stores, each once.
+        parties: Parties' folders.
+        federations: Federation files found beside parties, by the federation's name.
+        missing: Stores that are not on this machine, in words.
+    """
+
+    stores: list[Path]
+    parties: list[Party]
+    federations: dict[str, Mapping[str, Any]]
+    missing: list[str]
+
+
+def find_places(given: list[Path]) -> Places:
+    """Sort places into stores and parties.
+
+    Args:
+        given: Folders, or a federation file.
+
+    Raises:
+        CannotBeginError: One is none of these.
+    """
+    places = Places([], [], {}, [])
+    for path in given:
+        folder = path.parent if path.name == FEDERATION and path.is_file() else path
+        if not folder.is_dir():
+            raise CannotBeginError(f"{path} is no folder.")
+        whole, party = (folder / FEDERATION).is_file(), (folder / SITE).is_file()
+        if whole:
+            _add_federation(places, folder / FEDERATION)
+        if party:
+            _add_party(places, folder)
+            for beside in (folder, folder.parent):
+                if (beside / FEDERATION).is_file():
+                    _add_federation(places, beside / FEDERATION)
+        elif whole:
+            sites = sorted(folder.glob(f"*/{SITE}"))
+            for site in sites:
+                _add_party(places, site.parent)
+            if not sites:
+                raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
+        elif is_store(folder):
+            _add_store(places, folder)
+        else:
+            raise CannotBeginError(
+                f"{folder} has neither {FEDERATION} nor {SITE}, and is no store."
+            )
+    return places
+
+
+def read_yaml(path: Path) -> Mapping[str, Any]:
+    """A YAML file's mapping.
+
+    Raises:
+        CannotBeginError: It cannot be read; the message holds nothing of its content.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        content = None
+    if not isinstance(content, Mapping):
+        raise CannotBeginError(f"{path} cannot be read.")
+    return content
+
+
+def _add_federation(places: Places, path: Path) -> None:
+    federation = read_yaml(path)
+    if isinstance(federation.get("name"), str):
+        places.federations[federation["name"]] = federation
+
+
+def _add_party(places: Places, folder: Path) -> None:
+    if any(party.folder.resolve() == folder.resolve() for party in places.parties):
+        return
+    party = Party.read(folder)
+    places.parties.append(party)
+    if party.store is None or not party.store.is_dir():
+        places.missing.append(f"{party.name}: its store is no folder on this machine; copy it")
+    else:
+        _add_store(places, party.store)
+
+
+def _add_store(places: Places, folder: Path) -> None:
+    if folder.resolve() not in [store.resolve() for store in places.stores]:
+        places.stores.append(folder)
+
+
+def _resolved(value: str) -> str:
+    return os.environ.get(value.removeprefix("env:"), "") if value.startswith("env:") else value

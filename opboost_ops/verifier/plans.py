@@ -1,0 +1,312 @@
+"""A run's plan: who takes part, by which keys, and which columns are released by which mechanism.
+
+A plan has a federation file's entries, but for those at their default.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any
+
+from opboost_ops.verifier import channels
+from opboost_ops.verifier.stores import Artifact
+
+#: Kinds that the label holder signs; all others are signed by the party in their place.
+_BY_LABEL_HOLDER = {"plan", "psi_query", "split_request", "route_request", "decision"}
+
+#: Kinds that everybody may read, and so are not encrypted.
+_FOR_ALL = {"plan", "round_key", "decision"}
+
+#: Kinds that the label holder addresses to the party in their place.
+_ADDRESSED = {"psi_query", "split_request", "route_request"}
+
+#: Of a model's names: characters that are written as in URLs.
+_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A released column.
+
+    Attributes:
+        name: Its name in artifacts.
+        feature: The feature.
+        charge: The name under which its loss is charged.
+        outputs: Least and greatest released value.
+        size: How many values a sealed row reserves room for.
+        is_bit: Whether it is a category's bit or a missing bit.
+    """
+
+    name: str
+    feature: str
+    charge: str
+    outputs: tuple[int, int]
+    size: int
+    is_bit: bool
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A loss curve that the plan's mechanisms have.
+
+    Attributes:
+        ratios: Worst ratios for t = 1, 2, ...; None where infinite.
+        epsilon: As declared.
+        label: What the mechanism is called in manifests.
+    """
+
+    ratios: tuple[Fraction | None, ...]
+    epsilon: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run's plan.
+
+    Attributes:
+        artifact: Where it lies.
+        document: Its document.
+    """
+
+    artifact: Artifact
+    document: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, artifact: Artifact) -> "Plan":
+        """The plan in an artifact.
+
+        Raises:
+            ValueError: It is none.
+        """
+        document = json.loads(artifact.content("document.json"))
+        plan = cls(artifact, document)
+        if not plan.label_holder or document["purpose"] not in ("train", "score"):
+            raise ValueError("no plan")
+        return plan
+
+    @property
+    def federation(self) -> Mapping[str, Any]:
+        """The federation file that it carries."""
+        federation: Mapping[str, Any] = self.document["federation"]
+        return federation
+
+    @property
+    def parties(self) -> Mapping[str, Any]:
+        """Its parties by name."""
+        parties: Mapping[str, Any] = self.federation["parties"]
+        return parties
+
+    @property
+    def is_horizontal(self) -> bool:
+        """Whether its parties have the same columns of other people."""
+        return bool(self.federation.get("learning", "vertical") == "horizontal")
+
+    @cached_property
+    def label_holder(self) -> str:
+        """The party that signs the plan."""
+        if self.is_horizontal:
+            return self.artifact.about
+        return next(n for n, p in self.parties.items() if p["role"] == "label_holder")
+
+    @cached_property
+    def feature_holders(self) -> list[str]:
+        """Feature holders in the plan's order."""
+        return [n for n, p in self.parties.items() if p["role"] == "feature_holder"]
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether rows of people whom a feature holder lacks are kept."""
+        return bool(self.federation.get("alignment", {}).get("overlap", "common") == "left")
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether a row opens only where all of several feature holders have the person."""
+        return not self.keeps_all and len(self.feature_holders) > 1
+
+    @property
+    def purpose(self) -> str:
+        """``train`` or ``score``."""
+        return str(self.document["purpose"])
+
+    def signer(self, kind: str, about: str) -> str:
+        """The one party that may sign a kind at a place."""
+        return self.label_holder if kind in _BY_LABEL_HOLDER else about
+
+    def receiver(self, kind: str, about: str) -> str | None:
+        """The party that a kind is addressed to; None for all."""
+        if kind in _FOR_ALL:
+            return None
+        return about if kind in _ADDRESSED else self.label_holder
+
+    def signing_keys(self, party: str) -> list[str]:
+        """The signing keys of a party that are good on the plan's day, base64."""
+        declared, day = self.parties[party], self.document.get("day") or ""
+        revoked = declared.get("revoked_keys", [])
+        keys = []
+        if not day or (
+            (declared.get("signing_key_from") or "") <= day
+            and day <= (declared.get("signing_key_expires") or "9999")
+        ):
+            keys.append(declared["signing_key"])
+        keys += [
+            former["key"]
+            for former in declared.get("former_keys", [])
+            if former["use"] == "signing" and (not day or day <= former["until"])
+        ]
+        return [key for key in keys if key not in revoked]
+
+    def encrypted_to(self, kind: str, about: str) -> str | None:
+        """The short name of the key to which a kind is encrypted; None if it lies open."""
+        receiver = self.receiver(kind, about)
+        key = None if receiver is None else self.parties[receiver].get("encryption_key")
+        return hashlib.sha256(base64.b64decode(key)).hexdigest()[:16] if key else None
+
+    @cached_property
+    def answers(self) -> dict[str, str]:
+        """By kind, the kind that it answers; other kinds are no part of the run."""
+        scoring = self.federation.get("scoring", {})
+        mode = scoring.get("mode", "desensitised")
+        routed = "routed" in (mode, *scoring.get("evaluate", ()))
+        query = {"psi_query": "plan", "psi_answer": "psi_query"}
+        shares = {"shares": "plan"} if self.has_shares else {}
+        if self.purpose == "train":
+            splits = {
+                "ranks": "plan",
+                "split_request": "ranks",
+                "split_values": "split_request",
+            }
+            routes = {"route_request": "split_values", "routes": "route_request"}
+            return {**query, **shares, **splits, **(routes if routed else {})}
+        if mode == "local":
+            return {}
+        if mode == "routed":
+            return {**query, **shares, "route_request": "plan", "routes": "route_request"}
+        return {**query, **shares, "values": "plan"}
+
+    @property
+    def domain(self) -> tuple[int, int]:
+        """L and R."""
+        domain = self.federation["domain"]
+        return domain["lower"], domain["upper"]
+
+    def columns(self, party: str) -> list[Column]:
+        """The columns that a feature holder releases, in their order.
+
+        Args:
+            party: The feature holder.
+        """
+        lower, upper = self.domain
+        columns = []
+        for name, feature in self.parties[party]["features"].items():
+            if feature.get("type") == "nominal":
+                for category in feature["categories"]:
+                    columns.append(Column(_bit_name(name, category), name, name, (0, 1), 2, True))
+            else:
+                outputs, _ = _channel(json.dumps(feature["mechanism"]), lower, upper)
+                least, most = min(outputs), max(outputs)
+                size = max(upper - lower + 1, most - least + 1)
+                columns.append(Column(name, name, name, (least, most), size, False))
+            if _missing_bit(feature) is not None:
+                missing = f"{name}=missing"
+                columns.append(Column(missing, name, missing, (0, 1), 2, True))
+        return columns
+
+    def charges(self, party: str) -> dict[str, Charge]:
+        """The losses of a feature holder's columns, computed from what the plan declares.
+
+        Args:
+            party: The feature holder.
+
+        Raises:
+            UnknownMechanismError: A mechanism is unknown.
+        """
+        lower, upper = self.domain
+        charges = {}
+        for name, feature in self.parties[party]["features"].items():
+            mechanism = feature["mechanism"]
+            label = channels.label_of(mechanism)
+            if feature.get("type") == "nominal":
+                ratio = channels.category_ratio(channels.bit_counts(mechanism, None))
+                ratios: tuple[Fraction | None, ...] = (ratio,) * (len(feature["categories"]) - 1)
+            else:
+                ratios = _ratios(json.dumps(mechanism), lower, upper)
+            charges[name] = Charge(ratios, float(mechanism["epsilon"]), label)
+            if (bit := _missing_bit(feature)) is not None:
+                counts = channels.bit_counts(None, bit)
+                charges[f"{name}=missing"] = Charge(
+                    tuple(channels.worst_ratios(counts)),
+                    float(bit["epsilon"]),
+                    f"Randomised missing bit, epsilon {float(bit['epsilon']):g}",
+                )
+        return charges
+
+    def channel_digests(self, party: str) -> dict[str, str]:
+        """By column, sha256 of inputs, outputs and counts, as agreements have it.
+
+        Args:
+            party: The feature holder.
+        """
+        lower, upper = self.domain
+        digests = {}
+        for name, feature in self.parties[party]["features"].items():
+            if feature.get("type") == "nominal":
+                bits = channels.bit_counts(feature["mechanism"], None)
+                for category in feature["categories"]:
+                    digests[_bit_name(name, category)] = _digest([0, 1], [0, 1], bits)
+            else:
+                outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
+                digests[name] = _digest(list(range(lower, upper + 1)), outputs, counts)
+            if (bit := _missing_bit(feature)) is not None:
+                counts = channels.bit_counts(None, bit)
+                digests[f"{name}=missing"] = _digest([0, 1], [0, 1], counts)
+        return digests
+
+    def span(self, party: str, column: str, value: int) -> tuple[int, int]:
+        """The least and greatest domain value that a released value stands for.
+
+        Args:
+            party: The feature holder.
+            column: The column.
+            value: The released value.
+        """
+        mechanism = self.parties[party]["features"].get(column, {}).get("mechanism", {})
+        lower, upper = self.domain
+        return channels.span(mechanism, lower, upper, value)
+
+
+def canonical(value: Any) -> bytes:
+    """JSON in the one way in which digests of agreements and checkpoints are taken."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def _missing_bit(feature: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    missing = feature.get("missing")
+    return missing.get("bit") if isinstance(missing, Mapping) else None
+
+
+def _bit_name(feature: str, category: str) -> str:
+    def written(found: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in found[0].encode())
+
+    return f"{feature}={_NOT_IN_NAMES.sub(written, category)}"
+
+
+def _digest(inputs: list[int], outputs: list[int], counts: channels.Counts) -> str:
+    facts = (inputs, outputs, tuple(tuple(row) for row in counts))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _channel(mechanism: str, lower: int, upper: int) -> tuple[list[int], channels.Counts]:
+    return channels.counts_of(json.loads(mechanism), lower, upper)
+
+
+@lru_cache(maxsize=64)
+def _ratios(mechanism: str, lower: int, upper: int) -> tuple[Fraction | None, ...]:
+    return tuple(channels.worst_ratios(_channel(mechanism, lower, upper)[1]))

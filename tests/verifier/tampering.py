@@ -1,0 +1,69 @@
+"""Changes to the files of a finished run, each of which breaks a promise."""
+
+import base64
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from opboost_ops.verifier import Outcome, verify
+from tests.federation import FIRST_RUN, Workspace
+
+RUN = f"credit_scoring/{FIRST_RUN}"
+
+
+def place(workspace: Workspace, name: str) -> Path:
+    """The folder of an artifact of the first run.
+
+    Args:
+        workspace: The federation.
+        name: ``<kind>/<party>``.
+    """
+    return workspace.folder / "exchange" / RUN / name
+
+
+def resign(workspace: Workspace, name: str, change: Callable[[Any], Any]) -> None:
+    """Change an artifact's manifest and sign it again as its publisher.
+
+    Args:
+        workspace: The federation.
+        name: ``<kind>/<party>``.
+        change: Changes the manifest in place.
+    """
+    folder = place(workspace, name)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    signer = manifest["party"]
+    change(manifest)
+    write_manifest(workspace, folder, manifest, signer)
+
+
+def write_manifest(workspace: Workspace, folder: Path, manifest: Any, signer: str) -> None:
+    """Write a manifest and a party's signature over it."""
+    raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    key = base64.b64decode((workspace.folder / signer / "keys/signing.key").read_text())
+    (folder / "manifest.json").write_bytes(raw)
+    signature = Ed25519PrivateKey.from_private_bytes(key).sign(raw)
+    (folder / "manifest.sig").write_bytes(signature)
+
+
+def copy_artifact(workspace: Workspace, name: str, other: str) -> None:
+    """Put an artifact at another place of its run, too."""
+    shutil.copytree(place(workspace, name), place(workspace, other))
+
+
+def broken(outcomes: list[Outcome]) -> set[str]:
+    """The names of all broken promises."""
+    return {
+        promise.name
+        for outcome in outcomes
+        for promise in outcome.promises
+        if promise.status == "broken"
+    }
+
+
+def verified(workspace: Workspace, *below: str) -> list[Outcome]:
+    """The outcomes of a federation's folder, or of one below it."""
+    return verify([workspace.folder.joinpath(*below)])

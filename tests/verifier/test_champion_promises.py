@@ -1,0 +1,141 @@
+"""Each promise that the label holder can check at home, and a change that breaks it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops.verifier import verify
+from opboost_ops.verifier.envelopes import sha256
+from tests.federation import FIRST_RUN, Workspace
+from tests.verifier.tampering import broken, verified
+
+Tamper = Callable[[Workspace], None]
+
+
+def version(workspace: Workspace) -> Path:
+    return workspace.models / FIRST_RUN
+
+
+def home(workspace: Workspace) -> Path:
+    return workspace.folder / "credit" / "home" / "credit_scoring" / FIRST_RUN
+
+
+def register(workspace: Workspace, name: str, content: str) -> None:
+    """Replace a file of a version, and what is registered of it."""
+    path = version(workspace) / name
+    path.write_text(content)
+    digests = json.loads((version(workspace) / "sha256.json").read_bytes())
+    digests[name] = sha256(path.read_bytes())
+    (version(workspace) / "sha256.json").write_text(json.dumps(digests))
+
+
+def edit(path: Path, change: Callable[[Any], Any]) -> str:
+    content = json.loads(path.read_bytes())
+    change(content)
+    text = json.dumps(content)
+    path.write_text(text)
+    return text
+
+
+def changed_card(workspace: Workspace) -> None:
+    edit(version(workspace) / "card.json", lambda card: card.update(training_rows=1))
+
+
+def changed_leaf(workspace: Workspace) -> None:
+    """Another value in the first leaf, registered as if it had been learnt."""
+    text = (version(workspace) / "model.txt").read_text()
+    leaves = next(line for line in text.split("\n") if line.startswith("leaf_value="))
+    first = leaves.removeprefix("leaf_value=").split()[0]
+    register(workspace, "model.txt", text.replace(f"leaf_value={first}", "leaf_value=9"))
+
+
+def changed_label(workspace: Workspace) -> None:
+    path = home(workspace) / "frame.arrow"
+    frame = feather.read_table(path)
+    turned = pc.subtract(1.0, frame.column("label"))
+    at = frame.column_names.index("label")
+    feather.write_feather(frame.set_column(at, "label", turned), path)
+
+
+def another_threshold(workspace: Workspace) -> None:
+    text = (version(workspace) / "model.txt").read_text()
+    lines = [
+        "threshold=" + " ".join("3.25" for _ in line.split()) if line[:10] == "threshold=" else line
+        for line in text.split("\n")
+    ]
+    register(workspace, "model.txt", "\n".join(lines))
+
+
+def better_metrics(workspace: Workspace) -> None:
+    def change(evaluation: Any) -> None:
+        evaluation["metrics"]["federated_desensitised"]["auc"] += 0.1
+
+    path = version(workspace) / "evaluation.json"
+    register(workspace, "evaluation.json", edit(path, change))
+
+
+def fewer_held_out(workspace: Workspace) -> None:
+    path = home(workspace) / "holdout_frame.arrow"
+    feather.write_feather(pa.table(feather.read_table(path).slice(1)), path)
+
+
+def another_decision(workspace: Workspace) -> None:
+    edit(home(workspace) / "gate.json", lambda gate: gate.update(promote=not gate["promote"]))
+
+
+def a_worse_gain(workspace: Workspace) -> None:
+    """An interval wholly below zero, of a model that was promoted."""
+
+    def change(gate: Any) -> None:
+        gate["gain"]["high"] = gate["gain"]["low"] = gate["gain"]["value"]
+
+    edit(home(workspace) / "gate.json", change)
+
+
+TAMPERS: dict[str, list[Tamper]] = {
+    "versions": [changed_card],
+    "model": [changed_leaf, changed_label],
+    "thresholds": [another_threshold],
+    "metrics": [better_metrics, fewer_held_out],
+    "gate": [another_decision, a_worse_gain, better_metrics],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        pytest.param(name, tamper, id=f"{name}-{tamper.__name__}")
+        for name, tampers in TAMPERS.items()
+        for tamper in tampers
+    ],
+)
+def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
+    tamper(workspace)
+    assert name in broken(verify([workspace.folder / "credit"]))
+
+
+def test_each_promise_about_a_label_holder_is_held_and_has_a_tamper(
+    trained_once: Workspace,
+) -> None:
+    holder = verified(trained_once, "credit")[-1]
+    common = {"database", "audit", "agreement", "ledger", "state"}
+    assert {promise.name for promise in holder.promises} == {*TAMPERS, *common}
+    assert {promise.status for promise in holder.promises} == {"held"}
+
+
+def test_a_model_of_another_lightgbm_is_not_checkable(workspace: Workspace) -> None:
+    def change(card: Any) -> None:
+        card["software"]["LightGBM"] = "3.0.0"
+
+    card = version(workspace) / "card.json"
+    register(workspace, "card.json", edit(card, change))
+    holder = verified(workspace, "credit")[-1]
+    (model,) = [promise for promise in holder.promises if promise.name == "model"]
+    assert model.status == "not checkable"
+    assert model.missing == ["LightGBM 3.0.0"]

@@ -1,0 +1,195 @@
+"""Each promise that a feature holder can check at home, and a change that breaks it."""
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pytest
+from typer.testing import CliRunner
+
+from opboost_ops.cli import app
+from opboost_ops.verifier import verify
+from tests.federation import FIRST_RUN, Workspace
+from tests.verifier.tampering import broken, place, resign, verified
+
+Tamper = Callable[[Workspace], None]
+
+
+def execute(workspace: Workspace, change: str) -> None:
+    """Change the bank's database by hand."""
+    with sqlite3.connect(workspace.folder / "bank" / "ledger.sqlite") as database:
+        database.execute(change)
+    database.close()
+
+
+def foreign_database(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE state SET party = 'shop'")
+
+
+def rewritten_log(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE audit SET entry = replace(entry, 'sent', 'told') WHERE number = 2")
+
+
+def shortened_log(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM audit WHERE number > 3")
+
+
+def narrower_agreement(workspace: Workspace) -> None:
+    """Agree to less than what left: the bank's agreement has one feature less."""
+    with sqlite3.connect(workspace.folder / "bank" / "ledger.sqlite") as database:
+        ((content,),) = database.execute("SELECT content FROM agreements")
+        agreed = json.loads(content)
+        del agreed["federation"]["parties"]["bank"]["features"]["income"]
+        database.execute("UPDATE agreements SET content = ?", [json.dumps(agreed)])
+    database.close()
+
+
+def no_entry(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM entries WHERE json_extract(event, '$.kind') = 'psi_answer'")
+
+
+def uncommitted(workspace: Workspace) -> None:
+    manifest = place(workspace, "ranks/bank") / "manifest.json"
+    digest = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    execute(workspace, f"DELETE FROM commits WHERE artifact = '{digest}'")
+
+
+def rolled_back(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM checkpoints")
+
+
+def release_of_nobody(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        manifest["releases"]["income"] = "0" * 32
+
+    resign(workspace, "ranks/bank", change)
+
+
+def to_another_receiver(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE column_releases SET receiver = 'shop' WHERE feature = 'income'")
+
+
+def charged_less(workspace: Workspace) -> None:
+    execute(
+        workspace,
+        "DELETE FROM entries WHERE feature = 'income' "
+        "AND json_extract(event, '$.kind') = 'release'",
+    )
+
+
+def no_release_left(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM column_releases WHERE feature = 'income'")
+
+
+def over_budget(workspace: Workspace) -> None:
+    workspace.allow("bank", budget=0.5)
+
+
+def uncounted_query(workspace: Workspace) -> None:
+    execute(workspace, "DELETE FROM asked")
+
+
+def over_the_cap(workspace: Workspace) -> None:
+    execute(workspace, "UPDATE asked SET people = 100000")
+
+
+def another_pin_file(workspace: Workspace) -> None:
+    path = next((workspace.folder / "bank" / "pins").glob("*.pins"))
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+
+
+def pins_of_nothing(workspace: Workspace) -> None:
+    path = next((workspace.folder / "bank" / "pins").glob("*.pins"))
+    (path.parent / f"{'0' * 32}.00000000.pins").write_bytes(path.read_bytes())
+
+
+def someone_else(workspace: Workspace) -> None:
+    """Another ID in the run's own copy: that person's row was not what left."""
+    path = workspace.folder / "bank" / "home" / "credit_scoring" / FIRST_RUN / "ids.arrow"
+    ids = feather.read_table(path).column(0).to_pylist()
+    swapped = [*ids[:-1], ids[0]]
+    feather.write_feather(pa.table({"id": pa.array(swapped, pa.large_string())}), path)
+
+
+def changed_rows(workspace: Workspace) -> None:
+    path = place(workspace, "ranks/bank") / "entries.bin.enc"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
+
+
+def changed_split(workspace: Workspace) -> None:
+    path = place(workspace, "split_values/bank") / "document.json.enc"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:])
+
+
+def another_exponent(workspace: Workspace) -> None:
+    (key,) = (workspace.folder / "bank" / "keys" / "psi").glob("*.key")
+    key.write_bytes(bytes(32))
+
+
+TAMPERS: dict[str, list[Tamper]] = {
+    "database": [foreign_database],
+    "audit": [rewritten_log, shortened_log],
+    "agreement": [narrower_agreement],
+    "ledger": [no_entry, uncommitted],
+    "state": [rolled_back],
+    "releases": [release_of_nobody, to_another_receiver, no_release_left],
+    "charges": [charged_less, no_release_left],
+    "budgets": [over_budget, charged_less],
+    "queries": [uncounted_query, over_the_cap],
+    "pins": [another_pin_file, pins_of_nothing],
+    "responses": [someone_else, changed_rows],
+    "splits": [changed_split],
+    "answers": [another_exponent],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        pytest.param(name, tamper, id=f"{name}-{tamper.__name__}")
+        for name, tampers in TAMPERS.items()
+        for tamper in tampers
+    ],
+)
+def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
+    tamper(workspace)
+    assert name in broken(verify([workspace.folder / "bank"]))
+
+
+def test_each_promise_about_a_holder_is_held_and_has_a_tamper(trained_once: Workspace) -> None:
+    holder = verified(trained_once, "bank")[-1]
+    assert {promise.name for promise in holder.promises} == set(TAMPERS)
+    assert {promise.status for promise in holder.promises} == {"held"}
+
+
+def test_without_the_secret_what_needs_it_is_not_checkable(workspace: Workspace) -> None:
+    (workspace.folder / "bank" / "keys" / "noise.secret").unlink()
+    holder = verified(workspace, "bank")[-1]
+    status = {promise.name: promise.status for promise in holder.promises}
+    assert {name for name, value in status.items() if value == "not checkable"} == {
+        "pins", "responses", "splits", "answers"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("tamper", "status"), [(None, 0), (rolled_back, 1)])
+def test_the_exit_status_says_whether_a_promise_is_broken(
+    tamper: Tamper | None, status: int, workspace: Workspace
+) -> None:
+    if tamper is not None:
+        tamper(workspace)
+    done = CliRunner().invoke(app, ["verify", str(workspace.folder / "bank"), "--json"])
+    assert done.exit_code == status
+    places = json.loads(done.stdout)
+    assert [place["place"] for place in places] == ["store exchange", "party bank"]
+
+
+def test_a_folder_of_something_else_cannot_be_verified(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["verify", str(tmp_path)]).exit_code == 2

@@ -1,0 +1,165 @@
+"""Each promise about a store, and a change to its files that breaks it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opboost_ops.verifier import verify
+from tests.federation import Workspace
+from tests.verifier.tampering import (
+    broken,
+    copy_artifact,
+    place,
+    resign,
+    verified,
+    write_manifest,
+)
+
+Tamper = Callable[[Workspace], None]
+
+
+def another_signing_key(workspace: Workspace) -> None:
+    """Declare another key than the one that signed."""
+
+    def change(federation: Any) -> None:
+        parties = federation["parties"]
+        parties["bank"]["signing_key"] = parties["shop"]["signing_key"]
+
+    workspace.edit_yaml("federation.yaml", change, agree=False)
+
+
+def longer_table(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        manifest["rows"] += 1
+
+    resign(workspace, "ranks/bank", change)
+
+
+def flipped_signature(workspace: Workspace) -> None:
+    path = place(workspace, "shares/shop") / "manifest.sig"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+
+
+def signed_by_another(workspace: Workspace) -> None:
+    folder = place(workspace, "ranks/bank")
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    write_manifest(workspace, folder, {**manifest, "party": "shop"}, "shop")
+
+
+def one_byte_less(workspace: Workspace) -> None:
+    path = place(workspace, "ranks/shop") / "entries.bin.enc"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def one_file_more(workspace: Workspace) -> None:
+    (place(workspace, "ranks/shop") / "people.csv").write_text("1\n")
+
+
+def changed_plan(workspace: Workspace) -> None:
+    path = place(workspace, "plan/credit") / "document.json"
+    path.write_bytes(path.read_bytes().replace(b'"depth":3', b'"depth":4'))
+
+
+def second_plan(workspace: Workspace) -> None:
+    copy_artifact(workspace, "plan/credit", "plan/bank")
+
+
+def elsewhere(workspace: Workspace) -> None:
+    copy_artifact(workspace, "psi_answer/bank", "values/bank")
+
+
+def answers_nothing(workspace: Workspace) -> None:
+    resign(workspace, "split_values/bank", lambda m: m.update(answers="0" * 64))
+
+
+def one_column_less(workspace: Workspace) -> None:
+    resign(workspace, "ranks/bank", lambda m: m["columns"].pop())
+
+
+def size_that_tells(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        manifest["files"]["document.json"]["size"] += 4096
+
+    resign(workspace, "split_request/bank", change)
+
+
+def understated_loss(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        manifest["losses"]["income"]["loss"][-1] -= 1e-9
+
+    resign(workspace, "ranks/bank", change)
+
+
+def certified_wrongly(workspace: Workspace) -> None:
+    def change(manifest: Any) -> None:
+        curve = manifest["losses"]["income"]
+        curve["certificate"] = not curve["certificate"]
+
+    resign(workspace, "ranks/bank", change)
+
+
+def without_a_guarantee(workspace: Workspace) -> None:
+    resign(workspace, "ranks/bank", lambda m: m.update(experiment=not m["experiment"]))
+
+
+def another_checkpoint(workspace: Workspace) -> None:
+    resign(workspace, "ranks/bank", lambda m: m["head"].update(head="0" * 64))
+
+
+TAMPERS: dict[str, list[Tamper]] = {
+    "plan": [second_plan],
+    "keys": [another_signing_key],
+    "signatures": [flipped_signature, signed_by_another],
+    "publishers": [signed_by_another],
+    "files": [one_byte_less, one_file_more],
+    "digests": [changed_plan],
+    "places": [elsewhere],
+    "order": [answers_nothing],
+    "rows": [longer_table],
+    "columns": [one_column_less],
+    "sizes": [size_that_tells],
+    "losses": [understated_loss, certified_wrongly],
+    "experiments": [without_a_guarantee],
+    "checkpoints": [another_checkpoint],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        pytest.param(name, tamper, id=f"{name}-{tamper.__name__}")
+        for name, tampers in TAMPERS.items()
+        for tamper in tampers
+    ],
+)
+def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
+    tamper(workspace)
+    assert name in broken(verify([workspace.folder]))
+
+
+def test_a_finished_run_breaks_no_promise(trained_once: Workspace) -> None:
+    outcomes = verified(trained_once)
+    assert broken(outcomes) == set()
+
+
+def test_each_promise_about_a_store_is_held_and_has_a_tamper(trained_once: Workspace) -> None:
+    store = verified(trained_once)[0]
+    assert {promise.name for promise in store.promises} == set(TAMPERS)
+    assert {promise.status for promise in store.promises} == {"held"}
+
+
+def test_a_store_alone_is_verified_by_the_keys_of_its_plans(trained_once: Workspace) -> None:
+    (store,) = verified(trained_once, "exchange")
+    status = {promise.name: promise.status for promise in store.promises}
+    assert status.pop("keys") == "not checkable"
+    assert set(status.values()) == {"held"}
+
+
+def test_no_promise_is_held_where_there_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".identity").mkdir()
+    (store,) = verify([tmp_path])
+    assert {promise.status for promise in store.promises} == {"not checkable"}
