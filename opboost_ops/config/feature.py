@@ -130,7 +130,7 @@ class Feature(Record):
         forms: dict[str, str] = {}
         for name in (*(self.categories or ()), *self.mapping):
             if not canonical(name):
-                raise ValueError("a category without a letter is a missing value: see `missing`")
+                raise ValueError("an empty category is a missing value: see `missing`")
             other = forms.setdefault(canonical(name), name)
             if other != name:
                 raise ValueError(f"the categories {other} and {name} are one in a table: keep one")

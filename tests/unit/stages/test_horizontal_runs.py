@@ -53,8 +53,12 @@ class Lenders:
 
     def declare(self, change):
         """Change what the active party declares for all; all agree to it."""
+        self.edit(lambda data: change(data["parties"][self.federation.label_holder]))
+
+    def edit(self, change):
+        """Change the federation's file; all agree to it."""
         data = yaml.safe_load(self.file.read_text())
-        change(data["parties"][self.federation.label_holder])
+        change(data)
         self.file.write_text(yaml.safe_dump(data, sort_keys=False))
         agree_for_all(self.file)
         self.federation = load_federation(self.file)

@@ -25,7 +25,7 @@ def lenders(tmp_path, monkeypatch):
     found = Lenders(tmp_path / "all", monkeypatch, training=FEW)
     for name in found.names:
         found.allow(name, require_encryption=False)
-    found.declare(lambda data: [of.pop("encryption_key") for of in data["parties"].values()])
+    found.edit(lambda data: [of.pop("encryption_key") for of in data["parties"].values()])
     return found
 
 
