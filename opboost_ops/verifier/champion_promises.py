@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.verifier import envelopes
-from opboost_ops.verifier.outcomes import Outcome, Promise
+from opboost_ops.verifier.outcomes import Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide
 from opboost_ops.verifier.plans import Plan
 from opboost_ops.verifier.stores import Run
@@ -26,12 +26,7 @@ _OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "re
 
 
 def check_champion(outcome: Outcome, own: OwnSide) -> None:
-    """Check every version of the label holder whose run is still at home.
-
-    Args:
-        outcome: The party's.
-        own: The party.
-    """
+    """Check every version of the label holder whose run is still at home."""
     versions = outcome.promise("versions", "Each version's files are those that were registered.")
     model = outcome.promise(
         "model", "Trained again on the kept frame, LightGBM gives the registered model, exactly."
@@ -50,69 +45,72 @@ def check_champion(outcome: Outcome, own: OwnSide) -> None:
         version, kept = models / run.federation / run.run, home / run.federation / run.run
         if not (version / "sha256.json").is_file():
             continue
-        with versions.reading(run.name):
-            for name, digest in _json(version / "sha256.json").items():
-                content = (version / name).read_bytes()
-                versions.check(envelopes.sha256(content) == digest, f"{run.name}: another {name}")
-        if not (kept / "gate.json").is_file():
-            for promise in (model, thresholds, metrics, gate):
-                promise.lacks("the home folders of runs that were removed")
-            continue
-        with gate.reading(run.name):
-            _check_gate(gate, run, version, kept)
-        if missing := _not_derivable(plan):
-            for promise in (model, thresholds, metrics):
-                promise.lacks(missing)
-            continue
-        with thresholds.reading(run.name):
-            values = _split_values(own, run, plan)
-            _check_thresholds(thresholds, run, version, values)
-        with model.reading(run.name):
-            _check_model(model, run, plan, version, kept, values)
-        with metrics.reading(run.name):
-            _check_metrics(metrics, run, version, kept)
+        versions.run(_registered(version), run.name)
+        removed = not (kept / "gate.json").is_file()
+        missing = "the home folders of runs that were removed" if removed else _not_checkable(plan)
+        gate.run([(None, missing)] if removed else _decided(run, version, kept), run.name)
+        unread = [(None, missing)]
+        thresholds.run(unread if missing else _answered(own, run, plan, version), run.name)
+        metrics.run(unread if missing else _evaluated(version, kept), run.name)
+        if missing := missing or _not_trained_again(plan):
+            model.run([(None, missing)])
+        else:
+            model.run(_retrained(own, run, plan, version, kept), run.name)
 
 
-def _not_derivable(plan: Plan) -> str:
-    """Why a run's model is not trained again; empty if it is."""
+def _registered(version: Path) -> Iterator[Check]:
+    for name, digest in _json(version / "sha256.json").items():
+        content = (version / name).read_bytes()
+        yield envelopes.sha256(content) == digest, f"another {name} than was registered"
+
+
+def _not_checkable(plan: Plan) -> str:
+    """Why a run's model is not read; empty if it is."""
     training = plan.federation.get("training", {})
     if plan.is_horizontal:
         return "models of horizontal learning"
     if training.get("trainer", "lightgbm") != "lightgbm":
         return f"models of the trainer {training['trainer']}"
-    for key in ("denoise", "tuning", "early_stopping"):
-        if training.get(key) is not None and training.get(key) != "none":
-            return f"models with training.{key}"
+    if training.get("denoise") not in (None, "none"):
+        return "models with denoising"
     return "models with missing values of other parties" if plan.keeps_all else ""
 
 
-def _check_gate(promise: Promise, run: Run, version: Path, kept: Path) -> None:
+def _not_trained_again(plan: Plan) -> str:
+    """Why a run's model is not trained again; empty if it is."""
+    training = plan.federation.get("training", {})
+    searched = [key for key in ("tuning", "early_stopping") if training.get(key) is not None]
+    return f"models with training.{searched[0]}" if searched else ""
+
+
+def _decided(run: Run, version: Path, kept: Path) -> Iterator[Check]:
+    """Check a promotion against the rule of docs/evaluation.md."""
     gate, evaluation = _json(kept / "gate.json"), _json(version / "evaluation.json")
-    history = (version.parent / "history.jsonl").read_text().splitlines()
-    events = [json.loads(line) for line in history]
+    events = map(json.loads, (version.parent / "history.jsonl").read_text().splitlines())
     promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
-    promise.check(promoted == gate["promote"], f"{run.name}: not promoted as its gate decided")
+    yield promoted == gate["promote"], "not promoted as its gate decided"
+    name, new = gate["metric"], gate["new"]
     metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
-    promise.check(
-        gate["new"] == metrics.get(gate["metric"]), f"{run.name}: the gate saw another metric"
-    )
-    if gate.get("rule") != "interval" or gate["gain"] is None:
-        promise.check(
-            gate["promote"] is False or gate["value"] is None,
-            f"{run.name}: promoted without a comparison",
-        )
+    yield new == metrics.get(name), "the gate saw another metric"
+    gain = gate.get("gain")
+    if gain is None:
+        # Of private models, and where nothing can be compared.
+        value = gate["value"]
+        better = value is None or (new <= value if name == "mse" else new >= value)
+        yield gate["promote"] is False or better or gate["tolerance"] > 0, "worse, and promoted"
         return
-    gain = gate["gain"]
-    ordered = gain["low"] <= gain["value"] <= gain["high"]
-    exact = abs(gate["new"] - gate["value"] - gain["value"]) < 1e-9
-    promise.check(ordered and exact, f"{run.name}: the gain is not the metrics' difference")
+    exact = abs(new - gate["value"] - gain["value"]) < 1e-9
+    yield exact and gain["low"] <= gain["value"] <= gain["high"], "not the metrics' difference"
     if gate["against"] == "alone":
-        recorded = evaluation["gains"]["label_holder_alone"][gate["metric"]]
-        promise.check(gain == recorded, f"{run.name}: another gain than the evaluation's")
-    least = 0.0 if gate["against"] == "alone" else -gate["tolerance"]
-    promise.check(
-        gate["promote"] == (gain["high"] >= least), f"{run.name}: the rule decides otherwise"
-    )
+        recorded = evaluation["gains"]["label_holder_alone"][name]
+        yield gain == recorded, "another gain than the evaluation's"
+        holds = gain["high"] >= 0
+    else:
+        # An unchanged model replaces nothing.
+        before = version.parent / gate["version"] / "model.txt"
+        unchanged = before.is_file() and before.read_bytes() == (version / before.name).read_bytes()
+        holds = gain["value"] >= -gate["tolerance"] and not (unchanged and not gate["promote"])
+    yield gate["promote"] == holds, "the rule decides otherwise"
 
 
 def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, float]]:
@@ -130,49 +128,36 @@ def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, flo
     return values
 
 
-def _check_thresholds(
-    promise: Promise, run: Run, version: Path, values: Mapping[str, Mapping[int, float]]
-) -> None:
+def _answered(own: OwnSide, run: Run, plan: Plan, version: Path) -> Iterator[Check]:
+    values = _split_values(own, run, plan)
     lines = (version / "model.txt").read_text().split("\n")
-    ranked = set(_json(version / "columns.json")["ranked"])
-    names = _names(lines)
+    ranked, names = set(_json(version / "columns.json")["ranked"]), _names(lines)
     for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
         for feature, threshold, kind in zip(*(line.split() for _, line in tree), strict=True):
             name = names[int(feature)]
             if name in ranked and not int(kind) & _CATEGORICAL:
-                promise.check(
-                    float(threshold) in values.get(name, {}).values(),
-                    f"{run.name}: a threshold on {name} was not answered",
-                )
+                known = float(threshold) in values.get(name, {}).values()
+                yield known, f"a threshold on {name} was not answered"
 
 
-def _check_model(
-    promise: Promise,
-    run: Run,
-    plan: Plan,
-    version: Path,
-    kept: Path,
-    values: Mapping[str, Mapping[int, float]],
-) -> None:
+def _retrained(own: OwnSide, run: Run, plan: Plan, version: Path, kept: Path) -> Iterator[Check]:
     import lightgbm
 
     made_by = _json(version / "card.json")["software"].get("LightGBM")
     if made_by != lightgbm.__version__:
-        promise.lacks(f"LightGBM {made_by}")
+        yield None, f"LightGBM {made_by}"
         return
     facts = _json(version / "columns.json")
     text = _trained(plan, feather.read_table(kept / "frame.arrow"), facts)
     same = text == (kept / "partial_model.txt").read_text()
-    promise.check(same, f"{run.name}: another model on ranks follows from the frame")
-    lower, upper = plan.domain
+    yield same, "another model on ranks follows from the frame"
     ranges = {
-        f"{holder}.{column.name}": (0, 1) if column.is_bit else (lower, upper)
+        f"{holder}.{column.name}": (0, 1) if column.is_bit else plan.domain
         for holder in plan.feature_holders
         for column in plan.columns(holder)
     }
-    materialised = _with_values(text.split("\n"), values, ranges)
-    registered = (version / "model.txt").read_text()
-    promise.check(materialised == registered, f"{run.name}: another model was registered")
+    materialised = _with_values(text.split("\n"), _split_values(own, run, plan), ranges)
+    yield materialised == (version / "model.txt").read_text(), "another model was registered"
 
 
 def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
@@ -180,7 +165,7 @@ def _trained(plan: Plan, frame: pa.Table, facts: Mapping[str, Any]) -> str:
     import lightgbm
 
     training, names, rows = plan.federation["training"], facts["names"], frame.num_rows
-    matrix = np.column_stack([frame.column(name).to_numpy().astype(np.float64) for name in names])
+    matrix = _matrix(frame, names)
     own = {k: v for k, v in training.get("parameters", {}).items() if k != "monotone_constraints"}
     directions = training.get("parameters", {}).get("monotone_constraints", {})
     highest = np.fmax.reduce(matrix, axis=0, initial=0.0)
@@ -266,29 +251,29 @@ def _with_values(
     return "\n".join(lines)
 
 
-def _check_metrics(promise: Promise, run: Run, version: Path, kept: Path) -> None:
+def _evaluated(version: Path, kept: Path) -> Iterator[Check]:
     import lightgbm
 
     evaluation, facts = _json(version / "evaluation.json"), _json(version / "columns.json")
     if evaluation["mode"] != "desensitised" or facts["task"] != "binary":
-        promise.lacks("metrics of routed scoring, of several classes and of numbers")
+        yield None, "metrics of routed scoring, of several classes and of numbers"
         return
     rows = feather.read_table(kept / "holdout_frame.arrow")
-    matrix = np.column_stack(
-        [rows.column(name).to_numpy().astype(np.float64) for name in facts["names"]]
-    )
     label = rows.column("label").to_numpy()
     booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
-    scores = np.asarray(booster.predict(matrix))
-    recorded = evaluation["metrics"]["federated_desensitised"]
-    promise.check(evaluation["rows"] == len(label), f"{run.name}: other held-out rows")
+    scores = np.asarray(booster.predict(_matrix(rows, facts["names"])))
+    yield evaluation["rows"] == len(label), "other held-out rows"
     computed = {
         "accuracy": float(np.mean((scores > 0.5) == (label == 1))),
         "auc": _auc(scores, label),
     }
-    for name, value in computed.items():
-        if name in recorded:
-            promise.check(abs(recorded[name] - value) < 1e-9, f"{run.name}: another {name}")
+    for name, value in evaluation["metrics"]["federated_desensitised"].items():
+        if name in computed:
+            yield abs(computed[name] - value) < 1e-9, f"another {name}"
+
+
+def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    return np.column_stack([table.column(name).to_numpy().astype(np.float64) for name in names])
 
 
 def _auc(scores: np.ndarray, label: np.ndarray) -> float:

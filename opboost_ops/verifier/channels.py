@@ -34,11 +34,6 @@ class UnknownMechanismError(ValueError):
 def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[list[int], Counts]:
     """Outputs of a mechanism, and a row of counts for each input of the domain.
 
-    Args:
-        mechanism: Its entry in the plan, with its ``name``.
-        lower: Least value of the domain.
-        upper: Greatest value of the domain.
-
     Raises:
         UnknownMechanismError: The name is none of those in docs/choosing.md.
     """
@@ -71,14 +66,7 @@ def counts_of(mechanism: Mapping[str, Any], lower: int, upper: int) -> tuple[lis
 
 
 def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tuple[int, int]:
-    """The domain values that a released value stands for: a bucket's, or its own.
-
-    Args:
-        mechanism: Its entry in the plan; empty for a bit.
-        lower: Least value of the domain.
-        upper: Greatest value of the domain.
-        value: A released value.
-    """
+    """The domain values that a released value stands for: a bucket's, or its own."""
     if mechanism.get("name") == "bucket_response":
         starts = _buckets(mechanism, lower, upper - lower + 1)
         at = bisect_right(starts, value - lower) - 1
@@ -90,25 +78,24 @@ def span(mechanism: Mapping[str, Any], lower: int, upper: int, value: int) -> tu
     return value, value
 
 
-def bit_counts(mechanism: Mapping[str, Any] | None, missing: Mapping[str, Any] | None) -> Counts:
-    """Counts of a bit: of a category (unary encoding), or of whether a value is missing.
-
-    Args:
-        mechanism: The entry of unary encoding, for a category.
-        missing: The entry of a missing bit, otherwise.
+def category_counts(mechanism: Mapping[str, Any]) -> Counts:
+    """Counts of a category's bit under unary encoding.
 
     Raises:
-        UnknownMechanismError: A nominal feature has another mechanism.
+        UnknownMechanismError: It is another mechanism.
     """
+    if mechanism.get("name") != "unary":
+        raise UnknownMechanismError("a nominal feature without unary encoding")
     with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        one = Decimal(1)
-        if missing is not None:
-            stay = Decimal(float(missing["epsilon"])).exp()
-            return [_rounded([stay, one]), _rounded([one, stay])]
-        if mechanism is None or mechanism.get("name") != "unary":
-            raise UnknownMechanismError("a nominal feature without unary encoding")
-        stay = Decimal(float(mechanism["epsilon"])).exp()
+        one, stay = Decimal(1), Decimal(float(mechanism["epsilon"])).exp()
         return [_rounded([stay, one]), _rounded([one, one])]
+
+
+def missing_bit_counts(epsilon: float) -> Counts:
+    """Counts of a bit that says whether a value is missing."""
+    with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
+        one, stay = Decimal(1), Decimal(epsilon).exp()
+        return [_rounded([stay, one]), _rounded([one, stay])]
 
 
 def category_ratio(bits: Counts) -> Fraction:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 from pathlib import Path
 
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -15,12 +16,7 @@ _KEY, _NONCE = 32, 12
 
 
 def keyed_by(secret: bytes, purpose: str) -> bytes:
-    """A key of 32 bytes for one purpose.
-
-    Args:
-        secret: The secret that it follows from.
-        purpose: The purpose.
-    """
+    """A key of 32 bytes for one purpose."""
     return _derived(secret, f"opboost:{purpose}".encode(), 32)
 
 
@@ -38,12 +34,7 @@ def read_private_key(path: Path) -> bytes:
 
 
 class Envelope:
-    """How one party encrypts to one receiver, so that a retry makes the same bytes.
-
-    Args:
-        secret: The publishing party's 32 secret bytes.
-        receiver: The receiver's public key, base64.
-    """
+    """How one party encrypts to one receiver, so that a retry makes the same bytes."""
 
     def __init__(self, secret: bytes, receiver: str) -> None:
         self._secret = secret
@@ -65,13 +56,7 @@ class Envelope:
         return raw + bytes(padded(len(content), rows, columns) - len(raw))
 
     def encrypted(self, salted: bytes, digest: str, name: str) -> bytes:
-        """A file as it lies in the store.
-
-        Args:
-            salted: As `salted` gives it.
-            digest: The artifact's.
-            name: The file's name in the manifest.
-        """
+        """A file as it lies in the store."""
         ephemeral, nonce = self._drawn(digest, name)
         public = ephemeral.public_key().public_bytes_raw()
         shared = ephemeral.exchange(X25519PublicKey.from_public_bytes(self._receiver))
@@ -89,24 +74,8 @@ def opened(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
 
     Args:
         raw: As it lies in the store.
-        key: The receiver's private key, 32 bytes.
-        digest: The artifact's digest.
-        name: The file's name in the manifest.
-
-    Raises:
-        ValueError: It does not open with that key.
-    """
-    salted = decrypted(raw, key, digest, name)
-    return salted[40 : 40 + int.from_bytes(salted[32:40], "little")]
-
-
-def decrypted(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
-    """A file as it was before encryption, salt and zeros among it.
-
-    Args:
-        raw: As it lies in the store.
-        key: The receiver's private key, 32 bytes.
-        digest: The artifact's digest.
+        key: The receiver's private key.
+        digest: The artifact's.
         name: The file's name in the manifest.
 
     Raises:
@@ -118,9 +87,10 @@ def decrypted(raw: bytes, key: bytes, digest: str, name: str) -> bytes:
     file_key = _file_key(shared, raw[:_KEY], own, digest, name)
     nonce, sealed = raw[_KEY : _KEY + _NONCE], raw[_KEY + _NONCE :]
     try:
-        return AESGCM(file_key).decrypt(nonce, sealed, f"{digest}/{name}".encode())
-    except Exception:
+        salted = AESGCM(file_key).decrypt(nonce, sealed, f"{digest}/{name}".encode())
+    except InvalidTag:
         raise ValueError("not encrypted to this key") from None
+    return salted[40 : 40 + int.from_bytes(salted[32:40], "little")]
 
 
 def shared_key(private: bytes, public: str) -> bytes:
@@ -130,12 +100,7 @@ def shared_key(private: bytes, public: str) -> bytes:
 
 
 def multiplied(exponent: bytes, points: bytes) -> bytes:
-    """Each point of 32 bytes multiplied by an exponent.
-
-    Args:
-        exponent: 32 bytes.
-        points: Any number of points.
-    """
+    """Each point of 32 bytes multiplied by an exponent."""
     key = X25519PrivateKey.from_private_bytes(exponent)
     return b"".join(
         key.exchange(X25519PublicKey.from_public_bytes(points[at : at + 32]))

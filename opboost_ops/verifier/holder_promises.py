@@ -4,7 +4,7 @@ import bisect
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.feather as feather
 
 from opboost_ops.verifier import envelopes, sealed_rows, sizes
-from opboost_ops.verifier.outcomes import DAMAGED, Outcome, Promise
+from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome, Promise
 from opboost_ops.verifier.party_promises import OwnSide
 from opboost_ops.verifier.party_state import Release
 from opboost_ops.verifier.plans import Column, Plan
@@ -41,11 +41,7 @@ class Holder:
     encryption_keys: list[bytes]
 
     def encryption_key(self, plan: Plan) -> bytes:
-        """The private half of the key that a plan declares.
-
-        Args:
-            plan: The plan.
-        """
+        """The private half of the key that a plan declares."""
         declared = plan.parties[self.own.party.name].get("encryption_key")
         for key in self.encryption_keys:
             if envelopes.public_key(key) == declared:
@@ -82,13 +78,11 @@ Derivation = Callable[[Holder, Run, Plan, Artifact], dict[str, bytes]]
 
 
 def check_holder(outcome: Outcome, own: OwnSide) -> None:
-    """Check what a feature holder can check with its own home.
-
-    Args:
-        outcome: The party's.
-        own: The party.
-    """
-    _check_queries(outcome, own)
+    """Check what a feature holder can check with its own home."""
+    promise = outcome.promise(
+        "queries", "Every answered query is counted, within the caps on different people."
+    )
+    promise.run(_queries(own), "queries")
     pins = outcome.promise(
         "pins", "Each open release has its pin file, whole, and no pin is without a release."
     )
@@ -106,10 +100,10 @@ def check_holder(outcome: Outcome, own: OwnSide) -> None:
         holder = _holder(own)
     except DAMAGED:
         for promise in (pins, responses, splits, answers):
-            promise.lacks("the party's secret and encryption key in files")
+            promise.run([(None, "the party's secret and encryption key in files")])
         return
-    _check_pins(pins, holder)
-    checks: dict[str, tuple[Promise, Derivation]] = {
+    pins.run(_pins(holder), "pins")
+    derivations: dict[str, tuple[Promise, Derivation]] = {
         "ranks": (responses, _sealed),
         "values": (responses, _sealed),
         "split_values": (splits, _splits),
@@ -117,20 +111,23 @@ def check_holder(outcome: Outcome, own: OwnSide) -> None:
     }
     for run, plan in own.runs:
         for artifact in run.artifacts.values():
-            if artifact.about == own.party.name and artifact.kind in checks:
-                promise, derive = checks[artifact.kind]
-                with promise.reading(artifact.place):
-                    try:
-                        files = derive(holder, run, plan, artifact)
-                    except NotCheckableError as missing:
-                        promise.lacks(str(missing))
-                        continue
-                    promise.check(
-                        files == {name: artifact.content(name) for name in artifact.stored_names},
-                        f"{artifact.place}: not what follows from the party's own files",
-                    )
+            if artifact.about == own.party.name and artifact.kind in derivations:
+                promise, derive = derivations[artifact.kind]
+                promise.run(_derived(derive, holder, run, plan, artifact), artifact.place)
             elif artifact.about == own.party.name and artifact.kind in ("routes", "shares"):
-                responses.lacks(f"{artifact.kind}, which are not derived again")
+                responses.run([(None, f"{artifact.kind}, which are not derived again")])
+
+
+def _derived(
+    derive: Derivation, holder: Holder, run: Run, plan: Plan, artifact: Artifact
+) -> Iterator[Check]:
+    try:
+        files = derive(holder, run, plan, artifact)
+    except NotCheckableError as missing:
+        yield None, str(missing)
+        return
+    published = {name: artifact.content(name) for name in artifact.stored_names}
+    yield files == published, "not what follows from the party's own files"
 
 
 def _holder(own: OwnSide) -> Holder:
@@ -145,49 +142,38 @@ def _holder(own: OwnSide) -> Holder:
     return Holder(own, content, [envelopes.read_private_key(path) for path in paths])
 
 
-def _check_queries(outcome: Outcome, own: OwnSide) -> None:
-    promise = outcome.promise(
-        "queries", "Every answered query is counted, within the caps on different people."
-    )
+def _queries(own: OwnSide) -> Iterator[Check]:
     counted = {query for _, _, query, _ in own.state.asked}
     for artifact, _ in own.published:
         if artifact.kind == "psi_answer":
-            with promise.reading(artifact.place):
-                promise.check(
-                    artifact.manifest["answers"] in counted, f"{artifact.place}: not counted"
-                )
+            yield artifact.manifest["answers"] in counted, f"{artifact.place} is not counted"
     months: dict[tuple[str, str], int] = defaultdict(int)
     everybody: dict[str, int] = defaultdict(int)
-    with promise.reading("policy.yaml"):
-        for receiver, month, _, people in own.state.asked:
-            months[receiver, month] += people
-            everybody[receiver] += people
-        caps = own.party.policy.get("alignment") or {}
-        for (receiver, month), count in months.items():
-            cap = caps.get("max_new_queries")
-            promise.check(
-                cap is None or count <= cap, f"{receiver}, {month}: more than max_new_queries"
-            )
-        for receiver, count in everybody.items():
-            cap = caps.get("max_queries_total")
-            promise.check(cap is None or count <= cap, f"{receiver}: more than max_queries_total")
+    for receiver, month, _, people in own.state.asked:
+        months[receiver, month] += people
+        everybody[receiver] += people
+    caps = own.party.policy.get("alignment") or {}
+    for cap, counts in (
+        (caps.get("max_new_queries"), months.values()),
+        (caps.get("max_queries_total"), everybody.values()),
+    ):
+        yield cap is None or max(counts, default=0) <= cap, f"more than the cap of {cap}"
 
 
-def _check_pins(promise: Promise, holder: Holder) -> None:
+def _pins(holder: Holder) -> Iterator[Check]:
     releases = holder.own.state.releases.values()
     for release in releases:
         if release.ended:
-            promise.check(not release.pins, f"{release.feature}: pins of an ended release")
+            yield not release.pins, f"{release.feature} has pins of an ended release"
         elif release.pins:
-            with promise.reading(f"pins of {release.feature}"):
-                content = (holder.pin_folder / release.pins).read_bytes()
-                promise.check(
-                    sealed_rows.pin_digest(holder.secret, content) == release.digest,
-                    f"{release.feature}: another pin file than the database points to",
-                )
-    known = {release.pins for release in releases if release.pins}
+            path = holder.pin_folder / release.pins
+            whole = path.is_file() and release.digest == sealed_rows.pin_digest(
+                holder.secret, path.read_bytes()
+            )
+            yield whole, f"{release.feature} has another pin file than the database points to"
+    known = {release.pins for release in releases}
     for path in sorted(holder.pin_folder.glob("*.pins")):
-        promise.check(path.name in known, f"{path.name}: pins without a release")
+        yield path.name in known, f"{path.name} is without a release"
 
 
 def _sealed(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:

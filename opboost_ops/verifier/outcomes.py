@@ -1,9 +1,11 @@
 """What a verification finds: one outcome per promise."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+#: One check: whether it passed, and what is wrong if it did not; or None, and what is missing.
+Check = tuple[bool | None, str]
 
 Status = Literal["held", "broken", "not checkable"]
 
@@ -36,36 +38,29 @@ class Promise:
             return "broken"
         return "held" if self.checked else "not checkable"
 
-    def breaks(self, where: str) -> None:
-        """Record where the promise is broken, once."""
-        if where not in self.broken:
-            self.broken.append(where)
-
-    def lacks(self, what: str) -> None:
-        """Record what is missing to check it, once."""
-        if what not in self.missing:
-            self.missing.append(what)
-
-    def check(self, holds: bool, where: str) -> bool:
-        """Count one check.
+    def run(self, checks: Iterable[Check], where: str = "") -> None:
+        """Make checks; what cannot be read breaks the promise, and no text of it is kept.
 
         Args:
-            holds: Whether it passed.
-            where: What is wrong, and where, if it did not.
+            checks: The checks, which are made as they are asked for.
+            where: The place, file or column that they are about.
         """
-        self.checked += 1
-        if not holds:
-            self.breaks(where)
-        return holds
-
-    @contextmanager
-    def reading(self, where: str) -> Iterator[None]:
-        """Take what cannot be read for a broken promise; no text of the exception is kept."""
+        at = f"{where}: " if where else ""
         try:
-            yield
+            for holds, words in checks:
+                if holds is None:
+                    self._add(self.missing, words)
+                    continue
+                self.checked += 1
+                if not holds:
+                    self._add(self.broken, at + words)
         except DAMAGED:
             self.checked += 1
-            self.breaks(f"{where}: it cannot be read")
+            self._add(self.broken, at + "it cannot be read")
+
+    def _add(self, words: list[str], more: str) -> None:
+        if more not in words:
+            words.append(more)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ class PartyState:
         commits: Digests that are known to be published.
         releases: By id.
         run_releases: By federation and run, the release of each feature.
-        checkpoints: Federation, receiver, number and digest of all that were given; the run is
-            empty in a recovered state, which covers all numbers above ``after``.
+        checkpoints: Federation, receiver, number, number before it, run and digest.
         asked: Receiver, month, query and number of new people of all answered queries.
         forgotten: How many people were forgotten.
     """
@@ -78,12 +78,37 @@ class PartyState:
     asked: list[tuple[str, str, str, int]]
     forgotten: int
 
+    def entries_of(self, artifact: str) -> list[Mapping[str, Any]]:
+        """The ledger entries of an artifact, by its digest."""
+        return self._by_artifact.get(artifact, [])
+
+    @cached_property
+    def charges(self) -> list[Mapping[str, Any]]:
+        """The ledger entries by which releases were charged."""
+        local = [entry for entry in self.entries if entry["account"] == "local_dp"]
+        return [entry for entry in local if entry["artifact"] == entry["release"]]
+
+    def knows(self, federation: str, receiver: str, head: Mapping[str, Any]) -> bool:
+        """Whether a checkpoint was given, or is covered by a recovery, whose run is empty."""
+        return any(
+            (name, to) == (federation, receiver)
+            and (
+                (number, digest) == (head["number"], head["head"])
+                or (not run and after < head["number"] <= number)
+            )
+            for name, to, number, after, run, digest in self.checkpoints
+        )
+
+    @cached_property
+    def _by_artifact(self) -> dict[str, list[Mapping[str, Any]]]:
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for entry in self.entries:
+            found.setdefault(entry["artifact"], []).append(entry)
+        return found
+
 
 def read_state(path: Path) -> PartyState:
     """The state in a SQLite file.
-
-    Args:
-        path: The file.
 
     Raises:
         ValueError: It is no such database, or of another version.

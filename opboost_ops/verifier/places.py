@@ -66,12 +66,7 @@ class Party:
         return self.folder / url.removeprefix("sqlite:///")
 
     def path(self, key: str, default: str) -> Path | None:
-        """A file or folder that ``site.yaml`` names; None where it is in no file.
-
-        Args:
-            key: The entry.
-            default: Its default.
-        """
+        """A file or folder that ``site.yaml`` names; None where it is in no file."""
         value = str(self.site.get(key, default))
         return None if value.startswith(("env:", "airflow:")) else self.folder / value
 
@@ -99,9 +94,6 @@ class Places:
 
 def find_places(given: list[Path]) -> Places:
     """Sort places into stores and parties.
-
-    Args:
-        given: Folders, or a federation file.
 
     Raises:
         CannotBeginError: One is none of these.

@@ -144,22 +144,25 @@ class Plan:
             return None
         return about if kind in _ADDRESSED else self.label_holder
 
-    def signing_keys(self, party: str) -> list[str]:
-        """The signing keys of a party that are good on the plan's day, base64."""
+    def signing_keys(self, party: str, *, run_day: bool = False) -> list[str]:
+        """The signing keys of a party that are not revoked, base64.
+
+        Args:
+            party: The party.
+            run_day: Only those that are good on the plan's day.
+        """
         declared, day = self.parties[party], self.document.get("day") or ""
+        first, last = declared.get("signing_key_from"), declared.get("signing_key_expires")
+        keys = [(declared["signing_key"], first or "", last or "9999")]
+        for former in declared.get("former_keys", []):
+            if former["use"] == "signing":
+                keys.append((former["key"], "", former["until"]))
         revoked = declared.get("revoked_keys", [])
-        keys = []
-        if not day or (
-            (declared.get("signing_key_from") or "") <= day
-            and day <= (declared.get("signing_key_expires") or "9999")
-        ):
-            keys.append(declared["signing_key"])
-        keys += [
-            former["key"]
-            for former in declared.get("former_keys", [])
-            if former["use"] == "signing" and (not day or day <= former["until"])
+        return [
+            key
+            for key, begin, end in keys
+            if key not in revoked and (not run_day or not day or begin <= day <= end)
         ]
-        return [key for key in keys if key not in revoked]
 
     def encrypted_to(self, kind: str, about: str) -> str | None:
         """The short name of the key to which a kind is encrypted; None if it lies open."""
@@ -196,11 +199,7 @@ class Plan:
         return domain["lower"], domain["upper"]
 
     def columns(self, party: str) -> list[Column]:
-        """The columns that a feature holder releases, in their order.
-
-        Args:
-            party: The feature holder.
-        """
+        """The columns that a feature holder releases, in their order."""
         lower, upper = self.domain
         columns = []
         for name, feature in self.parties[party]["features"].items():
@@ -220,9 +219,6 @@ class Plan:
     def charges(self, party: str) -> dict[str, Charge]:
         """The losses of a feature holder's columns, computed from what the plan declares.
 
-        Args:
-            party: The feature holder.
-
         Raises:
             UnknownMechanismError: A mechanism is unknown.
         """
@@ -232,49 +228,39 @@ class Plan:
             mechanism = feature["mechanism"]
             label = channels.label_of(mechanism)
             if feature.get("type") == "nominal":
-                ratio = channels.category_ratio(channels.bit_counts(mechanism, None))
+                ratio = channels.category_ratio(channels.category_counts(mechanism))
                 ratios: tuple[Fraction | None, ...] = (ratio,) * (len(feature["categories"]) - 1)
             else:
                 ratios = _ratios(json.dumps(mechanism), lower, upper)
             charges[name] = Charge(ratios, float(mechanism["epsilon"]), label)
             if (bit := _missing_bit(feature)) is not None:
-                counts = channels.bit_counts(None, bit)
+                counts = channels.missing_bit_counts(bit)
                 charges[f"{name}=missing"] = Charge(
                     tuple(channels.worst_ratios(counts)),
-                    float(bit["epsilon"]),
-                    f"Randomised missing bit, epsilon {float(bit['epsilon']):g}",
+                    bit,
+                    f"Randomised missing bit, epsilon {bit:g}",
                 )
         return charges
 
     def channel_digests(self, party: str) -> dict[str, str]:
-        """By column, sha256 of inputs, outputs and counts, as agreements have it.
-
-        Args:
-            party: The feature holder.
-        """
+        """By column, sha256 of inputs, outputs and counts, as agreements have it."""
         lower, upper = self.domain
         digests = {}
         for name, feature in self.parties[party]["features"].items():
             if feature.get("type") == "nominal":
-                bits = channels.bit_counts(feature["mechanism"], None)
+                bits = channels.category_counts(feature["mechanism"])
                 for category in feature["categories"]:
                     digests[_bit_name(name, category)] = _digest([0, 1], [0, 1], bits)
             else:
                 outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
                 digests[name] = _digest(list(range(lower, upper + 1)), outputs, counts)
             if (bit := _missing_bit(feature)) is not None:
-                counts = channels.bit_counts(None, bit)
+                counts = channels.missing_bit_counts(bit)
                 digests[f"{name}=missing"] = _digest([0, 1], [0, 1], counts)
         return digests
 
     def span(self, party: str, column: str, value: int) -> tuple[int, int]:
-        """The least and greatest domain value that a released value stands for.
-
-        Args:
-            party: The feature holder.
-            column: The column.
-            value: The released value.
-        """
+        """The least and greatest domain value that a released value stands for."""
         mechanism = self.parties[party]["features"].get(column, {}).get("mechanism", {})
         lower, upper = self.domain
         return channels.span(mechanism, lower, upper, value)
@@ -285,9 +271,11 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
-def _missing_bit(feature: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _missing_bit(feature: Mapping[str, Any]) -> float | None:
+    """Epsilon of the bit that says whether a value is missing; None without one."""
     missing = feature.get("missing")
-    return missing.get("bit") if isinstance(missing, Mapping) else None
+    bit = missing.get("bit") if isinstance(missing, Mapping) else None
+    return None if bit is None else float(bit)
 
 
 def _bit_name(feature: str, category: str) -> str:

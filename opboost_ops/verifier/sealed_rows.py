@@ -42,12 +42,7 @@ def messages_of(ids: Sequence[object]) -> list[bytes]:
 
 
 def person_hashes(secret: bytes, ids: Sequence[object]) -> list[bytes]:
-    """The keyed hashes of IDs by which pins are found: AES-CMAC of a typed ID.
-
-    Args:
-        secret: The party's.
-        ids: Strings or integers.
-    """
+    """The keyed hashes of IDs by which pins are found: AES-CMAC of a typed ID."""
     key = keyed_by(keyed_by(secret, "people"), "id")
     hashes = []
     for one in ids:
@@ -59,12 +54,7 @@ def person_hashes(secret: bytes, ids: Sequence[object]) -> list[bytes]:
 
 
 def pin_digest(secret: bytes, content: bytes) -> str:
-    """The digest by which a database points to a pin file.
-
-    Args:
-        secret: The party's.
-        content: The file.
-    """
+    """The digest by which a database points to a pin file."""
     key = keyed_by(secret, "pins")
     return hashlib.blake2b(content, digest_size=32, key=key).hexdigest()
 
@@ -126,13 +116,7 @@ def packed(codes: Sequence[np.ndarray], sizes: Sequence[int], rows: int) -> list
 
 
 def content_hash(key: bytes, messages: Sequence[bytes], rows: Sequence[bytes]) -> bytes:
-    """A keyed hash of a multiset of people and their rows, 64 bytes.
-
-    Args:
-        key: 32 bytes.
-        messages: Of the people.
-        rows: Theirs.
-    """
+    """A keyed hash of a multiset of people and their rows, 64 bytes."""
     total = 0
     for message, row in zip(messages, rows, strict=True):
         digest = hashlib.blake2b(row + message, key=key, digest_size=_BLOCK).digest()

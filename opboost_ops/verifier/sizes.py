@@ -40,13 +40,7 @@ class Expected:
 
 
 def expected(plan: Plan, artifact: Artifact, name: str) -> Expected:
-    """The size of a file before encryption, as its manifest states it.
-
-    Args:
-        plan: Of its run.
-        artifact: The artifact.
-        name: The file's name in the manifest.
-    """
+    """The size of a file before encryption, as its manifest states it."""
     manifest = artifact.manifest
     rows, columns = manifest["rows"], len(manifest["columns"])
     encrypted = manifest["encrypted_to"] is not None
@@ -67,12 +61,7 @@ def expected(plan: Plan, artifact: Artifact, name: str) -> Expected:
 
 
 def row_width(plan: Plan, party: str) -> int:
-    """Bytes of a feature holder's row: each column in as many bits as its declared size needs.
-
-    Args:
-        plan: The plan.
-        party: The feature holder.
-    """
+    """Bytes of a feature holder's row: each column in as many bits as its declared size needs."""
     bits = sum(column.size.bit_length() for column in plan.columns(party))
     return max(-(-bits // 8), 1)
 
@@ -96,13 +85,7 @@ def _content(plan: Plan, artifact: Artifact) -> int | None:
 
 
 def padded(content: int, rows: int, columns: int) -> int:
-    """Bytes of a file once it is salted and padded.
-
-    Args:
-        content: Bytes of the file.
-        rows: The row count of its artifact.
-        columns: How many columns it has.
-    """
+    """Bytes of a file once it is salted and padded."""
     size = _HEAD + content
     if rows < _FEW:
         width = max(columns, 1)

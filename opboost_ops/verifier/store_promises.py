@@ -3,15 +3,15 @@
 import base64
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from opboost_ops.verifier import sizes
 from opboost_ops.verifier.channels import UnknownMechanismError, curve_fault
-from opboost_ops.verifier.outcomes import DAMAGED, Outcome, Promise
+from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
 from opboost_ops.verifier.plans import Plan, canonical
 from opboost_ops.verifier.stores import MANIFEST, SIGNATURE, Artifact, Run
 
@@ -29,6 +29,14 @@ RELEASES = frozenset({"ranks", "values"})
 Keys = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
+class Published(NamedTuple):
+    """An artifact with its run and the run's plan."""
+
+    artifact: Artifact
+    run: Run
+    plan: Plan
+
+
 def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
     """Check what a store alone shows.
 
@@ -38,340 +46,261 @@ def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
         declared: By federation, the parties of federation files that were found beside it.
     """
     outcome = Outcome(place)
-    plans = _plans(outcome, runs)
-    pairs = [(run, plans[run.name]) for run in runs if run.name in plans]
-    _check_keys(outcome, pairs, declared)
-    _check_signatures(outcome, pairs)
-    _check_signers(outcome, pairs)
-    _check_files(outcome, runs)
-    _check_places(outcome, runs)
-    _check_order(outcome, pairs)
-    _check_columns(outcome, pairs)
-    _check_sizes(outcome, pairs)
-    _check_losses(outcome, pairs)
-    _check_checkpoints(outcome, pairs)
-    return outcome
-
-
-def _plans(outcome: Outcome, runs: list[Run]) -> dict[str, Plan]:
+    plans: dict[str, Plan] = {}
     promise = outcome.promise("plan", "Each run has one plan, which the label holder published.")
-    plans = {}
     for run in runs:
-        if not promise.check(len(run.plans) == 1, f"{run.name}: {len(run.plans)} plans"):
-            continue
-        with promise.reading(run.plans[0].place):
-            plan = Plan.read(run.plans[0])
-            same = plan.federation["name"] == run.federation
-            holder = run.plans[0].about == plan.label_holder
-            promise.check(same and holder, f"{run.name}: a plan of others")
-            plans[run.name] = plan
-    return plans
-
-
-def _artifacts(pairs: list[tuple[Run, Plan]]) -> Iterator[tuple[Artifact, Plan]]:
-    for run, plan in pairs:
-        for artifact in run.artifacts.values():
-            yield artifact, plan
-
-
-def _check_keys(outcome: Outcome, pairs: list[tuple[Run, Plan]], declared: Keys) -> None:
+        promise.run(_plan(run, plans), run.name)
     promise = outcome.promise(
         "keys", "Plans name the signing keys that the parties have agreed to."
     )
-    for run, plan in pairs:
-        parties = declared.get(run.federation)
-        if parties is None:
-            promise.lacks(f"a federation file or agreement of {run.federation}")
-            continue
-        for name, party in plan.parties.items():
-            with promise.reading(run.name):
-                known = parties[name]
-                keys = {known["signing_key"], *(f["key"] for f in known.get("former_keys", []))}
-                keys -= set(known.get("revoked_keys", []))
-                # A key that was replaced since is among the former ones.
-                promise.check(
-                    party["signing_key"] in keys, f"{run.name}: another signing key of {name}"
-                )
-
-
-def _check_signatures(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "signatures", "Each manifest is signed by a key that its publisher declares."
-    )
-    for artifact, plan in _artifacts(pairs):
-        with promise.reading(artifact.place):
-            signer = plan.signer(artifact.kind, artifact.about)
-            keys = plan.signing_keys(signer)
-            signed = any(is_signed(k, artifact.raw, artifact.signature) for k in keys)
-            promise.check(signed, f"{artifact.place}: not signed by {signer}")
-
-
-def _check_signers(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "publishers",
-        "Each kind is published by the one party that may, to the declared key of its receiver.",
-    )
-    for artifact, plan in _artifacts(pairs):
-        with promise.reading(artifact.place):
-            manifest, kind, about = artifact.manifest, artifact.kind, artifact.about
-            promise.check(about in plan.parties, f"{artifact.place}: {about} is no party")
-            signer = plan.signer(kind, about)
-            promise.check(
-                manifest["party"] == signer, f"{artifact.place}: only {signer} may publish it"
-            )
-            promise.check(
-                manifest["encrypted_to"] == plan.encrypted_to(kind, about),
-                f"{artifact.place}: not encrypted to its receiver's declared key",
-            )
-
-
-def _check_files(outcome: Outcome, runs: list[Run]) -> None:
-    promise = outcome.promise(
-        "files",
-        "Each artifact has the files that its manifest lists, with their sizes, and no others.",
-    )
-    digests = outcome.promise("digests", "Each file that lies open has the digest of its manifest.")
-    for artifact in _all(runs):
-        with promise.reading(artifact.place):
-            names = artifact.stored_names
-            present = {path.name for path in artifact.folder.iterdir() if path.is_file()}
-            promise.check(
-                present == {*names.values(), MANIFEST, SIGNATURE},
-                f"{artifact.place}: other files than its manifest lists",
-            )
-            more = 0 if artifact.manifest["encrypted_to"] is None else sizes.OVERHEAD
-            for name, stored in names.items():
-                size = artifact.manifest["files"][name]["size"]
-                path = artifact.folder / stored
-                promise.check(
-                    path.stat().st_size == size + more, f"{artifact.place}/{stored}: other size"
-                )
-        with digests.reading(artifact.place):
-            if artifact.manifest["encrypted_to"] is not None:
-                digests.lacks("the receivers' keys, for encrypted files")
-                continue
-            for name in artifact.stored_names:
-                digests.check(
-                    hashlib.sha256(artifact.content(name)).hexdigest()
-                    == artifact.manifest["files"][name]["sha256"],
-                    f"{artifact.place}/{name}: other content",
-                )
-
-
-def _check_places(outcome: Outcome, runs: list[Run]) -> None:
-    promise = outcome.promise(
-        "places", "Each artifact lies at the place that it states, and nowhere else."
-    )
-    seen: dict[str, str] = {}
-    for artifact in _all(runs):
-        with promise.reading(artifact.place):
-            manifest = artifact.manifest
-            parts = [manifest[key] for key in ("federation", "run", "kind", "about")]
-            parts += [manifest["round"]] if "round" in manifest else []
-            promise.check("/".join(parts) == artifact.place, f"{artifact.place}: states another")
-            first = seen.setdefault(artifact.digest, artifact.place)
-            promise.check(first == artifact.place, f"{artifact.place}: also at {first}")
-            fields = set(manifest)
-            whole = fields >= _FIELDS and fields <= _FIELDS | _OPTIONAL
-            promise.check(
-                whole and manifest["version"] == 1 and artifact.is_canonical,
-                f"{artifact.place}: its manifest is not in the one form",
-            )
-
-
-def _check_order(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "order", "Each artifact names by digest the one that it answers, which is in its run."
-    )
-    rows = outcome.promise(
-        "rows", "Answers have the row count of what they answer, and a party's tables one count."
-    )
-    for run, plan in pairs:
-        if plan.is_horizontal:
-            promise.lacks("the rounds of horizontal learning")
-            continue
-        answers = plan.answers
-        for artifact in run.artifacts.values():
-            with promise.reading(artifact.place):
-                kind, about = artifact.kind, artifact.about
-                if kind == "plan":
-                    promise.check(
-                        artifact.manifest["answers"] is None, f"{artifact.place}: answers something"
-                    )
-                    continue
-                before = answers.get(kind)
-                if not promise.check(before is not None, f"{artifact.place}: no part of its run"):
-                    continue
-                holder = plan.label_holder if before == "plan" else about
-                answered = run.artifacts.get(f"{before}/{holder}")
-                promise.check(
-                    answered is not None and artifact.manifest["answers"] == answered.digest,
-                    f"{artifact.place}: does not answer the {before} of its run",
-                )
-        _check_rows(rows, run, plan)
-
-
-def _check_rows(promise: Promise, run: Run, plan: Plan) -> None:
-    counts = {}
-    for name, artifact in run.artifacts.items():
-        with promise.reading(artifact.place):
-            counts[name] = artifact.manifest["rows"]
-            promise.check(
-                type(counts[name]) is int and counts[name] >= 0, f"{artifact.place}: no row count"
-            )
-    for party in plan.feature_holders:
-        for answer, request in (("psi_answer", "psi_query"), ("split_values", "split_request")):
-            given, wanted = counts.get(f"{answer}/{party}"), counts.get(f"{request}/{party}")
-            if given is not None and wanted is not None:
-                promise.check(given == wanted, f"{run.name}/{answer}/{party}: another row count")
-        tables = {
-            counts[f"{kind}/{party}"]
-            for kind in ("ranks", "values", "shares", "routes")
-            if f"{kind}/{party}" in counts
-        }
-        promise.check(len(tables) < 2, f"{run.name}: {party} published tables of several lengths")
-
-
-def _check_columns(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "columns", "Feature holders publish the columns of the plan, and answer no others."
-    )
-    for run, plan in pairs:
-        if plan.is_horizontal:
-            continue
-        for artifact in run.artifacts.values():
-            kind, about = artifact.kind, artifact.about
-            with promise.reading(artifact.place):
-                columns = artifact.manifest["columns"]
-                if kind in RELEASES:
-                    declared = [column.name for column in plan.columns(about)]
-                    promise.check(columns == declared, f"{artifact.place}: other columns")
-                elif kind in ("split_request", "route_request"):
-                    declared = [column.name for column in plan.columns(about)]
-                    inside = set(columns) <= set(declared) and len(set(columns)) == len(columns)
-                    promise.check(inside, f"{artifact.place}: other columns")
-                elif kind in ("split_values", "routes"):
-                    request = "split_request" if kind == "split_values" else "route_request"
-                    asked = run.artifacts[f"{request}/{about}"].manifest["columns"]
-                    promise.check(columns == asked, f"{artifact.place}: other columns")
-                else:
-                    promise.check(columns == [], f"{artifact.place}: names columns")
-
-
-def _check_sizes(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "sizes", "File sizes follow from row counts and declared columns, and from nothing else."
-    )
-    for artifact, plan in _artifacts(pairs):
-        with promise.reading(artifact.place):
-            for name, file in artifact.manifest["files"].items():
-                expected = sizes.expected(plan, artifact, name)
-                if expected.unknown:
-                    promise.lacks(expected.unknown)
-                else:
-                    promise.check(
-                        expected.admits(file["size"]), f"{artifact.place}/{name}: another size"
-                    )
-
-
-def _check_losses(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "losses",
-        "Each release states the loss curve of the channel that the plan declares, and no other "
-        "artifact states one.",
-    )
-    guarantee = outcome.promise(
-        "experiments", "All artifacts of a run say alike whether it carries a guarantee."
-    )
-    for artifact, plan in _artifacts(pairs):
-        with guarantee.reading(artifact.place):
-            guarantee.check(
-                artifact.manifest["experiment"] is plan.artifact.manifest["experiment"],
-                f"{artifact.place}: not as its plan",
-            )
-        with promise.reading(artifact.place):
-            losses = artifact.manifest["losses"]
-            releases = artifact.kind in RELEASES
-            if not releases:
-                promise.check(losses == {}, f"{artifact.place}: states losses")
-                continue
-            check_curves(promise, artifact.place, losses, plan, artifact.about)
-
-
-def check_curves(
-    promise: Promise, where: str, losses: Mapping[str, Any], plan: Plan, party: str
-) -> None:
-    """Check printed loss curves against the channels that a plan declares.
-
-    Args:
-        promise: That they agree.
-        where: The place of the curves.
-        losses: The printed curves by charge.
-        plan: The plan.
-        party: The feature holder.
-    """
-    try:
-        charges = plan.charges(party)
-    except UnknownMechanismError as error:
-        promise.lacks(f"{where}: {error}")
-        return
-    promise.check(losses.keys() == charges.keys(), f"{where}: curves of other columns")
-    for name, curve in losses.items():
-        if name in charges:
-            charge = charges[name]
-            fault = curve_fault(curve, charge.ratios, charge.epsilon, charge.label)
-            promise.check(not fault, f"{where}: the curve of {name} {fault}")
-
-
-def _check_checkpoints(outcome: Outcome, pairs: list[tuple[Run, Plan]]) -> None:
-    promise = outcome.promise(
-        "checkpoints",
-        "Checkpoints are signed by their party, and no number stands for two states.",
-    )
+    for name, plan in plans.items():
+        promise.run(_keys(plan, declared), name)
     numbers: dict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
-    for artifact, plan in _artifacts(pairs):
-        with promise.reading(artifact.place):
-            manifest = artifact.manifest
-            holder = plan.label_holder
-            given = [
-                (manifest["party"], plan.receiver(artifact.kind, artifact.about) or holder, head)
-                for head in [manifest.get("head")]
-                if head is not None
-            ]
-            seen = manifest.get("seen", {})
-            given += [(party, holder, head) for party, head in seen.items()]
-            for party, receiver, head in given:
-                number, digest = head["number"], head["head"]
-                facts = {"party": party, "federation": artifact.federation, "receiver": receiver}
-                message = canonical({**facts, "number": number, "head": digest})
-                signature = bytes.fromhex(head["signature"])
-                keys = plan.signing_keys(party)
-                promise.check(
-                    any(is_signed(key, message, signature) for key in keys),
-                    f"{artifact.place}: the checkpoint of {party} is not signed by it",
-                )
-                key = (artifact.federation, party, receiver)
-                first = numbers[key].setdefault(number, digest)
-                promise.check(
-                    first == digest, f"{artifact.place}: {party} gave number {number} twice"
-                )
+    seen: dict[str, str] = {}
+    checks: list[tuple[str, str, Callable[[Published], Iterator[Check]]]] = [
+        (
+            "signatures",
+            "Each manifest is signed by a key that its publisher declares.",
+            _signatures,
+        ),
+        (
+            "publishers",
+            "Each kind is published by the one party that may, to the declared key of its "
+            "receiver.",
+            _publishers,
+        ),
+        (
+            "files",
+            "Each artifact has the files that its manifest lists, with their sizes, and no others.",
+            _files,
+        ),
+        ("digests", "Each file that lies open has the digest of its manifest.", _digests),
+        (
+            "places",
+            "Each artifact lies at the place that it states, and nowhere else.",
+            lambda its: _places(its, seen),
+        ),
+        (
+            "order",
+            "Each artifact names by digest the one that it answers, which is in its run.",
+            _order,
+        ),
+        (
+            "rows",
+            "Answers have the row count of what they answer, and a party's tables one count.",
+            _rows,
+        ),
+        (
+            "columns",
+            "Feature holders publish the columns of the plan, and answer no others.",
+            _columns,
+        ),
+        (
+            "sizes",
+            "File sizes follow from row counts and declared columns, and from nothing else.",
+            _sizes,
+        ),
+        (
+            "losses",
+            "Each release states the loss curve of the channel that the plan declares, and no "
+            "other artifact states one.",
+            _losses,
+        ),
+        (
+            "experiments",
+            "All artifacts of a run say alike whether it carries a guarantee.",
+            _experiments,
+        ),
+        (
+            "checkpoints",
+            "Checkpoints are signed by their party, and no number stands for two states.",
+            lambda its: _checkpoints(its, numbers),
+        ),
+    ]
+    for name, text, check in checks:
+        promise = outcome.promise(name, text)
+        for run in runs:
+            for artifact in run.artifacts.values() if run.name in plans else ():
+                promise.run(check(Published(artifact, run, plans[run.name])), artifact.place)
+    return outcome
 
 
-def is_signed(key: str, message: bytes, signature: bytes) -> bool:
-    """Whether the holder of an Ed25519 key signed a message.
+def _plan(run: Run, plans: dict[str, Plan]) -> Iterator[Check]:
+    found = [artifact for artifact in run.artifacts.values() if artifact.kind == "plan"]
+    yield len(found) == 1, "not one plan"
+    for artifact in found[:1]:
+        plan = Plan.read(artifact)
+        yield plan.federation["name"] == run.federation, "a plan of another federation"
+        yield artifact.about == plan.label_holder, "a plan of another party"
+        plans[run.name] = plan
 
-    Args:
-        key: The public key, base64.
-        message: The signed bytes.
-        signature: The signature.
-    """
+
+def _keys(plan: Plan, declared: Keys) -> Iterator[Check]:
+    name = plan.federation["name"]
+    if name not in declared:
+        yield None, f"a federation file of {name}"
+        return
+    for party, its in plan.parties.items():
+        known = declared[name][party]
+        # A key that was replaced since is among the former ones.
+        keys = {known["signing_key"], *(former["key"] for former in known.get("former_keys", []))}
+        keys -= set(known.get("revoked_keys", []))
+        yield its["signing_key"] in keys, f"another signing key of {party}"
+
+
+def _signatures(its: Published) -> Iterator[Check]:
+    artifact, _, plan = its
+    signer = plan.signer(artifact.kind, artifact.about)
+    keys = plan.signing_keys(signer, run_day=True)
+    yield is_signed(keys, artifact.raw, artifact.signature), f"not signed by {signer}"
+
+
+def _publishers(its: Published) -> Iterator[Check]:
+    artifact, _, plan = its
+    kind, about = artifact.kind, artifact.about
+    yield about in plan.parties, f"{about} is no party"
+    signer, encrypted_to = plan.signer(kind, about), plan.encrypted_to(kind, about)
+    yield artifact.manifest["party"] == signer, f"only {signer} may publish it"
+    declared = artifact.manifest["encrypted_to"] == encrypted_to
+    yield declared, "not encrypted to its receiver's declared key"
+
+
+def _files(its: Published) -> Iterator[Check]:
+    artifact, _, _ = its
+    names = artifact.stored_names
+    present = {path.name for path in artifact.folder.iterdir() if path.is_file()}
+    listed = {*names.values(), MANIFEST, SIGNATURE}
+    yield present == listed, "other files than its manifest lists"
+    more = 0 if artifact.manifest["encrypted_to"] is None else sizes.OVERHEAD
+    for name, stored in names.items():
+        size = artifact.manifest["files"][name]["size"] + more
+        yield (artifact.folder / stored).stat().st_size == size, f"{stored} has another size"
+
+
+def _digests(its: Published) -> Iterator[Check]:
+    artifact, _, _ = its
+    if artifact.manifest["encrypted_to"] is not None:
+        yield None, "the receivers' keys, for encrypted files"
+        return
+    for name in artifact.stored_names:
+        digest = hashlib.sha256(artifact.content(name)).hexdigest()
+        yield digest == artifact.manifest["files"][name]["sha256"], f"{name} has other content"
+
+
+def _places(its: Published, seen: dict[str, str]) -> Iterator[Check]:
+    artifact, manifest = its.artifact, its.artifact.manifest
+    parts = [manifest[key] for key in ("federation", "run", "kind", "about")]
+    parts += [manifest["round"]] if "round" in manifest else []
+    yield "/".join(parts) == artifact.place, "states another place"
+    first = seen.setdefault(artifact.digest, artifact.place)
+    yield first == artifact.place, f"also at {first}"
+    whole = manifest.keys() >= _FIELDS and manifest.keys() <= _FIELDS | _OPTIONAL
+    canonical_form = whole and manifest["version"] == 1 and artifact.is_canonical
+    yield canonical_form, "its manifest is not in the one form"
+
+
+def _order(its: Published) -> Iterator[Check]:
+    artifact, run, plan = its
+    kind, answers = artifact.kind, artifact.manifest["answers"]
+    if plan.is_horizontal:
+        yield None, "the rounds of horizontal learning"
+    elif kind == "plan":
+        yield answers is None, "answers something"
+    else:
+        before = plan.answers.get(kind)
+        yield before is not None, "no part of its run"
+        holder = plan.label_holder if before == "plan" else artifact.about
+        answered = run.artifacts.get(f"{before}/{holder}")
+        named = answered is not None and answers == answered.digest
+        yield named, f"does not answer the {before} of its run"
+
+
+def _rows(its: Published) -> Iterator[Check]:
+    artifact, run, _ = its
+    rows, kind, about = artifact.manifest["rows"], artifact.kind, artifact.about
+    yield type(rows) is int and rows >= 0, "no row count"
+    tables = ("ranks", "values", "shares", "routes")
+    same = {"psi_answer": ("psi_query",), "split_values": ("split_request",)}
+    for other in tables if kind in tables else same.get(kind, ()):
+        if (another := run.artifacts.get(f"{other}/{about}")) is not None:
+            yield rows == another.manifest["rows"], f"another row count than {other}"
+
+
+def _columns(its: Published) -> Iterator[Check]:
+    artifact, run, plan = its
+    kind, about, columns = artifact.kind, artifact.about, artifact.manifest["columns"]
+    if kind in RELEASES:
+        holds = columns == [column.name for column in plan.columns(about)]
+    elif kind in ("split_request", "route_request"):
+        declared = {column.name for column in plan.columns(about)}
+        holds = set(columns) <= declared and len(set(columns)) == len(columns)
+    elif kind in ("split_values", "routes"):
+        request = "split_request" if kind == "split_values" else "route_request"
+        holds = columns == run.artifacts[f"{request}/{about}"].manifest["columns"]
+    else:
+        holds = columns == []
+    yield holds, "other columns"
+
+
+def _sizes(its: Published) -> Iterator[Check]:
+    artifact, _, plan = its
+    for name, file in artifact.manifest["files"].items():
+        expected = sizes.expected(plan, artifact, name)
+        if expected.unknown:
+            yield None, expected.unknown
+        else:
+            yield expected.admits(file["size"]), f"{name} has another size"
+
+
+def _losses(its: Published) -> Iterator[Check]:
+    artifact, _, plan = its
+    losses = artifact.manifest["losses"]
+    if artifact.kind not in RELEASES:
+        yield losses == {}, "states losses"
+        return
     try:
-        Ed25519PublicKey.from_public_bytes(base64.b64decode(key)).verify(signature, message)
-    except (InvalidSignature, *DAMAGED):
-        return False
-    return True
+        charges = plan.charges(artifact.about)
+    except UnknownMechanismError as error:
+        yield None, str(error)
+        return
+    yield losses.keys() == charges.keys(), "curves of other columns"
+    for name, curve in losses.items():
+        charge = charges[name]
+        fault = curve_fault(curve, charge.ratios, charge.epsilon, charge.label)
+        yield not fault, f"the curve of {name} {fault}"
 
 
-def _all(runs: list[Run]) -> Iterator[Artifact]:
-    for run in runs:
-        yield from run.artifacts.values()
+def _experiments(its: Published) -> Iterator[Check]:
+    artifact, _, plan = its
+    planned = plan.artifact.manifest["experiment"]
+    yield artifact.manifest["experiment"] is planned, "not as its plan"
+
+
+def _checkpoints(
+    its: Published, numbers: dict[tuple[str, str, str], dict[int, str]]
+) -> Iterator[Check]:
+    artifact, _, plan = its
+    manifest, holder = artifact.manifest, plan.label_holder
+    receiver = plan.receiver(artifact.kind, artifact.about) or holder
+    given = [(party, holder, head) for party, head in manifest.get("seen", {}).items()]
+    if "head" in manifest:
+        given.append((manifest["party"], receiver, manifest["head"]))
+    for party, to, head in given:
+        number, digest = head["number"], head["head"]
+        place = {"party": party, "federation": artifact.federation, "receiver": to}
+        message = canonical({**place, "number": number, "head": digest})
+        signed = is_signed(plan.signing_keys(party), message, bytes.fromhex(head["signature"]))
+        yield signed, f"the checkpoint of {party} is not signed by it"
+        first = numbers[artifact.federation, party, to].setdefault(number, digest)
+        yield first == digest, f"{party} gave number {number} twice"
+
+
+def is_signed(keys: Iterable[str], message: bytes, signature: bytes) -> bool:
+    """Whether the holder of one of some Ed25519 keys, base64, signed a message."""
+    for key in keys:
+        try:
+            Ed25519PublicKey.from_public_bytes(base64.b64decode(key)).verify(signature, message)
+        except (InvalidSignature, *DAMAGED):
+            continue
+        return True
+    return False

@@ -15,17 +15,19 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 _MOST = 16 << 20
 
 
-@dataclass(frozen=True)
 class Artifact:
     """An artifact as it lies in a store.
 
     Attributes:
         place: ``<federation>/<run>/<kind>/<party>``, with the round of horizontal learning.
         folder: Its folder.
+        federation, run, kind, about: The parts of its place.
     """
 
-    place: str
-    folder: Path
+    def __init__(self, place: str, folder: Path) -> None:
+        self.place = place
+        self.folder = folder
+        self.federation, self.run, self.kind, self.about, *_ = place.split("/")
 
     @cached_property
     def raw(self) -> bytes:
@@ -67,32 +69,8 @@ class Artifact:
         return {name: name + end for name in self.manifest["files"]}
 
     def content(self, name: str) -> bytes:
-        """A file's bytes as they lie in the store.
-
-        Args:
-            name: The file's name in the manifest.
-        """
+        """A file's bytes as they lie in the store."""
         return (self.folder / self.stored_names[name]).read_bytes()
-
-    @property
-    def kind(self) -> str:
-        """The third part of its place."""
-        return self.place.split("/")[2]
-
-    @property
-    def about(self) -> str:
-        """The fourth part of its place."""
-        return self.place.split("/")[3]
-
-    @property
-    def run(self) -> str:
-        """The second part of its place."""
-        return self.place.split("/")[1]
-
-    @property
-    def federation(self) -> str:
-        """The first part of its place."""
-        return self.place.split("/")[0]
 
 
 @dataclass(frozen=True)
@@ -114,18 +92,9 @@ class Run:
         """``<federation>/<run>``."""
         return f"{self.federation}/{self.run}"
 
-    @property
-    def plans(self) -> list[Artifact]:
-        """Its plans: there may be one alone."""
-        return [a for a in self.artifacts.values() if a.kind == "plan"]
-
 
 def read_store(folder: Path) -> list[Run]:
-    """All runs in a store.
-
-    Args:
-        folder: Its root.
-    """
+    """All runs in a store."""
     runs = []
     for federation in _folders(folder):
         for run in _folders(federation):

@@ -16,9 +16,6 @@ from opboost_ops.verifier.stores import Run, read_store
 def verify(places: list[Path]) -> list[Outcome]:
     """Check every promise that can be checked from some places.
 
-    Args:
-        places: Federations' folders, parties' folders, stores.
-
     Returns:
         One outcome per store and per party.
 
@@ -36,21 +33,24 @@ def verify(places: list[Path]) -> list[Outcome]:
 
 def _check_one(party: Party) -> Outcome:
     outcome = Outcome(f"party {party.name}")
-    readable = outcome.promise("database", "The database is the party's, and can be read.")
+    promise = outcome.promise("database", "The database is the party's, and can be read.")
     if party.database is None:
-        readable.lacks("its database in a SQLite file")
+        promise.run([(None, "its database in a SQLite file")])
         return outcome
-    with readable.reading(party.database.name):
+    try:
         state = read_state(party.database)
-        readable.check(state.party == party.name, f"{party.database.name}: of another party")
-        runs = read_store(party.store) if party.store and party.store.is_dir() else []
-        own = OwnSide(party, state, _of_party(party.name, runs))
-        check_party(outcome, own)
-        if any(party.name in plan.feature_holders for _, plan in own.runs) or state.releases:
-            check_charges(outcome, own)
-            check_holder(outcome, own)
-        if any(party.name == plan.label_holder for _, plan in own.runs):
-            check_champion(outcome, own)
+    except DAMAGED:
+        promise.run([(False, "it cannot be read")], party.database.name)
+        return outcome
+    promise.run([(state.party == party.name, "of another party")], party.database.name)
+    runs = read_store(party.store) if party.store and party.store.is_dir() else []
+    own = OwnSide(party, state, _of_party(party.name, runs))
+    check_party(outcome, own)
+    if any(party.name in plan.feature_holders for _, plan in own.runs) or state.releases:
+        check_charges(outcome, own)
+        check_holder(outcome, own)
+    if any(party.name == plan.label_holder for _, plan in own.runs):
+        check_champion(outcome, own)
     return outcome
 
 
@@ -58,7 +58,7 @@ def _of_party(name: str, runs: list[Run]) -> list[tuple[Run, Plan]]:
     """The runs that a party takes part in; a damaged plan is a fault of the store's outcome."""
     found = []
     for run in runs:
-        for artifact in run.plans[:1]:
+        for artifact in [a for a in run.artifacts.values() if a.kind == "plan"][:1]:
             try:
                 plan = Plan.read(artifact)
                 if name in plan.parties:
