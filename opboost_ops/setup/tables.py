@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
+from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
-from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.errors import ConfigError, ContractError, Fault, require_none
 from opboost_ops.tables.categories import label_values
 from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.copies import copy
@@ -164,6 +165,13 @@ def require_sound(
                 "keep one row a person, or name another column by --id",
             )
         )
+    if types == {"string"}:
+        reader = Reader("string")
+        reader.messages(ids.drop_nulls().to_list())
+        try:
+            reader.require_one_form()
+        except ContractError as error:
+            faults.append(Fault(column, error.problem.rstrip("."), error.remedy.rstrip(".")))
     if label is not None:
         values, place_of = frame.get_column(label), f"{party}, {label}"
         if not holds_categories(values.dtype):

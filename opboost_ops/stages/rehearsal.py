@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
+from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import Party
 from opboost_ops.errors import Fault, OpBoostError
 from opboost_ops.stages import raw_table
@@ -100,7 +101,15 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
 
 def _values(context: Context) -> Iterator[Fault]:
     """What later stages find in values that pass that check."""
-    party = context.declared
+    party, federation = context.declared, context.federation
+    aligned = context.purpose == "train" or federation.scoring.mode != "local"
+    if federation.learning == "vertical" and aligned:
+        identity, reader = federation.id, Reader(federation.id.type)
+        with _told(context, identity.column) as faults:
+            for block in blocks(context, [identity.column]):
+                reader.messages(block.to_series().to_list())
+            reader.require_one_form()
+        yield from faults
     with _told(context, "") as faults:
         for block in blocks(context, list(party.features)) if party.features else ():
             if party.role != "label_holder":

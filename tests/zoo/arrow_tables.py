@@ -263,12 +263,14 @@ def people() -> Iterator[Odd]:
         pq.write_table(table, folder / "table.parquet")
 
     for name, sign in (
-        ("accents", "é"), ("combining", "e\u0301"), ("kana", "かな"), ("right to left", "אב"),
+        ("accents", "é"), ("kana", "かな"), ("right to left", "אב"),
         ("emoji", "👩\u200d🔬"), ("zero width", "a\u200bb"), ("quotes", '"\''), ("bars", "a|b"),
         ("ends of lines", "a\nb"), ("commas", "a,b;c"), ("slashes", "../a\\b"), ("blanks", "a b"),
         ("digits", "٣"), ("zeros first", "000"), ("NA", "NA"), ("control signs", "a\x01b"),
     ):  # fmt: skip
         yield _laid(f"IDs with {name}", plain, ids=(sign + "{:04d}").format)
+    apart = "e\u0301{:04d}".format
+    yield _laid("IDs with combining", plain, "not in Unicode's form NFC", by="check", ids=apart)
     yield _laid("IDs of whole numbers", plain, ids=int)
     yield _laid("negative IDs", plain, ids=lambda number: -number)
     yield _laid(

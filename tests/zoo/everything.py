@@ -227,14 +227,15 @@ class _Through:
         means = odd.means(NEW, FIRST)
         if batch.keys() != means.keys():
             self.outcomes["score"] = "differs: other people"
-        own = self.federation.parties["lender"].features["x"]
+        features = self.federation.parties["lender"].features
+        own = features["x"]
         scorer = api.Scorer(self.sites / "lender", self.sites)
         with self._entry("Scorer"):
-            rows = [{"id": person, "x": value} for person, value in means.items()]
+            rows = [{"id": p, **dict.fromkeys(features, value)} for p, value in means.items()]
             found = [answer.score for answer in scorer.score_rows(rows)]
             assert found == [batch[person] for person in means], "other scores"
         with self._entry("serve"):
-            rows = [{"id": person, "x": _json(v, own)} for person, v in means.items()]
+            rows = [{"id": p, **dict.fromkeys(features, _json(v, own))} for p, v in means.items()]
             headers = {"Authorization": "Bearer zoo"}
             with TestClient(make_app(scorer, "zoo")) as client:
                 said = client.post("/score", content=json.dumps({"rows": rows}), headers=headers)
@@ -242,7 +243,7 @@ class _Through:
             scores = [answer["score"] for answer in said.json()["scores"]]
             assert scores == [batch[person] for person in means], "other scores"
         values = pl.Series([*means.values()])
-        frame = pl.DataFrame({"lender.x": values, "bank.x": values})
+        frame = pl.DataFrame({f"{p}.{name}": values for p in PARTIES for name in features})
         model = api.models(self.sites).model()
         with self._entry("predict_proba"):
             likely = model.predict_proba(frame)[:, 1]
