@@ -8,7 +8,7 @@ BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
 # Slow tests that share no server, and so may run beside each other.
-ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local tests/adversary tests/dags \
+ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local tests/adversary tests/dags tests/zoo tests/oracle tests/statistical \
 	tests/leakage/test_canaries.py tests/servers/test_documented_sites.py tests/test_wheel.py
 # Tests write and sync small files by the thousand: in memory, where it has room for them.
 ROOM    := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 \

@@ -58,7 +58,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data["schedule"] = {"on_tables": "0 0 1 1 *"}
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     del data["schedule"]
+    # A reader of this federation alone reads nothing of a column that only the first one has.
     data["name"] = "second"
+    del data["parties"]["bank"]["features"]["income"]
     (folder / "second.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
     agree_for_all(folder / "second.yaml")
     data["name"] = "broken"

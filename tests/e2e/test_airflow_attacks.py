@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -154,12 +155,12 @@ def test_a_workers_token_puts_words_on_pages_and_moves_nobody(
         xcoms = [{**first, "key": "failure", "value": value, "mapped_length": None}]
         run = client.trigger(worker, {"xcoms": xcoms})
         assert ended(client, worker, run) == "success"
-        for page in (f"run?dag={SECOND}&run={before}", "status", "status.json"):
+        for page in (f"run?dag={SECOND}&run={quote(before)}", "status", "status.json"):
             reply = client.http.get(f"/opboost/{page}")
             assert reply.status_code == 200, (page, value)
             html = "html" in reply.headers["content-type"]
             assert not html or "<img src=x" not in reply.text, page
-    assert "mallory" in client.http.get(f"/opboost/run?dag={SECOND}&run={before}").text
+    assert "mallory" in client.http.get(f"/opboost/run?dag={SECOND}&run={quote(before)}").text
     # What the scheduler has left for the next run says only that something is missing.
     note = client.run(SECOND, before)["note"]
     assert "mallory" not in note and "airflow check" in note

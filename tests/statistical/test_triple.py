@@ -215,6 +215,7 @@ def test_an_output_that_cannot_be_is_rejected_whatever_its_number() -> None:
     assert p_value(np.array([50_000, 50_000, 0]), np.array([0.5, 0.5, 0.0])) == 1
 
 
+@pytest.mark.slow
 def test_private_quantiles() -> None:
     """Three edges among thirteen points: the whole law of their places."""
     gaps, cells, epsilon = np.array([2, 0, 7, 1, 4, 0, 3, 9, 5, 2, 6, 1, 3, 8]), 4, 3.0

@@ -21,6 +21,7 @@ from tests.unit.stages.scoring_data import NAME, dataset
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "examples" / "federation.ipynb"
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom() -> None:
     """And what it shows is what its file has: `python -m tests.notebooks FILE` keeps that."""
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
