@@ -147,6 +147,11 @@ def _copy(
     whole = folder / "whole.parquet"
     write_sorted(table, names.get(identity.strip()), whole, kept)
     if aggregate and identity.strip() in names:
+        if not table.select(pl.len()).collect().item():
+            raise ContractError(
+                f"The table of {party} has no rows of which a person's row could be made.",
+                "Check the job that writes it, and the query in its site.yaml.",
+            )
         several, whole = whole, folder / "people.parquet"
         made = write_people(several, names[identity.strip()], aggregate, party, whole)
         found |= {"rows": int(table.select(pl.len()).collect().item()), "people": made}

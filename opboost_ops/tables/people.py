@@ -3,7 +3,7 @@
 What is told of a table stays at home: counts, and numbers of rows, never an ID.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,11 +84,8 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
         )
     raw = {part: names[column.strip()] for part, column in people.parts.items()}
     changes, hashes = Changes(), list[pl.DataFrame]()
-    blocks = table.collect_batches(
-        chunk_size=rows_of_block(len(names)), maintain_order=True, engine="streaming"
-    )
     with RowWriter(target) as written:
-        for block in blocks:
+        for block in _blocks(table, rows_of_block(len(names))):
             parts = {part: block.get_column(column) for part, column in raw.items()}
             ids = person_ids(parts, people.identity, changes)
             spelt = block.select(raw.values()).hash_rows()
@@ -108,3 +105,11 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
         "repeated": doubled.height,
         "repeated_rows": doubled.get_column("row").sort().head(_NUMBERED).to_list(),
     }
+
+
+def _blocks(table: pl.LazyFrame, rows: int) -> Iterator[pl.DataFrame]:
+    """A table in blocks; one without rows is one block, which has its columns."""
+    blocks = table.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
+    first = next(blocks, None)
+    yield table.collect() if first is None else first
+    yield from blocks
