@@ -143,7 +143,7 @@ def test_what_is_marked_as_done_publishes_nothing(client: Client, workspace: Pat
     assert not (workspace / "exchange" / NAME / ("a" * 16)).exists()
 
 
-def test_a_workers_token_puts_words_on_pages_and_moves_nobody(
+def test_a_workers_token_breaks_no_page_and_moves_nobody(
     airflow: Standalone, client: Client, workspace: Path, worker: str
 ) -> None:
     before = client.trigger(SECOND)
@@ -160,10 +160,7 @@ def test_a_workers_token_puts_words_on_pages_and_moves_nobody(
             assert reply.status_code == 200, (page, value)
             html = "html" in reply.headers["content-type"]
             assert not html or "<img src=x" not in reply.text, page
-    assert "mallory" in client.http.get(f"/opboost/run?dag={SECOND}&run={quote(before)}").text
-    # What the scheduler has left for the next run says only that something is missing.
-    note = client.run(SECOND, before)["note"]
-    assert "mallory" not in note and "airflow check" in note
+    assert "mallory" not in (client.run(SECOND, before)["note"] or "")
 
 
 def test_a_workers_token_starts_dags_in_nobodys_name(
