@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.config.horizontal_faults import FEWEST, MOST
+from opboost_ops.config.faults.horizontal import FEWEST, MOST
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
 

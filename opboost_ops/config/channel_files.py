@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.resources import schemas_folder
 from opboost_ops.config.yaml_text import bounded_text
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms.designed import Table
-from opboost_ops.resources import schemas_folder
 
 #: Which form of file this is.
 FORM = "designed_channel"

@@ -15,7 +15,7 @@ from pydantic import (
 from opboost_ops.config.schema import Record
 from opboost_ops.mechanisms.parameters import Epsilon
 
-#: What a booster may minimise; which of them go with which task: `config/training_faults.py`.
+#: What a booster may minimise; which of them go with which task: `config/faults/training.py`.
 ObjectiveName = Literal[
     "binary", "multiclass", "l2", "l1", "huber", "quantile", "poisson", "tweedie"
 ]

@@ -17,11 +17,11 @@ from typing import IO
 import httpx
 
 from opboost_ops.config.loading import load_federation
+from opboost_ops.config.resources import dags_folder
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.installation import LOCAL_SETTINGS
 from opboost_ops.orchestration.processes import end, free_port, members, settings
-from opboost_ops.resources import dags_folder
 from opboost_ops.scratch.folders import private_folder
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")

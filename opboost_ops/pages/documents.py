@@ -7,7 +7,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from opboost_ops.resources import docs_folder
+from opboost_ops.config.resources import docs_folder
 
 #: Of each page, by the first part of its path, the document that explains it.
 ABOUT = {

@@ -7,8 +7,8 @@ from typing import Any
 
 from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
+from opboost_ops.config.resources import schemas_folder
 from opboost_ops.domain import Domain
-from opboost_ops.resources import schemas_folder
 
 
 @dataclass(frozen=True)

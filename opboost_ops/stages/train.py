@@ -12,6 +12,7 @@ from opboost_ops.boosting.dp import gradients, noisy_leaves
 from opboost_ops.boosting.frame import Private, Stop
 from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import released_channels
+from opboost_ops.config.faults.training import objective_of
 from opboost_ops.config.parameters import MONOTONE
 from opboost_ops.config.training import (
     BoosterTraining,
@@ -19,7 +20,6 @@ from opboost_ops.config.training import (
     FederBoostTraining,
     Training,
 )
-from opboost_ops.config.training_faults import objective_of
 from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of

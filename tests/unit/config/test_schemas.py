@@ -7,9 +7,9 @@ from typing import get_args
 import jsonschema
 import pytest
 
+from opboost_ops.config.resources import schemas_folder
 from opboost_ops.config.schemas import schemas, write_schemas
 from opboost_ops.exchange.manifest import File, Kind, Manifest
-from opboost_ops.resources import schemas_folder
 
 MANIFEST = {"manifest": Manifest}
 ALL = schemas(MANIFEST)

@@ -11,12 +11,12 @@ import pytest
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
+from opboost_ops.config.resources import schemas_folder
 from opboost_ops.domain import Domain
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.suites import Suite
-from opboost_ops.resources import schemas_folder
 
 #: Numbers and texts that every planted fault consists of, and no report may show.
 CANARY = 48151623.421875

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.feature_faults import (
+from opboost_ops.config.faults.features import (
     category_faults,
     own_feature_faults,
     public_map_faults,
 )
+from opboost_ops.config.faults.private import sum_faults
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.private_faults import sum_faults
 from opboost_ops.errors import Fault
 
 #: With two parties the sum gives the other one away; the most are what was tried.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.feature_faults import public_map_faults
+from opboost_ops.config.faults.features import public_map_faults
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.config.training import FederBoostTraining, SumPrivacy
 from opboost_ops.errors import Fault

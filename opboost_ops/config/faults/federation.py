@@ -2,20 +2,20 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.alignment_faults import alignment_faults
-from opboost_ops.config.feature import Feature
-from opboost_ops.config.feature_faults import (
+from opboost_ops.config.faults.alignment import alignment_faults
+from opboost_ops.config.faults.features import (
     feature_faults,
     own_feature_faults,
     protected_feature_faults,
 )
+from opboost_ops.config.faults.horizontal import horizontal_faults
+from opboost_ops.config.faults.private import dpboost_faults
+from opboost_ops.config.faults.training import training_faults
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation, Party
-from opboost_ops.config.horizontal_faults import horizontal_faults
-from opboost_ops.config.private_faults import dpboost_faults
 from opboost_ops.config.scoring import scoring_faults
 from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining
-from opboost_ops.config.training_faults import training_faults
 from opboost_ops.errors import Fault
 
 

@@ -31,7 +31,7 @@ def docs_folder() -> Path:
 
 
 def _folder(name: str) -> Path:
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     for folder in (package / name, package.parent / name):
         if folder.is_dir():
             return folder
