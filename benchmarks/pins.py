@@ -23,7 +23,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases, RunRequest
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 KEY = bytes(32)
 DOMAIN = Domain(1, 10)

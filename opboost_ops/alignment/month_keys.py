@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.errors import ConfigError
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.folders import private_folder
 
 #: Bytes of a key.
 KEY = 32

@@ -19,7 +19,7 @@ from opboost_ops.alignment.engine import Engine
 from opboost_ops.alignment.ids import CANARY, repeated_ids
 from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 #: Messages, one a row, in pieces of any size.
 Messages = Iterable[Sequence[bytes]]

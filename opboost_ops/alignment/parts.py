@@ -14,8 +14,8 @@ from operator import itemgetter
 import numpy as np
 
 from opboost_ops.alignment.tags import TAG, sorting
-from opboost_ops.scratch.arrays import Scratch, release_memory
-from opboost_ops.scratch.parts import partition_by_hash
+from opboost_ops.tables.spill.arrays import Scratch, release_memory
+from opboost_ops.tables.spill.parts import partition_by_hash
 
 #: At most so many entries, on average, are in a part.
 PART = 1 << 20

@@ -15,9 +15,9 @@ import numpy as np
 from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import numbered, record, rising_records
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of
-from opboost_ops.scratch.arrays import Scratch, release_memory, watch
-from opboost_ops.scratch.files import whole_file
-from opboost_ops.scratch.parts import scatter
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, watch
+from opboost_ops.tables.spill.files import whole_file
+from opboost_ops.tables.spill.parts import scatter
 
 _ENTRY = np.dtype([("key", "u1", (TAG,)), ("point", "u1", (POINT,))])
 

@@ -18,8 +18,8 @@ import numpy as np
 from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts, whole_parts
 from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch, release_memory
-from opboost_ops.scratch.parts import scatter
+from opboost_ops.tables.spill.arrays import Scratch, release_memory
+from opboost_ops.tables.spill.parts import scatter
 
 #: Bytes of the tag in front of a sealed row, and of a nonce.
 ROW_TAG, NONCE = 10, 32

@@ -14,8 +14,8 @@ from opboost_ops.alignment.parts import numbered, part_count, record, rising_par
 from opboost_ops.alignment.sealing import derived
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
-from opboost_ops.scratch.parts import scatter
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.parts import scatter
 
 #: Messages and their points, uint8, shape (k, 32), in pieces.
 People = Iterable[tuple[Sequence[bytes], np.ndarray]]

@@ -15,7 +15,7 @@ from opboost_ops.models.raw_columns import RawColumn, raw_columns
 from opboost_ops.models.registry import federation_in, model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_column
-from opboost_ops.stages.raw_values import declared_series
+from opboost_ops.tables.raw_values import declared_series
 
 
 class Model:

@@ -46,7 +46,7 @@ from opboost_ops.privacy.events import LedgerEntry
 from opboost_ops.privacy.rows import copy_file, copy_tables, replace_rows, table_names
 from opboost_ops.privacy.tables import VERSION, now
 from opboost_ops.run.taking_part import stopped
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.folders import private_folder
 
 
 @dataclass(frozen=True)

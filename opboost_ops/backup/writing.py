@@ -41,8 +41,8 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.rows import lines_of, table_names
 from opboost_ops.privacy.tables import VERSION, now
 from opboost_ops.quality.tightening import TIGHTENING
-from opboost_ops.scratch.files import second_name, whole_file
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.files import second_name, whole_file
+from opboost_ops.tables.spill.folders import private_folder
 
 #: Beginning of the name of the folder in which a backup is collected.
 _STAGE = ".backup-"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.boosting.metrics import Task
-from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.figures import nth_least, total
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.statistics import nth_least, total
 
 #: How many people a bin has at least, unless it has none; of fewer people there is no picture.
 LEAST = 10

@@ -50,7 +50,7 @@ from opboost_ops.exchange.order import Memory, Remembered, require_order, requir
 from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signers import receiver_key, signed_manifest
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 

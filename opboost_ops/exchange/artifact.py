@@ -27,7 +27,7 @@ from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.scratch.arrays import release_memory
+from opboost_ops.tables.spill.arrays import release_memory
 
 DOCUMENT = "document.json"
 VECTOR = "vector.bin"

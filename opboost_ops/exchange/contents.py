@@ -12,7 +12,7 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
 from opboost_ops.exchange.points import files_of_points, require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 #: Opens a file: its bytes, the artifact's digest, its name.
 Decrypt = Callable[[bytes, str, str], bytes]

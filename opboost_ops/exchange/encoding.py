@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import BLOCK, Scratch, release_memory, slices
+from opboost_ops.tables.spill.arrays import BLOCK, Scratch, release_memory, slices
 
 
 def smallest_integers(values: np.ndarray, scratch: Scratch | None = None) -> pa.Array:

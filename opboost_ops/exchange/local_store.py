@@ -26,7 +26,7 @@ from opboost_ops.exchange.places import (
     wait_for,
 )
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.scratch.files import force
+from opboost_ops.tables.spill.files import force
 
 #: A file of this name at the root marks a store of experiments.
 THROWAWAY = ".throwaway"

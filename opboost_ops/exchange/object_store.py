@@ -33,7 +33,7 @@ from opboost_ops.exchange.places import (
     run_of,
     wait_for,
 )
-from opboost_ops.exchange.s3 import Listed
+from opboost_ops.tables.s3 import Listed
 
 #: The object that publishes an artifact.
 PUBLISHED = "published.json"

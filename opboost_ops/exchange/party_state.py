@@ -19,8 +19,8 @@ from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.query_counts import QueryCounts
 from opboost_ops.privacy.releases import Releases
 from opboost_ops.privacy.sessions import Sessions
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.files import whole_file
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.files import whole_file
 
 #: In the folder of pins: which database they belong to.
 _MARK = "database"

@@ -21,7 +21,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, Artifact
 from opboost_ops.exchange.files import part_names
 from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
 #: The kinds whose points, shares or rows may have several parts.
 POINTS: frozenset[Kind] = frozenset({"psi_query", "psi_answer"})

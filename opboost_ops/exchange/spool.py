@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.folders import private_folder
 
 
 def require_room(folder: Path, party: str, needed: int) -> None:

@@ -13,7 +13,7 @@ from opboost_ops.exchange.limits import Admit
 from opboost_ops.exchange.local_store import THROWAWAY, LocalStore
 from opboost_ops.exchange.object_store import ObjectStore
 from opboost_ops.exchange.places import PLAIN_NAME
-from opboost_ops.exchange.s3 import Login, S3Bucket
+from opboost_ops.tables.s3 import Login, S3Bucket
 
 __all__ = ["ENVIRONMENT", "THROWAWAY", "LocalStore", "ObjectStore", "Store", "open_store"]
 

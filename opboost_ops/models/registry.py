@@ -16,8 +16,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.files import whole_file
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.files import whole_file
+from opboost_ops.tables.spill.folders import private_folder
 
 _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"

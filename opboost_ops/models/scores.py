@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.files import whole_file
+from opboost_ops.tables.spill.files import whole_file
 
 #: Folder of the federation's home where each run's distribution of scores stays, by version.
 DISTRIBUTIONS = "distributions"

@@ -22,7 +22,7 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.installation import LOCAL_SETTINGS
 from opboost_ops.orchestration.processes import end, free_port, members, settings
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.folders import private_folder
 
 _COMPONENTS = ("scheduler", "api-server", "dag-processor")
 

@@ -22,13 +22,13 @@ from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.run.party_sites import party_site_file
-from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.sources import expected_columns
 from opboost_ops.stages.stage import table_of
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
 from opboost_ops.tables.people import people_of
+from opboost_ops.tables.spill.folders import private_folder
 
 #: With every ranking by the party's own table.
 PRIVATE = (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algori
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.match import People, nobody, places
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
-from opboost_ops.scratch.files import whole_file
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.files import whole_file
 
 _MAGIC = b"opboost pins 1\n\n"
 _NONCE = 16

@@ -31,8 +31,8 @@ from opboost_ops.privacy.match import Match, People, halves, merged
 from opboost_ops.privacy.pins import PinFile, Pinned, Pins
 from opboost_ops.privacy.responses import Draw, drawn, exact_values, responses
 from opboost_ops.privacy.tables import COUNTED, now, table
-from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.parts import gather
+from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.parts import gather
 
 _RELEASES = table(
     "column_releases",

@@ -12,8 +12,8 @@ from opboost_ops.mechanisms import UnaryEncoding, noise
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.declarations import BITS, EXACT, EXACT_MISSING, RESPONSE, Declaration
 from opboost_ops.privacy.match import People
-from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.parts import scatter
+from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.parts import scatter
 
 
 @dataclass(frozen=True)

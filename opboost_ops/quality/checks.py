@@ -11,8 +11,8 @@ from opboost_ops.quality.profile import Expectation, profile
 from opboost_ops.quality.report import Report, Result
 from opboost_ops.quality.suites import Suite
 from opboost_ops.quality.validation import judge, validate_rows
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.blocks import Blocks, blocks_of
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.blocks import Blocks, blocks_of
 
 
 def run_suite(suite: Suite, table: pa.Table | Blocks, spill: Scratch | None = None) -> Report:

@@ -21,8 +21,8 @@ from opboost_ops.quality.measures import (
     Unique,
 )
 from opboost_ops.quality.repeats import Repeats
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.blocks import Blocks
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.blocks import Blocks
 
 Expectation = Mapping[str, Any]
 

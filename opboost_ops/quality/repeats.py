@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import polars as pl
 
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.blocks import Blocks
-from opboost_ops.scratch.parts import SpillPartitions
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.blocks import Blocks
+from opboost_ops.tables.spill.parts import SpillPartitions
 
 #: Partitions of hashes where they are more than memory holds, a power of two.
 _PARTITIONS = 256

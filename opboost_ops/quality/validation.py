@@ -11,7 +11,7 @@ import polars as pl
 from opboost_ops.quality.measures import Measurement
 from opboost_ops.quality.profile import Expectation
 from opboost_ops.quality.report import Result
-from opboost_ops.scratch.blocks import Blocks
+from opboost_ops.tables.spill.blocks import Blocks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ import polars as pl
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import agreements_of, open_state
-from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.own_copy import UNPINNED
 from opboost_ops.stages.raw_blocks import IDS
 from opboost_ops.stages.stage import COPY, Home
 from opboost_ops.tables.parquet import scan
+from opboost_ops.tables.spill.files import whole_file
 
 
 def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tuple[str, ...]:

@@ -31,9 +31,9 @@ from opboost_ops.run.phases import stages_of
 from opboost_ops.run.preflight import require_ready
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.rollback import is_genuine
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.stage import Home
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.folders import private_folder
 
 
 @dataclass(frozen=True)

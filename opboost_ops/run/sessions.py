@@ -9,8 +9,8 @@ from opboost_ops.boosting.dp.noise import fresh_key
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.privacy.sessions import name_of
-from opboost_ops.scratch.files import whole_file
 from opboost_ops.stages.stage import Home
+from opboost_ops.tables.spill.files import whole_file
 
 _FILE = "session.json"
 

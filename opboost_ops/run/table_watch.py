@@ -15,13 +15,13 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.run import clock
 from opboost_ops.run.disclosures import enter, name_of
 from opboost_ops.run.taking_part import require_taking_part
-from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.stage import COPY, Home, table_of
 from opboost_ops.tables.content import content_fingerprint
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.people import people_of
+from opboost_ops.tables.spill.folders import private_folder
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 

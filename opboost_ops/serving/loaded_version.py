@@ -29,8 +29,8 @@ from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.coverage import COVERAGE, group_codes, group_names
 from opboost_ops.stages.other_columns import local_columns, needed_elsewhere
-from opboost_ops.stages.raw_values import declared_values
 from opboost_ops.stages.score_columns import reason_columns, score_columns
+from opboost_ops.tables.raw_values import declared_values
 
 _CURRENT, _OLD, _UNKNOWN, _ABSENT, _WITHDRAWN = range(len(STATES))
 

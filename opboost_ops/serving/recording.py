@@ -28,11 +28,11 @@ from opboost_ops.models.live import (
 )
 from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.quality import drift
-from opboost_ops.scratch.folders import private_folder
 from opboost_ops.serving.answers import STATES
 from opboost_ops.serving.loaded_version import LoadedVersion, Scored
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.score_columns import SCORE
+from opboost_ops.tables.spill.folders import private_folder
 
 #: So many rows are counted at once, and not at the next look.
 _MOST = 20_000

@@ -15,7 +15,7 @@ from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.files import whole_file
+from opboost_ops.tables.spill.files import whole_file
 
 
 def make_keys(folder: Path) -> dict[str, str]:

@@ -14,7 +14,6 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.privacy.consent import require_consent, require_splits_allowed
 from opboost_ops.privacy.declarations import Declaration
-from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.desensitize import PINNED, RECORDED
 from opboost_ops.stages.holdout import held_out_rows
@@ -22,6 +21,7 @@ from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.seal import sealed_table
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import Scratch, slices
 
 DISCLOSES = (
     "for every row that the label holder can open, on which side of these thresholds its value "

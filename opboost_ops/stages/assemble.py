@@ -14,11 +14,8 @@ from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
-from opboost_ops.stages.join_blocks import join_blocks
-from opboost_ops.stages.label_classes import require_plausible
 from opboost_ops.stages.open_rows import opened_table
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import (
@@ -29,6 +26,9 @@ from opboost_ops.stages.weights import (
     weights_of,
 )
 from opboost_ops.tables.categories import class_values
+from opboost_ops.tables.join_blocks import join_blocks
+from opboost_ops.tables.label_classes import require_plausible
+from opboost_ops.tables.spill.arrays import slices
 
 LABEL = "label"
 

@@ -9,10 +9,10 @@ import polars as pl
 from opboost_ops.models.live import PROFILES, columns_of
 from opboost_ops.quality import drift
 from opboost_ops.quality.drift import Profile
-from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.blocks import rows_of_block
 
 #: Of new rows, the columns' counts in the bins of training.
 COUNTS = "column_counts"

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.quality import suites
-from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.checks import check, domains_of
 from opboost_ops.stages.materialise import materialised_model
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.blocks import rows_of_block
 
 #: In the home: what the model predicts of the held-out rows, which `evaluate` reads.
 _PREDICTION = "checked_prediction"

@@ -16,14 +16,14 @@ from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
-from opboost_ops.scratch.blocks import Blocks
 from opboost_ops.stages import own_copy, raw_table, sources, xcom_limits
-from opboost_ops.stages.label_classes import must_be_plausible, require_plausible
 from opboost_ops.stages.positive_class import warn_undeclared
 from opboost_ops.stages.raw_blocks import blocks, whole_table
 from opboost_ops.stages.score_columns import PROBABILITY
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.weights import require_trainable
+from opboost_ops.tables.label_classes import must_be_plausible, require_plausible
+from opboost_ops.tables.spill.blocks import Blocks
 
 
 def check_table(context: Context) -> Outcome:

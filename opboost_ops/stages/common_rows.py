@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.parts import scatter
 
 
 def places_of(scratch: Scratch, positions: np.ndarray, height: int) -> np.ndarray:

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.privacy.consent import require_consent
-from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.preprocess import PREPROCESSED
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import Scratch
 
 #: Names of the table of responses, of that of pinned integers, and of the run's releases.
 RANDOMISED, PINNED, RECORDED = "randomised", "pinned", "recorded"

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import ROWS, Scratch, release_memory, watch
-from opboost_ops.scratch.files import whole_file
+from opboost_ops.tables.spill.arrays import ROWS, Scratch, release_memory, watch
+from opboost_ops.tables.spill.files import whole_file
 
 #: Bytes that are written at once of a table that is not in memory.
 _WRITTEN = 1 << 22

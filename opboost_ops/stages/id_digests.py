@@ -8,9 +8,9 @@ import pyarrow as pa
 from opboost_ops.alignment.parts import numbered, record, rising_records
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Name of the label holder's table of digests, rising, and of the row that each is of.
 DIGESTS, ORDER = "digests", "digest_order"

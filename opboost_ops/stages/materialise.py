@@ -11,11 +11,11 @@ from opboost_ops.boosting import routes, splits
 from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
-from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST, HOLDOUT_RANKS
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.train import partial_model
+from opboost_ops.tables.spill.arrays import slices
 
 
 def materialise(context: Context) -> Outcome:

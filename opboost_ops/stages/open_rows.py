@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 from opboost_ops.alignment.sealing import RowKind
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.parts import gather
 from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.id_digests import ORDER
 from opboost_ops.stages.least_rows import require_common
 from opboost_ops.stages.opened_rows import Opened, open_tables
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.parts import gather
 
 #: Folder of what a label holder keeps beyond its runs: rows of the last releases, by purpose.
 _RELEASED = "released_rows"

@@ -13,12 +13,12 @@ from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.points import layout_of
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.parts import scatter
 from opboost_ops.stages.psi_query import queried
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.parts import scatter
 
 #: Who is in a feature holder's table, bool, shape (n + 1,), and their packed rows; the canary last.
 Opened = tuple[np.ndarray, np.ndarray]

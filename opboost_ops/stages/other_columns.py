@@ -10,13 +10,13 @@ from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
-from opboost_ops.scratch.parts import gather
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows
 from opboost_ops.stages.opened_rows import open_tables
 from opboost_ops.stages.raw_blocks import whole_table
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.parts import gather
 
 #: Who asks for other parties' columns in the own table, for the error.
 _WHY = "scoring.mode local needs"

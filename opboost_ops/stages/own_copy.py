@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from opboost_ops.errors import ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import release_memory
-from opboost_ops.scratch.blocks import blocks_of
 from opboost_ops.stages import sources
 from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.raw_blocks import IDS, blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.raw_table import empty
 from opboost_ops.stages.stage import COPY, Context
+from opboost_ops.tables.spill.arrays import release_memory
+from opboost_ops.tables.spill.blocks import blocks_of
 
 #: Names of the copies: raw values of people without a pin, and everybody's integers of features
 #: with ``routed: every_run``.

@@ -3,10 +3,10 @@
 import numpy as np
 
 from opboost_ops.alignment import oprf, zero_shares
-from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.psi_session import Session
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Whose points a cache holds that is not named by another party.
 OWN = "own"

@@ -5,10 +5,10 @@ import pyarrow as pa
 
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.privacy.declarations import smallest
-from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Name of the table of domain integers.
 PREPROCESSED = "preprocessed"

@@ -14,11 +14,11 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.spool import require_room
 from opboost_ops.privacy.consent import require_consent, require_queries_allowed
 from opboost_ops.privacy.query_counts import QueryCount, Question
-from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages.disclosures import answered
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import slices
 
 
 def psi_answer(context: Context) -> Outcome:

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 
 class Sent:

@@ -8,11 +8,11 @@ from opboost_ops.alignment.curve import POINT
 from opboost_ops.alignment.parts import part_count
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.disclosures import QUERY
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Name of the table that says which row each point of a query is of; a query each.
 QUERIED = "psi_query"

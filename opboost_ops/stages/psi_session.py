@@ -17,10 +17,10 @@ from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.alignment.sealing import ContentHash
 from opboost_ops.errors import SetupError
 from opboost_ops.mechanisms import noise
-from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context, Home
+from opboost_ops.tables.spill.arrays import release_memory, slices
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.scratch.arrays import Scratch, slices
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import Scratch, slices
 
 
 def rank(context: Context) -> Outcome:

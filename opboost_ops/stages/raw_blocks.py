@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.scratch.blocks import blocks_of, rows_of_block
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_names import declared_columns, raw_names
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import polars_frame, unreadable
+from opboost_ops.tables.spill.blocks import blocks_of, rows_of_block
 
 #: Name of a feature holder's copy of everybody's IDs in a run.
 IDS = "ids"

@@ -14,7 +14,6 @@ from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.stages.positive_class import require_positive
 from opboost_ops.stages.raw_names import declared_columns, raw_names
-from opboost_ops.stages.raw_values import declared_series, declared_values
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.categories import label_values
 from opboost_ops.tables.column_types import (
@@ -25,6 +24,7 @@ from opboost_ops.tables.column_types import (
 )
 from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
+from opboost_ops.tables.raw_values import declared_series, declared_values
 
 
 def files(context: Context) -> tuple[Path, ...]:

@@ -11,9 +11,6 @@ import pyarrow as pa
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.models.registry import model_in
-from opboost_ops.scratch.arrays import slices
-from opboost_ops.scratch.blocks import rows_of_block
-from opboost_ops.scratch.tables import in_order
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.common_rows import CommonRows
@@ -25,6 +22,9 @@ from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.raw_names import declared_columns
 from opboost_ops.stages.score_columns import reason_columns, score_columns, warn_untrained
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.blocks import rows_of_block
+from opboost_ops.tables.spill.tables import in_order
 
 #: No feature has this name.
 _ID = " id"

@@ -15,7 +15,6 @@ from opboost_ops.exchange.spool import require_room
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.privacy.consent import require_consent
 from opboost_ops.privacy.loss import column_losses
-from opboost_ops.scratch.arrays import slices
 from opboost_ops.stages.desensitize import RECORDED
 from opboost_ops.stages.disclosures import sealed
 from opboost_ops.stages.own_points import own_points, pair_keys
@@ -23,6 +22,7 @@ from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import slices
 
 
 def seal(context: Context) -> Outcome:

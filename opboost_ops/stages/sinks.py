@@ -16,11 +16,11 @@ import pyarrow as pa
 from opboost_ops.config.source import S3, Sink
 from opboost_ops.display.spreadsheets import plain_texts
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
-from opboost_ops.exchange.s3 import S3Bucket
 from opboost_ops.models.scores import Groups, write_groups
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.files import whole_file
 from opboost_ops.tables.database import engine_of
+from opboost_ops.tables.s3 import S3Bucket
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.files import whole_file
 
 #: By which rows of one delivery are told from those of another, in a database.
 SCORED = "scored_rows"

@@ -17,12 +17,12 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
-from opboost_ops.scratch.folders import private_folder
 from opboost_ops.stages.stage import COPY, Context, Home, table_of
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected, Kind, expected_feature, expected_label
 from opboost_ops.tables.people import PEOPLE, people_of
 from opboost_ops.tables.sorted_copy import Kept
+from opboost_ops.tables.spill.folders import private_folder
 
 
 def take(context: Context) -> None:

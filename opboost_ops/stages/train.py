@@ -21,13 +21,13 @@ from opboost_ops.config.training import (
     Training,
 )
 from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.scratch.arrays import release_memory
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.cache import model_cache, software
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.stages.tuning_search import TUNED, search, with_trial
 from opboost_ops.stages.weights import WEIGHT
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Rows that are sent to a worker at once.
 _BLOCK = 500_000

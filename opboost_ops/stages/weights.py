@@ -7,10 +7,10 @@ import polars as pl
 
 from opboost_ops.config.training import Training
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
-from opboost_ops.scratch.figures import total
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.statistics import total
 
 #: Of the training frame, beside `assemble.LABEL`.
 WEIGHT = "weight"

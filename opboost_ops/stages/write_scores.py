@@ -16,7 +16,6 @@ from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.live import Counts, counts_of
 from opboost_ops.models.scores import DISTRIBUTIONS, GROUP, keep
-from opboost_ops.scratch.arrays import release_memory, slices
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.check_drift import COUNTS
 from opboost_ops.stages.common_rows import CommonRows
@@ -28,6 +27,7 @@ from opboost_ops.stages.score_columns import CLASS, SCORE
 from opboost_ops.stages.sinks import deliver
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.content import rows_fingerprint
+from opboost_ops.tables.spill.arrays import release_memory, slices
 
 VERSION = "model_version"
 

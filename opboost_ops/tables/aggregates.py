@@ -15,10 +15,10 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.tables.column_types import type_name
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.sorted_copy import RowWriter
+from opboost_ops.tables.spill.blocks import rows_of_block
 
 
 def write_people(

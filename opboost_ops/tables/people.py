@@ -14,9 +14,9 @@ from opboost_ops.config.federation import IdColumn
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.blocks import rows_of_block
 from opboost_ops.tables.id_recipe import Changes, person_ids
 from opboost_ops.tables.sorted_copy import RowWriter
+from opboost_ops.tables.spill.blocks import rows_of_block
 
 #: Name of what a run keeps at home of how it made IDs and people: counts, and numbers of rows.
 PEOPLE = "people"

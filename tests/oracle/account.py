@@ -35,7 +35,7 @@ from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pins import Pins
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 from tests.oracle.histories import Act, Event, Run, Table
 from tests.oracle.reader import Channel as Counts
 from tests.oracle.reader import Sent, Stated

@@ -26,7 +26,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.serving.app import make_app
 from opboost_ops.stages.domain_integers import domain_integers
-from opboost_ops.stages.raw_values import declared_series
+from opboost_ops.tables.raw_values import declared_series
 from tests.zoo.odd import TOLD, Odd
 
 ENTRIES = ("init", "check", "run", "score", "Scorer", "serve", "predict_proba", "ONNX", "simulate")

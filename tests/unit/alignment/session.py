@@ -14,7 +14,7 @@ from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.row_format import RowFormat
 from opboost_ops.alignment.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 FEDERATION = "credit"
 FORMAT = RowFormat((100, 7, 100))

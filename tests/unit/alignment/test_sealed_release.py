@@ -15,7 +15,7 @@ from opboost_ops.alignment.ids import CANARY
 from opboost_ops.alignment.point_cache import PointCache
 from opboost_ops.alignment.row_format import RowFormat
 from opboost_ops.alignment.tags import TAG
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 from tests.unit.alignment.session import FORMAT, Holder, Session, people, triples
 
 RNG = np.random.default_rng(34)

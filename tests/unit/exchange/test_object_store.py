@@ -14,9 +14,9 @@ import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.object_store import Bucket, ObjectStore
-from opboost_ops.exchange.s3 import Listed, S3Bucket
 from opboost_ops.exchange.store import open_store
 from opboost_ops.run.known_store import accept_store, pin_store
+from opboost_ops.tables.s3 import Listed, S3Bucket
 from tests.federation import Workspace
 from tests.party_state import state_of
 

@@ -7,10 +7,10 @@ import pytest
 
 from opboost_ops.config.source import Sink, Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.s3 import S3Bucket
-from opboost_ops.scratch.arrays import Scratch
 from opboost_ops.stages import sources
 from opboost_ops.stages.sinks import deliver
+from opboost_ops.tables.s3 import S3Bucket
+from opboost_ops.tables.spill.arrays import Scratch
 
 ROWS = pl.DataFrame({"id": ["b", "a"], "income": [1.5, 2.5]})
 

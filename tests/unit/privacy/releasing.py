@@ -21,7 +21,7 @@ from opboost_ops.privacy.ledger import Ledger
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases, RunRequest, Taken
-from opboost_ops.scratch.arrays import Scratch
+from opboost_ops.tables.spill.arrays import Scratch
 
 KEY = bytes(32)
 DAY = date(2026, 3, 1)

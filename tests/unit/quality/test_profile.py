@@ -19,8 +19,8 @@ from opboost_ops.errors import ContractError
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.suites import Suite
-from opboost_ops.scratch.arrays import Scratch
-from opboost_ops.scratch.blocks import Blocks
+from opboost_ops.tables.spill.arrays import Scratch
+from opboost_ops.tables.spill.blocks import Blocks
 from tests.unit.quality.test_suites import SUITES, put, raw
 
 ROWS = 12

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opboost_ops.scratch import arrays
-from opboost_ops.scratch.arrays import ROWS, Scratch, slices
-from opboost_ops.scratch.parts import gather, partition_by_hash, scatter
+from opboost_ops.tables.spill import arrays
+from opboost_ops.tables.spill.arrays import ROWS, Scratch, slices
+from opboost_ops.tables.spill.parts import gather, partition_by_hash, scatter
 
 
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(0, 80), st.integers(0, 2**32))

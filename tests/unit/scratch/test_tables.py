@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.scratch.arrays import Scratch, slices
-from opboost_ops.scratch.tables import in_order
+from opboost_ops.tables.spill.arrays import Scratch, slices
+from opboost_ops.tables.spill.tables import in_order
 
 
 @settings(max_examples=20)

@@ -10,9 +10,9 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.run import table_watch
-from opboost_ops.scratch import arrays, blocks
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import whole_table
+from opboost_ops.tables.spill import arrays, blocks
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit
 from tests.party_state import context_of, entries_of

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.scratch.arrays import ROWS, Scratch
 from opboost_ops.stages.weights import require_labels, weights_in, weights_of
+from opboost_ops.tables.spill.arrays import ROWS, Scratch
 
 LABEL: Any = SimpleNamespace(column="y")
 CLASSES = ["no", "yes"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import BLOCK, release_memory
+from opboost_ops.tables.spill.arrays import BLOCK, release_memory
 
 #: Bits of a number that are told apart at a time.
 _BITS = 16

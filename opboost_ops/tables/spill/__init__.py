@@ -8,8 +8,8 @@ are uniform, so parts are of a size, and one after the other they are in order.
 
     >>> import numpy as np, tempfile
     >>> from pathlib import Path
-    >>> from opboost_ops.scratch.arrays import Scratch
-    >>> from opboost_ops.scratch.parts import gather
+    >>> from opboost_ops.tables.spill.arrays import Scratch
+    >>> from opboost_ops.tables.spill.parts import gather
     >>> scratch = Scratch(Path(tempfile.gettempdir()), rows=2)
     >>> gather(scratch, np.array([5, 6, 7], np.uint8), np.array([2, 0, 1])).tolist()
     [7, 5, 6]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.scratch.blocks import rows_of_block
+from opboost_ops.tables.spill.blocks import rows_of_block
 
 
 def join_blocks(

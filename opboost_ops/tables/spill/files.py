@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from opboost_ops.scratch.folders import private_folder
+from opboost_ops.tables.spill.folders import private_folder
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import Scratch, release_memory
+from opboost_ops.tables.spill.arrays import Scratch, release_memory
 
 #: Parts at most.
 _MOST = 4096

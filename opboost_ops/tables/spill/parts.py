@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.scratch.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
 #: Parts at most.
 _MOST = 4096

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.scratch.arrays import release_memory
+from opboost_ops.tables.spill.arrays import release_memory
 
 #: Reads columns of a table, all of them when none is named, as often as it is called: at least
 #: one block, each with the same columns.
