@@ -16,10 +16,10 @@ from opboost_ops.config.columns import Column
 from opboost_ops.config.policy import Policy
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import GlobalMap
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.database import Database
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.privacy.forgotten import Forgotten
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases, RunRequest

@@ -31,7 +31,7 @@ from opboost_ops.exchange.manifest import Kind, parse_manifest, receiver_of
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import LocalStore
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.checkpoints import Standing
+from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run

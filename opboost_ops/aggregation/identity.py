@@ -7,7 +7,7 @@ import numpy as np
 
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.checkpoints import Standing
+from opboost_ops.privacy.ledger.checkpoints import Standing
 
 
 @dataclass(frozen=True)

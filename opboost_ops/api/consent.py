@@ -14,9 +14,9 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.display.blocks import finite
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import agreements_of
-from opboost_ops.privacy.pinned_receivers import once_agreed
+from opboost_ops.privacy.consent.changes import Change, changes, leaving
+from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.run import agreement
-from opboost_ops.run.changes import Change, changes, leaving
 from opboost_ops.run.exact_releases import exact_releases
 from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.run.site_faults import MadePeople, site_faults

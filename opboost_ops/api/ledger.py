@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.config.loading import load_party
-from opboost_ops.privacy import statement
-from opboost_ops.privacy.model_account import ModelAccount, account_of
+from opboost_ops.privacy.ledger import statement
+from opboost_ops.privacy.ledger.model_account import ModelAccount, account_of
 from opboost_ops.views.ledger import ledger_of
 
 

@@ -38,8 +38,8 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import last_of
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.rows import lines_of, table_names
-from opboost_ops.privacy.tables import VERSION, now
+from opboost_ops.privacy.ledger.rows import lines_of, table_names
+from opboost_ops.privacy.ledger.tables import VERSION, now
 from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.tables.spill.files import second_name, whole_file
 from opboost_ops.tables.spill.folders import private_folder

@@ -12,8 +12,8 @@ from math import ceil
 from opboost_ops.boosting.dp.poisson import GREATEST
 from opboost_ops.boosting.rounds import Phase
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy import renyi
-from opboost_ops.privacy.renyi import RenyiCurve
+from opboost_ops.privacy.ledger import renyi
+from opboost_ops.privacy.ledger.renyi import RenyiCurve
 
 
 @dataclass(frozen=True)

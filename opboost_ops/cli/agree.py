@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opboost_ops.api import Consent
     from opboost_ops.config.federation import Federation
     from opboost_ops.config.site import Site
-    from opboost_ops.privacy.agreements import Agreements
+    from opboost_ops.privacy.consent.agreements import Agreements
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -241,7 +241,7 @@ def _show(consent: "Consent", agreements: "Agreements") -> None:
     from opboost_ops.config.fingerprints import fingerprint
     from opboost_ops.display.blocks import Heading
     from opboost_ops.errors import OpBoostError
-    from opboost_ops.privacy.consent import require_consent
+    from opboost_ops.privacy.consent.compliance import require_consent
     from opboost_ops.views import consent_words
 
     sheet, declared = consent.sheet, consent.federation

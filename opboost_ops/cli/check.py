@@ -22,7 +22,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.printing import print_line, print_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.planning.scales import scales_of
-    from opboost_ops.run.changes import leaving
+    from opboost_ops.privacy.consent.changes import leaving
     from opboost_ops.run.domain_fillings import category_notes, domain_fillings
     from opboost_ops.run.exact_releases import exact_releases
     from opboost_ops.run.opening import not_installed

@@ -18,8 +18,8 @@ def show(site: Site, as_json: AsJson = False) -> None:
     import json
 
     from opboost_ops.config.loading import load_party
-    from opboost_ops.privacy import statement
-    from opboost_ops.privacy.model_account import account_of, more_such
+    from opboost_ops.privacy.ledger import statement
+    from opboost_ops.privacy.ledger.model_account import account_of, more_such
     from opboost_ops.views.ledger import ledger_of
 
     declared, policy = load_party(site / "site.yaml")
@@ -164,7 +164,7 @@ def export(
     from opboost_ops.config.loading import load_site
     from opboost_ops.display.spreadsheets import csv_text
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.privacy.statement import PLAIN_FIELDS, plain_line
+    from opboost_ops.privacy.ledger.statement import PLAIN_FIELDS, plain_line
 
     declared = load_site(site / "site.yaml")
     with open_state(declared) as state:

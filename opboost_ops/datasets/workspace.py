@@ -14,13 +14,13 @@ from opboost_ops.config.admin_actions import ADMIN_ACTIONS
 from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
 from opboost_ops.datasets.dataset import ID, Dataset
-from opboost_ops.datasets.limits import limits
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store import THROWAWAY
 from opboost_ops.mechanisms import noise
+from opboost_ops.privacy.consent.caps import limits
 from opboost_ops.run.agreement import MADE_UP, agree
 from opboost_ops.run.publication import SEEDED
 

@@ -25,7 +25,7 @@ from opboost_ops.exchange.manifest import (
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.checkpoints import Standing
+from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.tables.spill.arrays import release_memory
 

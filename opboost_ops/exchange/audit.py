@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.database import Records, plain_rows
-from opboost_ops.privacy.tables import now, table
+from opboost_ops.privacy.ledger.database import Records, plain_rows
+from opboost_ops.privacy.ledger.tables import now, table
 
 Action = Literal[
     "sent",

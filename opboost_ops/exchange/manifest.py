@@ -15,7 +15,7 @@ from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.versions import too_far_apart
-from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.privacy.loss import LossCurve
 
 #: Kinds of artifact, in protocol order.
@@ -93,7 +93,7 @@ class Manifest(Record):
         experiment: Made with predictable, seeded noise, or with edges read off a private table:
             without any guarantee.
         software: Version of this software that made it.
-        head: The signer's checkpoint towards its receiver; see `privacy.checkpoints`.
+        head: The signer's checkpoint towards its receiver; see `privacy.ledger.checkpoints`.
         seen: By party, the latest checkpoint that the signer had received from it.
     """
 

@@ -10,15 +10,15 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.agreements import AgreementRecords, Agreements
-from opboost_ops.privacy.checkpoints import Checkpoints
-from opboost_ops.privacy.database import Database, has_tables
+from opboost_ops.privacy.consent.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
-from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.ledger.checkpoints import Checkpoints
+from opboost_ops.privacy.ledger.database import Database, has_tables
+from opboost_ops.privacy.ledger.entries import Ledger
+from opboost_ops.privacy.ledger.query_counts import QueryCounts
+from opboost_ops.privacy.ledger.sessions import Sessions
 from opboost_ops.privacy.pins import Pins
-from opboost_ops.privacy.query_counts import QueryCounts
 from opboost_ops.privacy.releases import Releases
-from opboost_ops.privacy.sessions import Sessions
 from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.files import whole_file
 

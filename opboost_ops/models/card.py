@@ -15,7 +15,7 @@ from opboost_ops.models.importance import Importance, ImportanceLine, columns_by
 from opboost_ops.models.modes import CENTRALISED, POOLED, ModeLine, modes_of
 from opboost_ops.models.private_words import Promise, private_words
 from opboost_ops.models.training_words import training_words
-from opboost_ops.privacy.exposure import exposure_words
+from opboost_ops.privacy.consent.exposure import exposure_words
 from opboost_ops.privacy.loss import LossCurve
 
 _NOT_PRIVATE = "The model is not differentially private towards the label holder's own rows."

@@ -10,7 +10,7 @@ from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pages import statement
 from opboost_ops.pages.deployment import Query, parties
-from opboost_ops.privacy.ledger import Dated
+from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.views import ledger_tables
 from opboost_ops.views.ledger import LedgerView, ledger_of, planned
 from opboost_ops.views.ledger_figures import history, loss_curves

@@ -23,7 +23,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages.agreement_history import agreements_table
 from opboost_ops.pages.deployment import Query, guarded
 from opboost_ops.pages.period import Period, asked_for
-from opboost_ops.privacy.ledger import Dated
+from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.views.audit_log import LogRead, log_of
 from opboost_ops.views.ledger import LedgerView, charged, ledger_of, sum_of
 from opboost_ops.views.ledger_tables import exact_table

@@ -13,9 +13,9 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.database import Database, Records
+from opboost_ops.privacy.ledger.database import Database, Records
+from opboost_ops.privacy.ledger.tables import table
 from opboost_ops.privacy.match import People, halves
-from opboost_ops.privacy.tables import table
 
 IdType = Literal["string", "integer"]
 

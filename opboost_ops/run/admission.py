@@ -17,9 +17,9 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.privacy.agreements import Agreements
-from opboost_ops.privacy.checkpoints import Checkpoint
-from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.consent.agreements import Agreements
+from opboost_ops.privacy.consent.compliance import require_consent
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.run import clock, known_keys
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.rollback import rolled_back

@@ -14,10 +14,10 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
-from opboost_ops.privacy.agreements import Agreement
+from opboost_ops.privacy.consent.agreements import Agreement
+from opboost_ops.privacy.consent.exposure import exposure_words
 from opboost_ops.privacy.edge_charges import require_charged
-from opboost_ops.privacy.exposure import exposure_words
-from opboost_ops.privacy.tables import now
+from opboost_ops.privacy.ledger.tables import now
 from opboost_ops.run import clock
 from opboost_ops.run.known_keys import require_honest
 

@@ -18,7 +18,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.run.disclosures import announce
 from opboost_ops.run.expected_cost import choices
 from opboost_ops.run.phases import ROUNDS

@@ -6,9 +6,9 @@ from typing import Any
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.charges import ModelCharge
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.charges import ModelCharge
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.run.publication import Publisher, experiment_of
 
 #: Anyone who reads Airflow's pages or a party's summaries.

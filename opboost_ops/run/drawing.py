@@ -7,8 +7,8 @@ import numpy as np
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.releases import RunRequest, Taken
 from opboost_ops.run.expected_cost import choices
 from opboost_ops.run.publication import SEEDED, Publisher, experiment_of

@@ -9,10 +9,10 @@ from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.exchange.party_state import PartyState
-from opboost_ops.privacy.budgets import Budget
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.releases import Choice
 from opboost_ops.run.phases import ROUNDS, stages_of
 from opboost_ops.run.publication import Publisher

@@ -23,7 +23,7 @@ from opboost_ops.exchange.order import MEMORY
 from opboost_ops.exchange.party_state import agreements_of, open_state, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.run import clock, known_keys
 from opboost_ops.run.admission import admit, refuse_unknown
 from opboost_ops.run.known_store import pin_store, require_known_store

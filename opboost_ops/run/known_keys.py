@@ -18,7 +18,7 @@ from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.agreements import Agreement, Agreements
+from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 
 _FIELDS = frozenset(PublicKeys.model_fields)
 

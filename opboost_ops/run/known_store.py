@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.identity import identity_from
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.store import LocalStore, Store, open_store
-from opboost_ops.privacy.database import has_tables
+from opboost_ops.privacy.ledger.database import has_tables
 
 #: How a person goes on.
 REMEDY = (

@@ -20,7 +20,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rounds import Conversation
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.sessions import name_of
+from opboost_ops.privacy.ledger.sessions import name_of
 from opboost_ops.run.disclosures import announce, charge_sums
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.publication import Publisher, experiment_of, standing

@@ -18,7 +18,7 @@ from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyE
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
 from opboost_ops.run.disk_space import require_disk_space
 from opboost_ops.run.expected_cost import require_within

@@ -15,8 +15,8 @@ from opboost_ops.errors import ConfigError, ContractError, PolicyError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.mechanisms import noise, private_quantiles
 from opboost_ops.privacy import edge_charges
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.consent import require_own_columns
+from opboost_ops.privacy.consent.compliance import require_own_columns
+from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.releases import Release
 from opboost_ops.run import clock
 from opboost_ops.run.publication import SEEDED

@@ -18,9 +18,9 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.checkpoints import Standing, signed_bytes
-from opboost_ops.privacy.events import LedgerEntry
-from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
+from opboost_ops.privacy.ledger.entries import Ledger
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 from opboost_ops.run.rollback import KINDS, signed_checkpoints

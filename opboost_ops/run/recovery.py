@@ -24,10 +24,10 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import open_store
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.checkpoints import Standing
 from opboost_ops.privacy.declarations import declarations
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.checkpoints import Standing
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.releases import Release
 from opboost_ops.run import clock
 from opboost_ops.run.edge_gaps import missing_edges

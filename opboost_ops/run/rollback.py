@@ -27,8 +27,8 @@ from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_stat
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store import Store, open_store
-from opboost_ops.privacy.checkpoints import Checkpoint, signed_bytes
 from opboost_ops.privacy.edge_charges import uncharged
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 from opboost_ops.run.known_keys import signed_as
 from opboost_ops.run.known_store import store_fault
 

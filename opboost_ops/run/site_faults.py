@@ -19,9 +19,9 @@ from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store import Store, open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.tracking import tracking_server
-from opboost_ops.privacy.consent import require_consent
-from opboost_ops.privacy.database import has_tables
-from opboost_ops.privacy.pinned_receivers import once_agreed
+from opboost_ops.privacy.consent.compliance import require_consent
+from opboost_ops.privacy.consent.pinned_receivers import once_agreed
+from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.run import agreement, clock, mailboxes
 from opboost_ops.run.known_store import require_known_store
 from opboost_ops.run.party_sites import site_files

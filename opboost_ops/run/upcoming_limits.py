@@ -9,8 +9,8 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.budgets import budget_of
 from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.ledger.budgets import budget_of
 from opboost_ops.run import clock
 from opboost_ops.run.publication import Publisher
 

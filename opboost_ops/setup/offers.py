@@ -14,9 +14,9 @@ from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.schema import Name
-from opboost_ops.datasets.limits import limits
 from opboost_ops.datasets.workspace import dump, make_private, site_data, write_keys
 from opboost_ops.errors import ConfigError
+from opboost_ops.privacy.consent.caps import limits
 from opboost_ops.setup.bounds import TEMPLATE, write_template
 from opboost_ops.setup.columns import FirstColumns, first_columns
 from opboost_ops.setup.labels import label_entry

@@ -12,7 +12,7 @@ from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.privacy.consent import require_consent, require_splits_allowed
+from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.desensitize import PINNED, RECORDED

@@ -8,7 +8,7 @@ from opboost_ops.boosting.splits import split_values
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.privacy.consent import require_splits_allowed
+from opboost_ops.privacy.consent.compliance import require_splits_allowed
 from opboost_ops.stages.stage import Context, Outcome
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
-from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.preprocess import PREPROCESSED
 from opboost_ops.stages.stage import Context, Outcome

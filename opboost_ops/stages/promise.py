@@ -6,7 +6,7 @@ from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.models.private_words import Promise
-from opboost_ops.privacy.model_account import more_such
+from opboost_ops.privacy.ledger.model_account import more_such
 from opboost_ops.stages.boost import private_of, settings_of
 from opboost_ops.stages.stage import Context
 from opboost_ops.stages.train import parameters_of

@@ -12,8 +12,8 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.spool import require_room
-from opboost_ops.privacy.consent import require_consent, require_queries_allowed
-from opboost_ops.privacy.query_counts import QueryCount, Question
+from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
+from opboost_ops.privacy.ledger.query_counts import QueryCount, Question
 from opboost_ops.stages.disclosures import answered
 from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of

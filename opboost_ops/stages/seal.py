@@ -13,7 +13,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.spool import require_room
 from opboost_ops.mechanisms.noise import keyed_by
-from opboost_ops.privacy.consent import require_consent
+from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.stages.desensitize import RECORDED
 from opboost_ops.stages.disclosures import sealed

@@ -29,8 +29,8 @@ from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
-from opboost_ops.privacy.charges import ModelCharge
 from opboost_ops.privacy.declarations import Declaration, declarations
+from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.privacy.releases import Taken
 from opboost_ops.stages.home import Home as Home
 

@@ -20,7 +20,7 @@ from opboost_ops.config.training import (
     FederBoostTraining,
     Training,
 )
-from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.cache import model_cache, software
 from opboost_ops.stages.resume_log import ResumeLog

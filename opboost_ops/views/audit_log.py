@@ -9,7 +9,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import ACTIONS, Action, Entry, LogRow, parse, verified
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.privacy.tables import now
+from opboost_ops.privacy.ledger.tables import now
 
 #: How an entry begins as this software writes it, with sorted keys; its place comes last.
 _BEGIN, _PLACE, _END = '{"action":"', '"place":"', '"}'

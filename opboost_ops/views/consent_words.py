@@ -14,7 +14,7 @@ from opboost_ops.display.blocks import (
     number,
 )
 from opboost_ops.display.charts import bars
-from opboost_ops.privacy.exposure import guess_words, odds_words, share_words, values_words
+from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words, values_words
 from opboost_ops.views.consent_sheet import ConsentSheet, ReleasedColumn
 
 #: Columns of the picture: those of which most is guessed.

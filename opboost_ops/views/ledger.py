@@ -18,12 +18,12 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.display.blocks import State, finite
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.privacy.agreements import Agreement, Agreements
-from opboost_ops.privacy.budgets import budget_of, total
+from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
-from opboost_ops.privacy.events import LedgerEntry
-from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.model_account import account_of
+from opboost_ops.privacy.ledger.budgets import budget_of, total
+from opboost_ops.privacy.ledger.entries import Dated
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.releases import Release
 
 #: How many points in time a picture of charges has at most.

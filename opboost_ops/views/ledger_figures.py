@@ -5,7 +5,7 @@ from datetime import datetime
 
 from opboost_ops.display.blocks import Figure, Figures
 from opboost_ops.display.charts import KINDS, Curve, chart
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.views.ledger import ColumnLine
 

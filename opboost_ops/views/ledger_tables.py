@@ -16,10 +16,10 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.events import LedgerEntry
-from opboost_ops.privacy.ledger import Dated
-from opboost_ops.privacy.model_account import account_of
-from opboost_ops.privacy.statement import exact_lines
+from opboost_ops.privacy.ledger.entries import Dated
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.model_account import account_of
+from opboost_ops.privacy.ledger.statement import exact_lines
 from opboost_ops.views.ledger import ColumnLine, LedgerView, Left, left_of, spent_by_column, sum_of
 
 #: Differentially private models that are listed.

@@ -22,7 +22,7 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.points import Layout
-from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from tests.adversary.hostile_values import DOCUMENTS, LAYOUTS, LISTS, MANIFESTS, ROUND_DOCUMENTS
 from tests.adversary.rounds import banks_of, session
 from tests.federation import Workspace

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.privacy.tables import VERSION
+from opboost_ops.privacy.ledger.tables import VERSION
 from tests.bad_input.faults import message_is_right
 from tests.federation import Workspace
 

@@ -13,7 +13,7 @@ from typing import Any
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.models import scores
-from opboost_ops.privacy.ledger import Ledger
+from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases
 from opboost_ops.run.inbox import Run

@@ -10,7 +10,8 @@ from types import ModuleType
 
 import pytest
 
-from opboost_ops.privacy import declarations, releases, tables
+from opboost_ops.privacy import declarations, releases
+from opboost_ops.privacy.ledger import tables
 from tests.oracle.account import declaration
 from tests.oracle.histories import DECLARATIONS
 from tests.oracle.judge import judged

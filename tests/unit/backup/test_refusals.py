@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.backup import archive
 from opboost_ops.datasets.workspace import write_keys
-from opboost_ops.privacy.tables import VERSION
+from opboost_ops.privacy.ledger.tables import VERSION
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses
 from tests.unit.cli.conftest import Opboost

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.audit import GENESIS, Audit, Entry
-from opboost_ops.privacy.database import Database
+from opboost_ops.privacy.ledger.database import Database
 
 PLACE = "toy/0000000000000001/ranks/bank"
 WORDS = {"at", "action", "place", "party", "artifact", "detail"}

@@ -9,7 +9,7 @@ import pytest
 from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy.charges import ModelCharge
+from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.run.disclosures import charge_model
 from opboost_ops.run.inbox import Run, note_refused
 from opboost_ops.run.publication import Publisher

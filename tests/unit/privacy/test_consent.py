@@ -8,7 +8,7 @@ import yaml
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import PolicyError
-from opboost_ops.privacy.consent import require_consent, require_splits_allowed
+from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
 from tests.federation import Workspace
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.privacy import database
-from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.tables import VERSION, set_version
+from opboost_ops.privacy.ledger import database
+from opboost_ops.privacy.ledger.database import Database
+from opboost_ops.privacy.ledger.tables import VERSION, set_version
 
 
 def test_a_full_disk_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,11 @@ import pytest
 from opboost_ops.boosting.dp import leaf_sums
 from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.errors import BudgetError
-from opboost_ops.privacy import renyi
-from opboost_ops.privacy.budgets import Budget
-from opboost_ops.privacy.events import LedgerEntry
-from opboost_ops.privacy.model_account import account_of, more_such
-from opboost_ops.privacy.renyi import ORDERS, RenyiCurve
+from opboost_ops.privacy.ledger import renyi
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.model_account import account_of, more_such
+from opboost_ops.privacy.ledger.renyi import ORDERS, RenyiCurve
 
 
 def entry(run: str, kind: str = "model", **of: object) -> LedgerEntry:

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from opboost_ops.alignment.parts import part_of
 from opboost_ops.alignment.tags import sorting
 from opboost_ops.errors import PolicyError
-from opboost_ops.privacy import database as databases
-from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.query_counts import QueryCount, QueryCounts, Question
-from opboost_ops.privacy.rows import lines_of, replace_rows
-from opboost_ops.privacy.tables import METADATA
+from opboost_ops.privacy.ledger import database as databases
+from opboost_ops.privacy.ledger.database import Database
+from opboost_ops.privacy.ledger.query_counts import QueryCount, QueryCounts, Question
+from opboost_ops.privacy.ledger.rows import lines_of, replace_rows
+from opboost_ops.privacy.ledger.tables import METADATA
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.privacy.budgets import Budget
+from opboost_ops.privacy.ledger.budgets import Budget
 from tests.unit.privacy.releasing import DAY, Door, declaration, people
 
 MANY = 400

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import skellam as law
 
-from opboost_ops.privacy import renyi
-from opboost_ops.privacy.renyi import ORDERS
+from opboost_ops.privacy.ledger import renyi
+from opboost_ops.privacy.ledger.renyi import ORDERS
 
 
 def divergence(shift: int, variance: float, alpha: int) -> float:

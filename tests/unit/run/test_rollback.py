@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, parse_manifest
 from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.privacy.checkpoints import Checkpoint
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from tests.commands import opboost, printed
 from tests.federation import SECOND_RUN, Step, Workspace
 from tests.party_state import state_of

@@ -12,8 +12,8 @@ from opboost_ops.boosting.dp import budget, tree
 from opboost_ops.boosting.dp.budget import Spent
 from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
-from opboost_ops.privacy.events import LedgerEntry
-from opboost_ops.privacy.model_account import account_of
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home

@@ -18,8 +18,8 @@ from pydantic import Field
 
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Record
-from opboost_ops.privacy.database import Records
-from opboost_ops.privacy.tables import COUNTED, table
+from opboost_ops.privacy.ledger.database import Records
+from opboost_ops.privacy.ledger.tables import COUNTED, table
 
 _OWN = table(
     "checkpoints",
@@ -116,7 +116,7 @@ class Checkpoints(Records):
             number += 1
             mac = hmac.new(key, f"{head}\n{number}\n{run}".encode(), hashlib.sha256)
             # Manifests know checkpoints, and the DAG processor reads ids of runs: nothing heavy.
-            from opboost_ops.privacy.ledger import entries_after
+            from opboost_ops.privacy.ledger.entries import entries_after
 
             lines = entries_after(connection, entry)
             for _, release in lines:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Records
-from opboost_ops.privacy.tables import table
+from opboost_ops.privacy.ledger.database import Records
+from opboost_ops.privacy.ledger.tables import table
 
 _QUERIES = table(
     "asked",

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import Any
 
 from opboost_ops.config.policy import ModelBudget
-from opboost_ops.privacy import renyi
-from opboost_ops.privacy.events import LedgerEntry
+from opboost_ops.privacy.ledger import renyi
+from opboost_ops.privacy.ledger.events import LedgerEntry
 
 #: More models than this are as good as unlimited: a century of nights.
 _MANY = 36_500

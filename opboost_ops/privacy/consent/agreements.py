@@ -11,8 +11,8 @@ from pydantic import Field, ValidationError
 from opboost_ops.config.declared_map import canonical
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.database import Database
-from opboost_ops.privacy.tables import table
+from opboost_ops.privacy.ledger.database import Database
+from opboost_ops.privacy.ledger.tables import table
 
 _AGREEMENTS = table(
     "agreements",

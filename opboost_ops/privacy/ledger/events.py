@@ -4,8 +4,8 @@ from functools import lru_cache
 from typing import Literal
 
 from opboost_ops.config.schema import Record
+from opboost_ops.privacy.ledger.renyi import RenyiCurve
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.privacy.renyi import RenyiCurve
 
 #: In an entry's text, the beginning of its loss curve, and the text after its end.
 _CURVE, _AFTER = '"loss": {', '}, "epsilon": '

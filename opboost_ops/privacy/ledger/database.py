@@ -13,7 +13,14 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.privacy.tables import METADATA, SCHEMA, VERSION, set_version, table, version_of
+from opboost_ops.privacy.ledger.tables import (
+    METADATA,
+    SCHEMA,
+    VERSION,
+    set_version,
+    table,
+    version_of,
+)
 
 #: Seconds that a writer waits for another one, who may be charging the cells of a large table.
 PATIENCE = 900

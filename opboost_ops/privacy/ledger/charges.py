@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from opboost_ops.privacy.renyi import RenyiCurve
+from opboost_ops.privacy.ledger.renyi import RenyiCurve
 
 
 @dataclass(frozen=True)

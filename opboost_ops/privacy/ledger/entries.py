@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Records, plain_rows
-from opboost_ops.privacy.events import LedgerEntry, entry_of
-from opboost_ops.privacy.tables import COUNTED, now, table
+from opboost_ops.privacy.ledger.database import Records, plain_rows
+from opboost_ops.privacy.ledger.events import LedgerEntry, entry_of
+from opboost_ops.privacy.ledger.tables import COUNTED, now, table
 
 _ENTRIES = table(
     "entries",

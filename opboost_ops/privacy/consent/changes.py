@@ -11,7 +11,7 @@ from typing import Any
 from opboost_ops.config.agreement import differences, document
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.privacy.agreements import Agreements
+from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.loss import LossCurve, column_losses
 
 _INSIDE_VERTICAL = {

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from opboost_ops.errors import ArtifactError
-from opboost_ops.privacy.tables import METADATA
+from opboost_ops.privacy.ledger.tables import METADATA
 
 #: Rows at a time.
 _BLOCK = 1000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from opboost_ops.privacy.database import Records
-from opboost_ops.privacy.tables import now, table
+from opboost_ops.privacy.ledger.database import Records
+from opboost_ops.privacy.ledger.tables import now, table
 
 _SESSIONS = table(
     "sessions",
