@@ -14,8 +14,6 @@ import pyarrow.feather as feather
 import pytest
 import yaml
 
-from opboost_ops.alignment import epochs
-from opboost_ops.alignment.month_keys import month_key
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.policy import Policy
@@ -28,8 +26,10 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.manifest import Kind, parse_manifest, receiver_of
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import LocalStore
+from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED

@@ -18,10 +18,6 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-from opboost_ops.alignment.curve import hash_to_curve, multiply
-from opboost_ops.alignment.oprf import domain_tag
-from opboost_ops.alignment.sealing import ROW_TAG
-from opboost_ops.alignment.zero_shares import slots_for
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
@@ -39,6 +35,10 @@ from opboost_ops.exchange.manifest import (
     sender_of,
 )
 from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.sealed.curve import hash_to_curve, multiply
+from opboost_ops.exchange.sealed.oprf import domain_tag
+from opboost_ops.exchange.sealed.sealing import ROW_TAG
+from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.privacy.loss import column_losses
 

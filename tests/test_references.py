@@ -128,7 +128,7 @@ def test_dotted_references_lead_to_what_they_name() -> None:
         ("looks.LOOKS", False),
         ("Store.put_once", True),
         ("Store.put_twice", False),
-        ("exchange/store.py", True),
+        ("exchange/store/store.py", True),
         ("exchange/nothing.py", False),
         ("training.tuning", True),
         ("math.fsum", True),

@@ -17,11 +17,11 @@ from opboost_ops.boosting.federboost import Ensemble, Settings
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.rounds import Alone
 from opboost_ops.config.shared_columns import SharedColumn
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.exchange.rounds.protocol import Alone
 
 DATASETS = ("give_me_some_credit", "credit_default")
 DOMAIN = Domain(1, 65_536)

@@ -1,8 +1,8 @@
 """An audit of a whole private session as a black box: what it tells of one row, at least.
 
 In the box is what a session runs, in one process: `learn_private` with the noise and the masks of
-`aggregation`. Left out are signatures, store and ledger, which draw nothing. Around it stands who
-knows all other rows, is the active party and kappa - 1 more, and takes their noise off.
+`exchange.rounds`. Left out are signatures, store and ledger, which draw nothing. Around it stands
+who knows all other rows, is the active party and kappa - 1 more, and takes their noise off.
 """
 
 import contextlib
@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.papers.experiment import Experiment, Options, Progress
 from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
 from benchmarks.papers.markdown import table
-from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.boosting.dp import noise
 from opboost_ops.boosting.federboost import Settings
 from opboost_ops.boosting.histogram import Growth
@@ -26,10 +25,11 @@ from opboost_ops.boosting.private_federboost import (
     learn_private,
     noise_of,
 )
-from opboost_ops.boosting.rounds import Alone, Phase, Round
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.protocol import Alone, Phase, Round
 
 #: A tiny problem: one column of four values in two buckets, one tree of one level.
 SETTINGS = Settings(

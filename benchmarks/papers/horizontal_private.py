@@ -19,7 +19,7 @@ from opboost_ops.boosting.frame import Private as Central
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.noisy_edges import cell_ends
 from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
-from opboost_ops.boosting.rounds import Alone, Phase, Round
+from opboost_ops.exchange.rounds.protocol import Alone, Phase, Round
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PARTIES = (3, 8)

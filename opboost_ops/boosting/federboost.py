@@ -22,10 +22,10 @@ from opboost_ops.boosting.histogram import (
 )
 from opboost_ops.boosting.objectives import MOST_ROWS, ONE, Objective, require_room
 from opboost_ops.boosting.quantiles import Ordered, Search
-from opboost_ops.boosting.rounds import Round, Rounds
 from opboost_ops.boosting.siblings import Levels, asked_of
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
+from opboost_ops.exchange.rounds.protocol import Round, Rounds
 
 
 class Facts(Record):

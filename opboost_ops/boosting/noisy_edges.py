@@ -7,9 +7,9 @@ import numpy as np
 
 from opboost_ops.boosting.dp.leaf_sums import COUNT_UNITS
 from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.rounds import Round, Rounds
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
+from opboost_ops.exchange.rounds.protocol import Round, Rounds
 
 #: Cells of a column in which its rows are counted to find bucket ends.
 CELLS = 256

@@ -23,10 +23,10 @@ from opboost_ops.boosting.federboost import Ensemble, Facts, Settings
 from opboost_ops.boosting.histogram import Count, Leaf, Split, Tree, Weight
 from opboost_ops.boosting.metrics import Task
 from opboost_ops.boosting.noisy_edges import counted_columns, noisy_edges
-from opboost_ops.boosting.rounds import Phase, Round, Rounds
 from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rounds.protocol import Phase, Round, Rounds
 
 #: Trees, deepest leaf and learning rate where the federation file declares none.
 TREES, DEPTH, RATE = 200, DEEPEST, 0.1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from opboost_ops.boosting.histogram import Tree
-from opboost_ops.boosting.rounds import Round, Rounds
+from opboost_ops.exchange.rounds.protocol import Round, Rounds
 
 #: By node of one tree, its sums, flat.
 Sums = dict[int, np.ndarray]

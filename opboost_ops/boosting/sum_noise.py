@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 
 from opboost_ops.boosting.dp.poisson import GREATEST
-from opboost_ops.boosting.rounds import Phase
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.rounds.protocol import Phase
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 

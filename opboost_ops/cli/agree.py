@@ -225,7 +225,7 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
 
 
 def _require_made_up(mine: "Site", folder: Path) -> None:
-    from opboost_ops.exchange.store import open_store
+    from opboost_ops.exchange.store.store import open_store
     from opboost_ops.run.agreement import MADE_UP
 
     if (folder / MADE_UP).is_file() or open_store(mine.store).throwaway:

@@ -81,8 +81,8 @@ def _time_of(federation: "Federation", party: str, key: str) -> str:
 
 
 def _read(path: Path) -> Mapping[str, bytes]:
-    from opboost_ops.exchange.folder_reads import read_folder
     from opboost_ops.exchange.manifest import MANIFEST
+    from opboost_ops.exchange.store.folder_reads import read_folder
 
     files: Mapping[str, bytes] | None = None
     try:

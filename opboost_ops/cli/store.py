@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from opboost_ops.config.site import Site as PartySite
     from opboost_ops.exchange.audit import Audit
-    from opboost_ops.exchange.store import Store
+    from opboost_ops.exchange.store.store import Store
 
 app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
 
@@ -26,7 +26,7 @@ def list_(
     import json
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.exchange.store import open_store
+    from opboost_ops.exchange.store.store import open_store
 
     declared = load_site(site / "site.yaml")
     places = open_store(declared.store).list("")
@@ -59,7 +59,7 @@ def gc(
     from opboost_ops.config.loading import load_site
     from opboost_ops.display.terminal import plain
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.exchange.store import open_store
+    from opboost_ops.exchange.store.store import open_store
     from opboost_ops.run.known_store import require_known_store
     from opboost_ops.stages.cache import cached_files
 

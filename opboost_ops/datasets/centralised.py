@@ -19,7 +19,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_party, load_site, parse_federation
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import reference
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.models.raw_columns import raw_columns
 from opboost_ops.run.artifact_sizes import read_artifact
 from opboost_ops.stages import raw_table

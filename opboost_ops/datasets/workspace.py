@@ -18,7 +18,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.exchange.store import THROWAWAY
+from opboost_ops.exchange.store.store import THROWAWAY
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent.caps import limits
 from opboost_ops.run.agreement import MADE_UP, agree

@@ -6,7 +6,6 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
-from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.config.declared_map import differing
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import parse_federation
@@ -15,6 +14,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import Digest, RunId
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.sealed.epochs import is_epoch
 
 
 class _Document(Record):

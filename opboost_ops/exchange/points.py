@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.alignment.curve import POINT, are_points
-from opboost_ops.alignment.parts import part_count, part_of, record, rising_records
-from opboost_ops.alignment.sealing import ROW_TAG, row_tags
-from opboost_ops.alignment.tags import TAG, strictly_rising
-from opboost_ops.alignment.zero_shares import slots_for
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact
 from opboost_ops.exchange.files import part_names
 from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.sealed.curve import POINT, are_points
+from opboost_ops.exchange.sealed.parts import part_count, part_of, record, rising_records
+from opboost_ops.exchange.sealed.sealing import ROW_TAG, row_tags
+from opboost_ops.exchange.sealed.tags import TAG, strictly_rising
+from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
 #: The kinds whose points, shares or rows may have several parts.

@@ -5,7 +5,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.store import CONNECTION, store_of
+from opboost_ops.exchange.store.store import CONNECTION, store_of
 from opboost_ops.orchestration.secrets import fields_of
 
 #: A place that no artifact has.

@@ -6,7 +6,7 @@ from typing import Any
 
 from opboost_ops.config.loading import load_federation, load_party
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
 from opboost_ops.planning.ranking import feature_holder
 from opboost_ops.run.leakage import Leakage

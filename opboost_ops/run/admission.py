@@ -11,12 +11,12 @@ from datetime import date
 from types import MappingProxyType
 
 from opboost_ops import __version__
-from opboost_ops.alignment import epochs
 from opboost_ops.config.agreement import PROTOCOL, fields
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.sealed import epochs
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint

@@ -8,7 +8,7 @@ import numpy as np
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.stages.stage import Home
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.exchange.store.folder import LocalStore
 from opboost_ops.run.publication import Publisher
 from opboost_ops.run.timings import FOLDER
 from opboost_ops.stages.stage import Home, table_of

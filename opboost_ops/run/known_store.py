@@ -9,9 +9,9 @@ and can make no party release anything.
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.identity import identity_from
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.exchange.store import LocalStore, Store, open_store
+from opboost_ops.exchange.store.identity import identity_from
+from opboost_ops.exchange.store.store import LocalStore, Store, open_store
 from opboost_ops.privacy.ledger.database import has_tables
 
 #: How a person goes on.

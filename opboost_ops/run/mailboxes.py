@@ -5,11 +5,8 @@ from datetime import date
 
 import numpy as np
 
-from opboost_ops.aggregation.identity import Identity
-from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.boosting.rounds import Phase
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
@@ -17,7 +14,10 @@ from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.encryption import PrivateKey
 from opboost_ops.exchange.manifest import Manifest
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.rounds import Conversation
+from opboost_ops.exchange.rounds.acceptance import Conversation
+from opboost_ops.exchange.rounds.identity import Identity
+from opboost_ops.exchange.rounds.mailbox import Mailbox
+from opboost_ops.exchange.rounds.protocol import Phase
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.sessions import name_of

@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.alignment import epochs
 from opboost_ops.boosting import dask_engine, tuning
 from opboost_ops.boosting.trainer import READERS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
@@ -21,7 +20,8 @@ from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.plan import Plan, asks
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.models.registry import Registry, backend_in, federation_in
 from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form

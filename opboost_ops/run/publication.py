@@ -16,7 +16,7 @@ from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.store.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
 from opboost_ops.privacy.ledger.entries import Ledger

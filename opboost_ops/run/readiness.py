@@ -8,7 +8,7 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_site, site_of, sites_known
 from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, PolicyError
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.run import agreement, clock
 from opboost_ops.run.admission import reasons_against
 from opboost_ops.run.inbox import Run, note_refused

@@ -23,7 +23,7 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, referen
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.checkpoints import Standing

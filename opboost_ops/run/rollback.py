@@ -12,7 +12,6 @@ from typing import get_args
 from opboost_ops.config.agreement import federation_of
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.limits import heads_alone
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     ROUND_KINDS,
@@ -26,7 +25,8 @@ from opboost_ops.exchange.manifest import (
 from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.store.limits import heads_alone
+from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.privacy.edge_charges import uncharged
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
 from opboost_ops.run.known_keys import signed_as

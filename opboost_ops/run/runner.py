@@ -37,7 +37,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import (
     BudgetError,
@@ -50,8 +49,9 @@ from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.run import (
     approval,
     clock,

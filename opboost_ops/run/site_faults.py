@@ -16,7 +16,7 @@ from opboost_ops.exchange.encryption import key_name, private_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.tracking import tracking_server
 from opboost_ops.privacy.consent.compliance import require_consent

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_file, site_of
 from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
 from opboost_ops.exchange.party_state import reuse_open_state
+from opboost_ops.exchange.rounds.protocol import LOGGER
 from opboost_ops.run.inbox import Run, home_of
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import OPEN, ROUNDS

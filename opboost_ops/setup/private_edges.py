@@ -12,7 +12,7 @@ from opboost_ops.config.loading import load_federation, load_offer, load_party, 
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.run import clock
 from opboost_ops.run.party_sites import federation_file
 from opboost_ops.run.private_edges import PrivateEdges, draw_edges, numeric_features

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import sqlalchemy as sa
 
-from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import RULES, IdColumn
 from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, ContractError, Fault, require_none
+from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.tables.categories import label_values
 from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.copies import copy

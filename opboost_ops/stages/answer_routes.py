@@ -12,13 +12,13 @@ from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.desensitize import PINNED, RECORDED
 from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.psi_session import session_of
-from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.seal import sealed_table
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import Scratch, slices

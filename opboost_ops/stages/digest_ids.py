@@ -2,12 +2,13 @@
 
 import pyarrow as pa
 
-from opboost_ops.alignment import sealing, shares
-from opboost_ops.alignment.parts import part_count
-from opboost_ops.alignment.tags import TAG
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.points import Layout
+from opboost_ops.exchange.sealed import sealing, shares
+from opboost_ops.exchange.sealed.parts import part_count
+from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.disclosures import SHARES
 from opboost_ops.stages.id_digests import (
@@ -18,7 +19,6 @@ from opboost_ops.stages.id_digests import (
 )
 from opboost_ops.stages.least_rows import require_rows
 from opboost_ops.stages.own_points import own_points, pair_keys
-from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.stage import Context, Outcome
 

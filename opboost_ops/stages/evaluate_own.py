@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from opboost_ops.boosting import federboost, metrics
-from opboost_ops.boosting.rounds import Alone
 from opboost_ops.boosting.trainer import predict
+from opboost_ops.exchange.rounds.protocol import Alone
 from opboost_ops.models.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import Baseline

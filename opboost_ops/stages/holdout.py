@@ -7,8 +7,8 @@ from uuid import UUID
 import numpy as np
 import polars as pl
 
-from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import Federation
+from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context
 
@@ -25,7 +25,7 @@ def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.
     Args:
         federation: The federation's ``uuid``.
         share: The share of all IDs to hold out, between 0 and 1.
-        messages: The IDs as `alignment.ids` writes them, shape (n,).
+        messages: The IDs as `exchange.sealed.ids` writes them, shape (n,).
     """
     keyed = hashlib.blake2b(digest_size=_BYTES, key=federation.bytes)
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.alignment.parts import numbered, record, rising_records
-from opboost_ops.alignment.tags import TAG
+from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
+from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages.raw_blocks import unchanged_blocks
 from opboost_ops.stages.stage import Context

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opboost_ops.alignment.sealing import RowKind
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed.row_formats import Rows
+from opboost_ops.exchange.sealed.sealing import RowKind
 from opboost_ops.stages.holdout import held_out_rows
 from opboost_ops.stages.id_digests import ORDER
 from opboost_ops.stages.least_rows import require_common
 from opboost_ops.stages.opened_rows import Opened, open_tables
-from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import Scratch, slices
 from opboost_ops.tables.spill.parts import gather

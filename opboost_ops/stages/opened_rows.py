@@ -5,17 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from opboost_ops.alignment import oprf, sealing, shares
-from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.engine import BLOCK
 from opboost_ops.errors import SetupError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.exchange.points import layout_of
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.sealed import oprf, sealing, shares
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.engine import BLOCK
+from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.stages.psi_query import queried
 from opboost_ops.stages.psi_session import Session, session_of
-from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context
 from opboost_ops.tables.spill.arrays import slices
 from opboost_ops.tables.spill.parts import scatter

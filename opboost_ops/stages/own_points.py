@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from opboost_ops.alignment import oprf, zero_shares
+from opboost_ops.exchange.sealed import oprf, zero_shares
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.psi_session import Session
 from opboost_ops.stages.stage import Context

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opboost_ops.alignment import epochs, oprf
-from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.engine import BLOCK
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.spool import require_room
+from opboost_ops.exchange.sealed import epochs, oprf
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.engine import BLOCK
+from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.store.spool import require_room
 from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
 from opboost_ops.privacy.ledger.query_counts import QueryCount, Question
 from opboost_ops.stages.disclosures import answered
-from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import session_of
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import slices

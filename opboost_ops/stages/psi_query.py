@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.alignment import oprf
-from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.parts import part_count
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed import oprf
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.parts import part_count
+from opboost_ops.exchange.sealed.psi_parts import Sent
 from opboost_ops.stages.disclosures import QUERY
-from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import release_memory

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.alignment import epochs
-from opboost_ops.alignment.engine import BLOCK, Engine, processors
-from opboost_ops.alignment.ids import CANARY, Reader
-from opboost_ops.alignment.month_keys import delete_expired, month_key
-from opboost_ops.alignment.point_cache import PointCache
-from opboost_ops.alignment.sealing import ContentHash
 from opboost_ops.errors import SetupError
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed.engine import BLOCK, Engine, processors
+from opboost_ops.exchange.sealed.ids import CANARY, Reader
+from opboost_ops.exchange.sealed.month_keys import delete_expired, month_key
+from opboost_ops.exchange.sealed.point_cache import PointCache
+from opboost_ops.exchange.sealed.sealing import ContentHash
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.raw_blocks import unchanged_blocks

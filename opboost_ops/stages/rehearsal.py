@@ -11,9 +11,9 @@ from pathlib import Path
 
 import polars as pl
 
-from opboost_ops.alignment.ids import Reader
 from opboost_ops.config.federation import Party
 from opboost_ops.errors import Fault, OpBoostError
+from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import encode_label, own_columns
 from opboost_ops.stages.checks import raw_report

@@ -5,22 +5,22 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.alignment import sealing, zero_shares
-from opboost_ops.alignment.parts import part_count
-from opboost_ops.alignment.tags import TAG
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
-from opboost_ops.exchange.spool import require_room
+from opboost_ops.exchange.sealed import sealing, zero_shares
+from opboost_ops.exchange.sealed.parts import part_count
+from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.row_formats import Rows
+from opboost_ops.exchange.sealed.tags import TAG
+from opboost_ops.exchange.store.spool import require_room
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.stages.desensitize import RECORDED
 from opboost_ops.stages.disclosures import sealed
 from opboost_ops.stages.own_points import own_points, pair_keys
-from opboost_ops.stages.psi_parts import Sent
 from opboost_ops.stages.psi_session import Session, session_of
-from opboost_ops.stages.row_formats import Rows
 from opboost_ops.stages.stage import Context, Outcome
 from opboost_ops.tables.spill.arrays import slices
 

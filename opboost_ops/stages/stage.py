@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.aggregation.mailbox import Mailbox
 from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, IdColumn, Party, Purpose
@@ -24,9 +23,10 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.acceptance import Acceptance
 from opboost_ops.exchange.artifact import Artifact, Draft
-from opboost_ops.exchange.limits import heads_alone
 from opboost_ops.exchange.manifest import Kind, Manifest, reference
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.rounds.mailbox import Mailbox
+from opboost_ops.exchange.store.limits import heads_alone
+from opboost_ops.exchange.store.store import Store
 from opboost_ops.mechanisms import noise
 from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.declarations import Declaration, declarations

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.alignment import epochs
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.manifest import PROTOCOL
+from opboost_ops.exchange.sealed import epochs
 from opboost_ops.run import admission
 from opboost_ops.run.agreement import withdraw
 from tests.adversary.kit import forge_plan, of_run, refusal

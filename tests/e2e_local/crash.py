@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.exchange.store.folder import LocalStore
 from opboost_ops.models import scores
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.pins import Pins

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from opboost_ops.alignment import oprf, sealing
-from opboost_ops.alignment.sealing import ROW_TAG, derived
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.party_state import forgotten_of, open_state
+from opboost_ops.exchange.sealed import oprf, sealing
+from opboost_ops.exchange.sealed.sealing import ROW_TAG, derived
 from opboost_ops.mechanisms import noise
 from opboost_ops.run import runner
 from opboost_ops.stages import catalogue, open_rows, own_copy, raw_table

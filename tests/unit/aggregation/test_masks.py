@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
 from opboost_ops.mechanisms import noise
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
-from opboost_ops.aggregation.packing import Packing, width_of
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.packing import Packing, width_of
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from opboost_ops.aggregation.sent_vectors import DIGESTS, SentVectors
-from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rounds.protocol import Round
+from opboost_ops.exchange.rounds.sent_vectors import DIGESTS, SentVectors
 
 FIRST, SECOND = Round("trees", 0, 0), Round("trees", 0, 1)
 

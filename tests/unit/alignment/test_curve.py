@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from opboost_ops.alignment import curve
+from opboost_ops.exchange.sealed import curve
 
 #: RFC 9380, J.4.2: message, u, Q.x and P.x of curve25519_XMD:SHA-512_ELL2_NU_.
 TAG = b"QUUX-V01-CS02-with-curve25519_XMD:SHA-512_ELL2_NU_"

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from opboost_ops.alignment import oprf
-from opboost_ops.alignment.engine import Engine
+from opboost_ops.exchange.sealed import oprf
+from opboost_ops.exchange.sealed.engine import Engine
 from tests.unit.alignment.session import Holder, Session, people
 
 
@@ -84,7 +84,7 @@ def bytes_of_zero() -> np.ndarray:
 
 def test_workers_import_little() -> None:
     """They start in a tenth of a second, and see no library that reads tables."""
-    code = "import opboost_ops.alignment.worker, sys; print(sorted(sys.modules))"
+    code = "import opboost_ops.exchange.sealed.worker, sys; print(sorted(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"'polars'", "'pyarrow'", "'airflow'", "'pandas'"} & set(
         found.stdout.replace("[", "").replace("]", "").split(", ")

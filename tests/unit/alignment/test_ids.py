@@ -2,8 +2,8 @@
 
 import pytest
 
-from opboost_ops.alignment.ids import CANARY, messages
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.sealed.ids import CANARY, messages
 
 
 def test_types_are_told_apart() -> None:

@@ -11,9 +11,9 @@ from opboost_ops.boosting.federboost import Lookup, Settings, learn
 from opboost_ops.boosting.histogram import SUMS, Derivatives, Growth, Rows
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import BOUND, ONE, Objective, require_room
-from opboost_ops.boosting.rounds import Alone
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.rounds.protocol import Alone
 
 MAP = DomainMap(Domain(1, 4096), (-5.0, 5.0))
 BINARY = Objective("binary", 2)

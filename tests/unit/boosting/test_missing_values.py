@@ -9,10 +9,10 @@ from opboost_ops.boosting.federboost import Settings, learn
 from opboost_ops.boosting.histogram import Growth
 from opboost_ops.boosting.histogram_text import ColumnText, text_of
 from opboost_ops.boosting.objectives import ONE, Objective
-from opboost_ops.boosting.rounds import Alone
 from opboost_ops.config.shared_columns import SharedColumn
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rounds.protocol import Alone
 from tests.together import Table
 
 MAP = DomainMap(Domain(1, 4096), (-5.0, 5.0))

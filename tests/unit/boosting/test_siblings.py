@@ -6,7 +6,7 @@ import pytest
 
 from opboost_ops.boosting.federboost import learn
 from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.rounds import Alone
+from opboost_ops.exchange.rounds.protocol import Alone
 from tests.horizontal import some_rows
 
 

@@ -12,7 +12,7 @@ import pytest
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.store import LocalStore
+from opboost_ops.exchange.store.store import LocalStore
 from tests.unit.cli.conftest import Opboost
 
 FILES = {"manifest.json": b"{}", "manifest.sig": b"s"}

@@ -12,7 +12,7 @@ import pytest
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from opboost_ops.exchange.store import Store, open_store
+from opboost_ops.exchange.store.store import Store, open_store
 
 #: Opens the same store once more, as another party's process does.
 Opener = Callable[[], Store]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.alignment.sealing import ROW_TAG
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.acceptance import Reason, Rejected
 from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.files import ENTRIES
 from opboost_ops.exchange.manifest import MANIFEST, Kind, parse_manifest, receiver_of
+from opboost_ops.exchange.sealed.sealing import ROW_TAG
 from opboost_ops.exchange.signing import Signer
 from tests.bad_input.faults import message_is_right
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace

@@ -9,7 +9,7 @@ from airflow.sdk.log import redact
 
 from opboost_ops.config.key_sources import use_backend
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.orchestration.settings import use_airflow_secrets
 from opboost_ops.orchestration.store_hook import StoreHook
 from tests.federation import Workspace

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.rounds import Round
-from opboost_ops.exchange.local_store import LocalStore
+from opboost_ops.exchange.rounds.protocol import Round
+from opboost_ops.exchange.store.folder import LocalStore
 from tests.horizontal import Banks
 from tests.unit.aggregation.test_mailbox import Sum, plain
 

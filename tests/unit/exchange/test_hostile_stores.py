@@ -11,11 +11,11 @@ import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.acceptance import Acceptance
-from opboost_ops.exchange.folder_reads import read_folder
 from opboost_ops.exchange.json_text import read_json
-from opboost_ops.exchange.local_store import LocalStore
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.store.folder import LocalStore
+from opboost_ops.exchange.store.folder_reads import read_folder
 from tests.federation_simulator import LABEL, NAME, RUN, TODAY, Files, Simulation, resigned
 
 TABLE = "entries.bin"

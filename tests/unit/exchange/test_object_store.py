@@ -13,8 +13,8 @@ import boto3
 import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.object_store import Bucket, ObjectStore
-from opboost_ops.exchange.store import open_store
+from opboost_ops.exchange.store.objects import Bucket, ObjectStore
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.run.known_store import accept_store, pin_store
 from opboost_ops.tables.s3 import Listed, S3Bucket
 from tests.federation import Workspace
@@ -314,7 +314,7 @@ def test_no_login_is_a_fault_of_the_settings(s3: str, monkeypatch: pytest.Monkey
 def test_without_the_extra_the_error_names_it() -> None:
     code = (
         "import sys; sys.modules['boto3'] = None\n"
-        "from opboost_ops.exchange.store import open_store\n"
+        "from opboost_ops.exchange.store.store import open_store\n"
         "from opboost_ops.errors import ConfigError\n"
         "open_store('/folder')\n"
         "try: open_store('s3://bucket/x')\n"

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from opboost_ops.alignment import parts
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import listed_sizes, opened
@@ -13,7 +12,8 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.files import Files
 from opboost_ops.exchange.manifest import Manifest, parse_manifest
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.sealed import parts
+from opboost_ops.exchange.store.store import Store
 from tests.federation_simulator import Member
 
 RUN = "0" * 16

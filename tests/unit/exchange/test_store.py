@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError
-from opboost_ops.exchange.store import THROWAWAY, LocalStore, ObjectStore, Store, open_store
+from opboost_ops.exchange.store.store import THROWAWAY, LocalStore, ObjectStore, Store, open_store
 from opboost_ops.tables.s3 import S3Bucket
 
 FILES = {"manifest.json": b"{}", "manifest.sig": b"s", "table.parquet": b"t"}

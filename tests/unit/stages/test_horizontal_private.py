@@ -78,7 +78,7 @@ def test_a_retry_sends_the_noisy_vector_that_was_kept_and_draws_nothing(lenders,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
         # First the keys of all are out, then the active party is away.
-        patch.setattr("opboost_ops.aggregation.mailbox.Mailbox.step", _stops)
+        patch.setattr("opboost_ops.exchange.rounds.mailbox.Mailbox.step", _stops)
         _, errors = lenders.together(lenders.names)
         assert set(errors) == set(lenders.names)
     with pytest.MonkeyPatch.context() as patch:

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from opboost_ops.alignment.ids import messages
 from opboost_ops.config.federation import IdColumn, Normalisation
 from opboost_ops.config.site import Tables
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.sealed.ids import messages
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.serving.rows import frame_of, with_ids
 from opboost_ops.tables.aggregates import write_people

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from opboost_ops.alignment import epochs
-from opboost_ops.alignment.curve import POINT
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Note
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.pages import ledger
 from opboost_ops.pages.deployment import Query
 from tests.commands import opboost

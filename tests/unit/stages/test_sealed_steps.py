@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.alignment import curve, epochs, oprf, parts
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
+from opboost_ops.exchange.sealed import curve, epochs, oprf, parts
 from opboost_ops.run.private_failures import COMMON_ROWS
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of

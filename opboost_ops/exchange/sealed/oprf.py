@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from opboost_ops.alignment import curve
-from opboost_ops.alignment.engine import Engine
-from opboost_ops.alignment.ids import CANARY, repeated_ids
-from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts
+from opboost_ops.exchange.sealed import curve
+from opboost_ops.exchange.sealed.engine import Engine
+from opboost_ops.exchange.sealed.ids import CANARY, repeated_ids
+from opboost_ops.exchange.sealed.parts import numbered, part_count, record, rising_parts
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch
 

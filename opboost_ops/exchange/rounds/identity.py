@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from opboost_ops.boosting.rounds import Phase
+from opboost_ops.exchange.rounds.protocol import Phase
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.privacy.ledger.checkpoints import Standing
 

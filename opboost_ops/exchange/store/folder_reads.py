@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
-from opboost_ops.exchange.limits import MOST_FILES, Admit, read_within, too_large
 from opboost_ops.exchange.manifest import MANIFEST
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.store.limits import MOST_FILES, Admit, read_within, too_large
 
 _NETWORK = {
     errno.EHOSTDOWN,

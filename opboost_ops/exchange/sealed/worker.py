@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from opboost_ops.alignment import curve
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.sealed import curve
 
 _LENGTH = struct.Struct("<I")
 _GOOD, _BAD = b"\x01", b"\x00"
@@ -52,7 +52,7 @@ class Worker:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "opboost_ops.alignment.worker"],
+            [sys.executable, "-m", "opboost_ops.exchange.sealed.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.boosting.rounds import Round
 from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.folders import private_folder
 

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.alignment import zero_shares
-from opboost_ops.alignment.oprf import require_once
-from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts, whole_parts
-from opboost_ops.alignment.sealing import derived
-from opboost_ops.alignment.tags import TAG
+from opboost_ops.exchange.sealed import zero_shares
+from opboost_ops.exchange.sealed.oprf import require_once
+from opboost_ops.exchange.sealed.parts import (
+    numbered,
+    part_count,
+    record,
+    rising_parts,
+    whole_parts,
+)
+from opboost_ops.exchange.sealed.sealing import derived
+from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 from opboost_ops.tables.spill.parts import scatter

@@ -15,8 +15,14 @@ from typing import Literal
 
 import numpy as np
 
-from opboost_ops.alignment.parts import numbered, part_count, record, rising_parts, whole_parts
-from opboost_ops.alignment.tags import TAG, positions_in, rows_of, strictly_rising
+from opboost_ops.exchange.sealed.parts import (
+    numbered,
+    part_count,
+    record,
+    rising_parts,
+    whole_parts,
+)
+from opboost_ops.exchange.sealed.tags import TAG, positions_in, rows_of, strictly_rising
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import scatter

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.alignment.row_format import RowFormat
-from opboost_ops.alignment.sealing import RowKind
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.exchange.sealed.row_format import RowFormat
+from opboost_ops.exchange.sealed.sealing import RowKind
 
 
 class Rows:

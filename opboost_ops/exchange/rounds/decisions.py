@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from opboost_ops.aggregation.masks import Masks
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.rounds.masks import Masks
 
 _NONCE = 12
 

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from opboost_ops.aggregation.decisions import DecisionKey, key_in
-from opboost_ops.aggregation.identity import Identity, Traffic
-from opboost_ops.aggregation.masks import Masks, RunKey, unmasked
-from opboost_ops.aggregation.messages import Messages
-from opboost_ops.aggregation.packing import Packing
-from opboost_ops.aggregation.sent_vectors import SentVectors
-from opboost_ops.boosting.rounds import Decision, Round
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds import KEYS, Conversation
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.rounds.acceptance import KEYS, Conversation
+from opboost_ops.exchange.rounds.decisions import DecisionKey, key_in
+from opboost_ops.exchange.rounds.identity import Identity, Traffic
+from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.messages import Messages
+from opboost_ops.exchange.rounds.packing import Packing
+from opboost_ops.exchange.rounds.protocol import Decision, Round
+from opboost_ops.exchange.rounds.sent_vectors import SentVectors
+from opboost_ops.exchange.store.store import Store
 
 
 class Mailbox:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from opboost_ops.alignment.curve import POINT
-from opboost_ops.alignment.parts import numbered, record, rising_records
-from opboost_ops.alignment.tags import TAG, positions_in, rows_of
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
+from opboost_ops.exchange.sealed.tags import TAG, positions_in, rows_of
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, watch
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.parts import scatter

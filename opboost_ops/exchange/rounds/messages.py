@@ -6,16 +6,16 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from opboost_ops.aggregation.identity import Identity, Traffic
-from opboost_ops.boosting.rounds import LOGGER
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encryption import Envelope
-from opboost_ops.exchange.folder_news import FolderNews
 from opboost_ops.exchange.manifest import MANIFEST, Kind, reference
-from opboost_ops.exchange.rounds import Conversation
-from opboost_ops.exchange.store import Store
+from opboost_ops.exchange.rounds.acceptance import Conversation
+from opboost_ops.exchange.rounds.identity import Identity, Traffic
+from opboost_ops.exchange.rounds.protocol import LOGGER
+from opboost_ops.exchange.store.folder_news import FolderNews
+from opboost_ops.exchange.store.store import Store
 
 _LOG = logging.getLogger(LOGGER)
 

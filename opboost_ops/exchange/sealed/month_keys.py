@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from opboost_ops.alignment.epochs import is_epoch
 from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.sealed.epochs import is_epoch
 from opboost_ops.tables.spill.folders import private_folder
 
 #: Bytes of a key.

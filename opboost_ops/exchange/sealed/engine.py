@@ -17,9 +17,9 @@ from typing import Protocol
 
 import numpy as np
 
-from opboost_ops.alignment import curve
-from opboost_ops.alignment.tags import rows_of
-from opboost_ops.alignment.worker import Job, Worker
+from opboost_ops.exchange.sealed import curve
+from opboost_ops.exchange.sealed.tags import rows_of
+from opboost_ops.exchange.sealed.worker import Job, Worker
 
 #: So many points take much longer than the start of a process.
 _WORTH_A_PROCESS = 8_192

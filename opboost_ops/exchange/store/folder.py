@@ -12,12 +12,13 @@ from pathlib import Path
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.files import sizes_of
-from opboost_ops.exchange.folder_news import FolderNews
-from opboost_ops.exchange.folder_reads import faults, read_artifact, read_file
-from opboost_ops.exchange.identity import IDENTITY, MOST, contents, damaged, parsed
-from opboost_ops.exchange.limits import HEADS, Admit
 from opboost_ops.exchange.manifest import MANIFEST, is_run_id
-from opboost_ops.exchange.places import (
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.store.folder_news import FolderNews
+from opboost_ops.exchange.store.folder_reads import faults, read_artifact, read_file
+from opboost_ops.exchange.store.identity import IDENTITY, MOST, contents, damaged, parsed
+from opboost_ops.exchange.store.limits import HEADS, Admit
+from opboost_ops.exchange.store.places import (
     conflict,
     manifest_last,
     only_one_wins,
@@ -25,7 +26,6 @@ from opboost_ops.exchange.places import (
     run_of,
     wait_for,
 )
-from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.tables.spill.files import force
 
 #: A file of this name at the root marks a store of experiments.

@@ -20,11 +20,11 @@ from pydantic import Field, ValidationError
 
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, OpBoostError
-from opboost_ops.exchange.identity import IDENTITY, MOST, contents, parsed
-from opboost_ops.exchange.limits import Admit, read_within, too_large
-from opboost_ops.exchange.local_store import THROWAWAY
 from opboost_ops.exchange.manifest import Digest, is_run_id
-from opboost_ops.exchange.places import (
+from opboost_ops.exchange.store.folder import THROWAWAY
+from opboost_ops.exchange.store.identity import IDENTITY, MOST, contents, parsed
+from opboost_ops.exchange.store.limits import Admit, read_within, too_large
+from opboost_ops.exchange.store.places import (
     PLAIN_NAME,
     conflict,
     manifest_last,

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from opboost_ops.alignment.tags import TAG, rows_of
+from opboost_ops.exchange.sealed.tags import TAG, rows_of
 from opboost_ops.mechanisms.noise import keyed_by
 
 #: Slots a key; peeling succeeds with three segments from 1.23 on, in large tables.
