@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtri
 
-from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.boosting.metrics import Task
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import Task
 
 #: Labels and predictions of one table.
 _Draw = Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Frame, Parameters
 from opboost_ops.datasets.dataset import ID, Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.trainer import Frame, Parameters
 from opboost_ops.run.artifact_sizes import artifact_sizes
 from opboost_ops.run.local import Finished, run_federation
 

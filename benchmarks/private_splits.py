@@ -2,8 +2,8 @@
 
 All columns of a table in one place on [1, 32]. A seed holds one of five folds out and draws all
 noise again; figures are means over seeds. With a delta, leaf sums get Skellam noise and the whole
-model has (epsilon, delta), see `opboost_ops.boosting.dp.noisy_leaves`; with ``--delta 0`` leaves
-get Laplace noise and epsilon holds alone.
+model has (epsilon, delta), see `opboost_ops.learning.private.noisy_leaves`; with ``--delta 0``
+leaves get Laplace noise and epsilon holds alone.
 
 ``--beside`` adds other trainers on the same folds: ``pure`` (DPBoost, 50 trees of depth 6, rate
 0.1, and random splits, 20 of depth 4, rate 0.5) and ``ebm`` (DP-EBM, see `benchmarks.dp_ebm`).
@@ -26,11 +26,11 @@ from benchmarks import dp_ebm
 from benchmarks.measure import parser_of, show
 from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
 from benchmarks.papers.one_table import OneTable
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.dp import noisy_leaves
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.metrics import evaluate
 from opboost_ops.datasets import load
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.metrics import evaluate
+from opboost_ops.learning.private import noisy_leaves
 
 #: Parameters of random splits with epsilon alone.
 PURE = {"trees": 20, "depth": 4, "learning_rate": 0.5}

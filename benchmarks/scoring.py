@@ -15,10 +15,10 @@ import polars as pl
 
 from benchmarks.measure import parser_of, show
 from benchmarks.single_rows import single_rows
-from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.models.registry import Registry, model_in
+from opboost_ops.learning.boosters.trainer import predict
+from opboost_ops.learning.registry.registry import Registry, model_in
 from opboost_ops.run.local import run_federation
 
 PARTIES = ("a", "b0", "b1")

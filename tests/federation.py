@@ -30,7 +30,7 @@ from opboost_ops.exchange.sealed import epochs
 from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import LocalStore
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.run.admission import REFUSED
 from opboost_ops.run.inbox import Run

@@ -7,10 +7,6 @@ from datetime import date
 
 import numpy as np
 
-from opboost_ops.boosting.dp import noise as model_noise
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.objectives import Objective
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.domain import Domain
@@ -20,6 +16,10 @@ from opboost_ops.exchange.rounds.identity import Identity
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store.store import LocalStore
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.mechanisms import noise
 
 RUN, PLAN = "0" * 16, "ab" * 32

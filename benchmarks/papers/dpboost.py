@@ -14,14 +14,14 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.one_table import OneTable
 from benchmarks.papers.private_variants import VARIANTS, grow
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.dp.candidates import Candidates
-from opboost_ops.boosting.dp.gradients import scaled
-from opboost_ops.boosting.dp.trainer import bounds_of
-from opboost_ops.boosting.frame import Parameters, Private
-from opboost_ops.boosting.lightgbm_backend import booster_of
 from opboost_ops.datasets import load
 from opboost_ops.domain import Domain
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Parameters, Private
+from opboost_ops.learning.boosters.lightgbm_backend import booster_of
+from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.private.gradients import scaled
+from opboost_ops.learning.private.trainer import bounds_of
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 FOLDS, TREES, RATE, DEPTH = 5, 50, 0.1, 6

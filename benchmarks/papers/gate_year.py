@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from benchmarks.papers import pictures
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
-from opboost_ops.boosting.intervals import Comparison
+from opboost_ops.learning.intervals import Comparison
 
 NIGHTS = 365
 ROWS = (500, 2_000, 10_000, 50_000)

@@ -12,16 +12,18 @@ import polars as pl
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from opboost_ops.boosting import federboost, metrics, trainer
-from opboost_ops.boosting.federboost import Ensemble, Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.histogram_text import ColumnText, text_of
-from opboost_ops.boosting.objectives import Objective
 from opboost_ops.config.shared_columns import SharedColumn
 from opboost_ops.datasets import load
 from opboost_ops.datasets.dataset import ID
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning import metrics
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.federboost.federboost import Ensemble, Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import Objective
 
 DATASETS = ("give_me_some_credit", "credit_default")
 DOMAIN = Domain(1, 65_536)

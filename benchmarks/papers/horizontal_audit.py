@@ -16,20 +16,16 @@ import numpy as np
 from benchmarks.papers.experiment import Experiment, Options, Progress
 from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
 from benchmarks.papers.markdown import table
-from opboost_ops.boosting.dp import noise
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import (
-    Private,
-    learn_private,
-    noise_of,
-)
-from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
 from opboost_ops.exchange.rounds.protocol import Alone, Phase, Round
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import Private, learn_private, noise_of
+from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.learning.private import noise
 
 #: A tiny problem: one column of four values in two buckets, one tree of one level.
 SETTINGS = Settings(

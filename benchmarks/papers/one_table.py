@@ -7,11 +7,11 @@ from uuid import UUID
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting.frame import Frame
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain
+from opboost_ops.learning.boosters.frame import Frame
 from opboost_ops.mechanisms import noise
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label

@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.papers.experiment import Experiment, Options, Progress
 from benchmarks.papers.lower_bounds import BOUNDS, audited, bounds
 from benchmarks.papers.markdown import table
-from opboost_ops.boosting.dp import noise, noisy_leaves, trainer
-from opboost_ops.boosting.frame import Frame, Parameters, Private
-from opboost_ops.boosting.metrics import Task
+from opboost_ops.learning.boosters.frame import Frame, Parameters, Private
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.private import noise, noisy_leaves, trainer
 
 #: The other rows, half of each label, all on the right of the only candidate split.
 OTHERS = 100

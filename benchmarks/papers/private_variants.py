@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from opboost_ops.boosting.dp import budget, gradients, noise, sensitivity, subsets, tree
-from opboost_ops.boosting.dp.candidates import Candidates
-from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
-from opboost_ops.boosting.dp.trainer import bounds_of, checked
-from opboost_ops.boosting.dp.tree import Tree
-from opboost_ops.boosting.frame import Frame, Parameters
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.private import budget, gradients, noise, sensitivity, subsets, tree
+from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
+from opboost_ops.learning.private.trainer import bounds_of, checked
+from opboost_ops.learning.private.tree import Tree
 
 #: What `grow` can be: the trainer's own way, the same without geometric leaf clipping, the same
 #: with the gain sensitivity of the paper's Lemma 1 (which is not private), and the baselines.

@@ -14,11 +14,11 @@ from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import DEPTH, RATE, TREES, TwoParties
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.boosting.metrics import main_metric
-from opboost_ops.boosting.tuning import tune
 from opboost_ops.datasets import load
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import main_metric
+from opboost_ops.learning.tuning import tune
 from opboost_ops.mechanisms import GlobalMap
 
 DATASETS = ("adult", "credit_default", "give_me_some_credit", "casp", "powerplant")

@@ -12,12 +12,13 @@ from uuid import UUID
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting import metrics, splits, trainer
-from opboost_ops.boosting.frame import Frame, Parameters
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.learning import metrics, splits
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
 from opboost_ops.mechanisms import Mechanism, noise
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise

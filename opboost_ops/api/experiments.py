@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import centralised, lenders, load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import ConfigError
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.boosters.trainer import format_of
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.run.artifact_sizes import artifact_sizes
 from opboost_ops.run.local import Finished
 from opboost_ops.run.party_sites import site_files

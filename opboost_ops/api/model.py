@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting.metrics import evaluate
-from opboost_ops.boosting.trainer import predict
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters.trainer import predict
+from opboost_ops.learning.metrics import evaluate
+from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.models.export import ModelColumns, model_columns
-from opboost_ops.models.raw_columns import RawColumn, raw_columns
-from opboost_ops.models.registry import federation_in, model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_column
 from opboost_ops.tables.raw_values import declared_series

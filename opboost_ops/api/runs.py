@@ -12,8 +12,8 @@ from opboost_ops.api.models import models
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ApprovalError
-from opboost_ops.models.card import Card
-from opboost_ops.models.registry import model_in
+from opboost_ops.learning.registry.card import Card
+from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.run import approval
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.local import AtWait, Listener, run_federation

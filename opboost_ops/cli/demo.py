@@ -38,7 +38,7 @@ def require_airflow(command: str) -> None:
     Raises:
         ConfigError: It is not installed.
     """
-    from opboost_ops.boosting.extras import require_extra
+    from opboost_ops.learning.extras import require_extra
 
     require_extra("airflow", "Airflow", f"`{command}` starts a real Airflow", "airflow")
 

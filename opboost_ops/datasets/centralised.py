@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting import metrics as scores
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.trainer import Frame, format_of, predict
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_party, load_site, parse_federation
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.models.raw_columns import raw_columns
+from opboost_ops.learning import metrics as scores
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.trainer import Frame, format_of, predict
+from opboost_ops.learning.registry.raw_columns import raw_columns
 from opboost_ops.run.artifact_sizes import read_artifact
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import category_codes, encode_label, frame_of

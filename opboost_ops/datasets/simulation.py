@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting import splits, trainer
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.intervals import Comparison, Interval
-from opboost_ops.boosting.metrics import Task, constant_prediction, main_metric
-from opboost_ops.boosting.parts import held_back
 from opboost_ops.datasets.split_table import Column, SplitTable
 from opboost_ops.domain import Domain
+from opboost_ops.learning import splits
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.parts import held_back
+from opboost_ops.learning.intervals import Comparison, Interval
+from opboost_ops.learning.metrics import Task, constant_prediction, main_metric
 from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise, randomise_bit

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting.metrics import Task
 from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
+from opboost_ops.learning.metrics import Task
 from opboost_ops.stages.assemble import category_codes, encode_label
 from opboost_ops.tables.categories import category_texts, label_values
 from opboost_ops.tables.column_types import holds_categories, type_name

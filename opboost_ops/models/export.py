@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.boosting.trainer import READERS
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
+from opboost_ops.learning.boosters.trainer import READERS
+from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.registry import backend_in, federation_in, model_in
 from opboost_ops.models.onnx_graph import onnx_model
-from opboost_ops.models.raw_columns import RawColumn, raw_columns
-from opboost_ops.models.registry import backend_in, federation_in, model_in
 
 #: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
 FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from opboost_ops.boosting.distribution import LEAST, grid, on_grid
-from opboost_ops.boosting.metrics import Task
 from opboost_ops.config.schema import Record
-from opboost_ops.models.scores import DISTRIBUTIONS
+from opboost_ops.learning.distribution import LEAST, grid, on_grid
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.quality.drift import Profile, stability
 
 #: Folder of the federation's home with each version's bins and training rows in them.

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from opboost_ops.boosting.distribution import LEAST
 from opboost_ops.display.blocks import (
     Block,
     Cell,
@@ -19,6 +18,7 @@ from opboost_ops.display.blocks import (
     number,
 )
 from opboost_ops.display.charts import bars, colour_of
+from opboost_ops.learning.distribution import LEAST
 from opboost_ops.models.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
 
 #: Columns of the picture.

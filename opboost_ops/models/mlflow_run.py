@@ -15,10 +15,10 @@ from typing import Any
 from opboost_ops import __version__
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
-from opboost_ops.models.card import Card
+from opboost_ops.learning.registry.card import Card
+from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
+from opboost_ops.learning.registry.tracking import UPLOADED
 from opboost_ops.models.export import export_model
-from opboost_ops.models.registry import Registry, backend_in, federation_in
-from opboost_ops.models.tracking import UPLOADED
 from opboost_ops.models.version_page import card_page
 
 #: The tag by which a version's run is found again.

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from opboost_ops.boosting.metrics import LOSSES
 from opboost_ops.config.schema import Record
 from opboost_ops.display.blocks import (
     Block,
@@ -18,6 +17,7 @@ from opboost_ops.display.blocks import (
     moment,
 )
 from opboost_ops.display.charts import Curve, chart
+from opboost_ops.learning.metrics import LOSSES
 from opboost_ops.models.versions import Interval, Version, by_rank
 
 #: Folder of the federation's home with the last report of each version.

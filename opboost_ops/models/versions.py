@@ -13,7 +13,7 @@ from typing import Any
 
 from opboost_ops.display.blocks import Cell, number
 from opboost_ops.errors import ContractError, OpBoostError
-from opboost_ops.models.registry import Decision, Registry
+from opboost_ops.learning.registry.registry import Decision, Registry
 
 #: The mode by which versions are compared, where they have it.
 MAIN_MODE = "federated_desensitised"

@@ -13,11 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
-from opboost_ops.boosting.lightgbm_backend import require_lightgbm
 from opboost_ops.config.loading import load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.store.store import open_store
+from opboost_ops.learning.boosters.lightgbm_backend import require_lightgbm
 from opboost_ops.orchestration.capacity import start_problems
 from opboost_ops.orchestration.installation import PRELOADS
 from opboost_ops.orchestration.settings import adopt_section

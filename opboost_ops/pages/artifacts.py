@@ -22,7 +22,7 @@ from opboost_ops.display.sequence import MANY, Message, exchanged
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.models.alignment_words import alignment_words
+from opboost_ops.learning.registry.alignment_words import alignment_words
 from opboost_ops.pages.inspection import Inspected, inspect_run
 from opboost_ops.views.ledger_tables import kind_words
 

@@ -7,13 +7,13 @@ from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, Links, Note, State, moment
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.registry.tracking import upload_problem
 from opboost_ops.models.listing import (
     comparison,
     decisions_table,
     over_versions,
     versions_table,
 )
-from opboost_ops.models.tracking import upload_problem
 from opboost_ops.models.version_page import version_parts
 from opboost_ops.models.versions import (
     ALONE,

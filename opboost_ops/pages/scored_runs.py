@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting.distribution import LEAST, merged
 from opboost_ops.config.loading import site_of
 from opboost_ops.display.blocks import Block, Fact, Facts, Heading, number
 from opboost_ops.display.charts import KINDS
+from opboost_ops.learning.distribution import LEAST, merged
+from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.models.figures import new_scores
 from opboost_ops.models.live import SERVED, Counts, live_of
 from opboost_ops.models.live_page import live_blocks
 from opboost_ops.models.outcomes import outcome_blocks, outcomes_of
-from opboost_ops.models.registry import Registry
-from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.models.versions import Version
 
 #: The heading of what a run has scored.

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.parts import folds
-from opboost_ops.boosting.tuning import FOLDS, predicted
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.tuning import FOLDS, predicted
 from opboost_ops.planning.files import public_numbers, require_weights
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps

@@ -20,8 +20,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import PartyState, open_state
-from opboost_ops.models.registry import Registry
-from opboost_ops.models.tracking import record_champion
+from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.learning.registry.tracking import record_champion
 from opboost_ops.run.disclosures import enter
 from opboost_ops.run.taking_part import THROUGH_AIRFLOW, stopped
 from opboost_ops.stages.stage import SKIP

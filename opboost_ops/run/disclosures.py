@@ -3,9 +3,9 @@
 import hashlib
 from typing import Any
 
-from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.privacy.ledger.events import LedgerEntry

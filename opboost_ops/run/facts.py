@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.run import upcoming_limits
 from opboost_ops.run.publication import Publisher
 

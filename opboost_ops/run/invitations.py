@@ -17,7 +17,7 @@ from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.run import clock
 from opboost_ops.run.admission import admit
 from opboost_ops.run.inbox import (

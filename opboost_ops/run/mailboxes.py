@@ -5,8 +5,6 @@ from datetime import date
 
 import numpy as np
 
-from opboost_ops.boosting.dp import noise as model_noise
-from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.shared_columns import shared_columns
@@ -19,6 +17,8 @@ from opboost_ops.exchange.rounds.identity import Identity
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.rounds.protocol import Phase
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.learning.federboost.private_federboost import noise_of
+from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.sessions import name_of
 from opboost_ops.run.disclosures import announce, charge_sums

@@ -8,8 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.boosting import dask_engine, tuning
-from opboost_ops.boosting.trainer import READERS, format_of
 from opboost_ops.config.agreement import PROTOCOL, digest_of, document
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, site_of
@@ -22,7 +20,10 @@ from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.plan import Plan, asks
 from opboost_ops.exchange.sealed import epochs
 from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.models.registry import Registry, backend_in, federation_in
+from opboost_ops.learning import tuning
+from opboost_ops.learning.boosters import dask_engine
+from opboost_ops.learning.boosters.trainer import READERS, format_of
+from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
 from opboost_ops.run import clock, timings
 from opboost_ops.run.form_values import asked_for, with_form
 from opboost_ops.run.inbox import Run, acceptance_of, home_of, keep, note_refused

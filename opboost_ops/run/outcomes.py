@@ -14,16 +14,16 @@ import numpy as np
 import polars as pl
 from pydantic import ValidationError
 
-from opboost_ops.boosting.distribution import LEAST
-from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.boosting.metrics import Task
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
+from opboost_ops.learning.distribution import LEAST
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.models.outcomes import OUTCOMES, Group, Outcomes, Span
-from opboost_ops.models.registry import Registry, federation_in
 from opboost_ops.stages.assemble import encode_label
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.score_columns import PROBABILITY, SCORE

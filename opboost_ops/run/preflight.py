@@ -11,13 +11,13 @@ from datetime import date
 from types import MappingProxyType
 from typing import Any
 
-from opboost_ops.boosting.dp import noise as model_noise
-from opboost_ops.boosting.trainer import format_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import private_key
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.plan import Plan
+from opboost_ops.learning.boosters.trainer import format_of
+from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.run.admission import admit
 from opboost_ops.run.disk_space import require_disk_space

@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from opboost_ops.boosting.dp.noise import fresh_key
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import PartyState
+from opboost_ops.learning.private.noise import fresh_key
 from opboost_ops.privacy.ledger.sessions import name_of
 from opboost_ops.stages.stage import Home
 from opboost_ops.tables.spill.files import whole_file

@@ -17,8 +17,8 @@ from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store, open_store
+from opboost_ops.learning.registry.tracking import tracking_server
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.tracking import tracking_server
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.privacy.ledger.database import has_tables

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from opboost_ops.boosting.dp.leaf_sums import noise_error, sums_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import DPBoostTraining
 from opboost_ops.errors import OpBoostError
+from opboost_ops.learning.private.leaf_sums import noise_error, sums_of
 from opboost_ops.run.site_faults import Parties
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.rehearsal import common_people

@@ -9,9 +9,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.metrics import Task
-from opboost_ops.boosting.splits import comparisons
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.columns import columns_of, missing_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation
@@ -20,7 +17,10 @@ from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.audit import Entry
-from opboost_ops.models.registry import model_in
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.learning.splits import comparisons
 from opboost_ops.privacy.forgotten import ForgottenPeople
 from opboost_ops.serving import rows as given
 from opboost_ops.serving.answers import STATES

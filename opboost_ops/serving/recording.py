@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.models.live import (
     SERVED,
     Counts,
@@ -26,7 +27,6 @@ from opboost_ops.models.live import (
     counts_of,
     profile_of,
 )
-from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.quality import drift
 from opboost_ops.serving.answers import STATES
 from opboost_ops.serving.loaded_version import LoadedVersion, Scored

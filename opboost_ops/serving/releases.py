@@ -13,9 +13,9 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
+from opboost_ops.learning.registry.registry import Registry, federation_in
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.registry import Registry, federation_in
-from opboost_ops.models.scores import DISTRIBUTIONS
 from opboost_ops.stages.gate import maps
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.id_digests import DIGESTS, keys_of, tails

@@ -1,6 +1,6 @@
 """Arrow: a registered model -> the word that there is a new champion, if it is one."""
 
-from opboost_ops.models.tracking import record_champion
+from opboost_ops.learning.registry.tracking import record_champion
 from opboost_ops.stages.stage import SKIP, Context, Outcome
 
 DISCLOSES = "whether the model of this run became the champion"

@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed.row_formats import Rows
+from opboost_ops.learning import routes
 from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
 from opboost_ops.privacy.declarations import Declaration
 from opboost_ops.stages import own_copy

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from opboost_ops.boosting.splits import split_values
 from opboost_ops.config.columns import Column
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.learning.splits import split_values
 from opboost_ops.privacy.consent.compliance import require_splits_allowed
 from opboost_ops.stages.stage import Context, Outcome
 

@@ -8,12 +8,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opboost_ops.boosting.trainer import Frame
 from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.learning.boosters.trainer import Frame
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.common_rows import CommonRows
 from opboost_ops.stages.open_rows import opened_table

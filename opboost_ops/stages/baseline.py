@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import metrics, trainer, tuning
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.lightgbm_blocks import SAMPLE
-from opboost_ops.boosting.losses import trial_score
-from opboost_ops.boosting.parts import folds
 from opboost_ops.config.training import LightGBMTraining
+from opboost_ops.learning import metrics, tuning
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_blocks import SAMPLE
+from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.losses import trial_score
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.cache import baseline_cache, fingerprint, software
 from opboost_ops.stages.stage import Context

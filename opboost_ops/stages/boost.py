@@ -6,19 +6,25 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import federboost
-from opboost_ops.boosting.dp import gradients, noise
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.histogram_text import ColumnText, text_of
-from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import BATCH, BUCKETS, Private, learn_private, noise_of
 from opboost_ops.config.faults.private import honest_of, sum_privacy_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import shared_columns
 from opboost_ops.config.training import FederBoostTraining
 from opboost_ops.exchange.encoding import integers
 from opboost_ops.exchange.rounds.protocol import LOGGER, Round
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import (
+    BATCH,
+    BUCKETS,
+    Private,
+    learn_private,
+    noise_of,
+)
+from opboost_ops.learning.private import gradients, noise
 from opboost_ops.stages.assemble import CLIPPED, LABEL
 from opboost_ops.stages.materialise import model_file
 from opboost_ops.stages.stage import Context, Outcome

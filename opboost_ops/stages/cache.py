@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from opboost_ops import __version__
-from opboost_ops.boosting.trainer import Frame, format_of
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters.trainer import Frame, format_of
 from opboost_ops.stages.home import Home
 
 

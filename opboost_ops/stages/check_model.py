@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.quality import suites
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.checks import check, domains_of

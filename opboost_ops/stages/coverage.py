@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import metrics
-from opboost_ops.boosting.metrics import Task
+from opboost_ops.learning import metrics
+from opboost_ops.learning.metrics import Task
 from opboost_ops.stages.open_rows import members_table
 from opboost_ops.stages.stage import Context
 

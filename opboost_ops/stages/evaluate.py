@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import baseline
 from opboost_ops.stages.check_model import checked_prediction

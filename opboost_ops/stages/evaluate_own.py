@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from opboost_ops.boosting import federboost, metrics
-from opboost_ops.boosting.trainer import predict
 from opboost_ops.exchange.rounds.protocol import Alone
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning import metrics
+from opboost_ops.learning.boosters.trainer import predict
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.stages.assemble import LABEL, frame_of
 from opboost_ops.stages.baseline import Baseline
 from opboost_ops.stages.boost import model_text, rows_of, settings_of

@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.boosting import metrics
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.shared_columns import EVERYONE, shared_columns
-from opboost_ops.models.registry import federation_in, has_model, model_in
+from opboost_ops.learning import metrics
+from opboost_ops.learning.registry.registry import federation_in, has_model, model_in
 from opboost_ops.stages.stage import Context
 
 #: Standard errors of a difference that a 95 % interval shows in 80 % of draws: 1.96 + 0.84.

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import calibration, decisions, metrics
-from opboost_ops.boosting.curves import base_rates, curves
-from opboost_ops.boosting.distribution import LEAST, grid, held_out_distribution, on_grid
-from opboost_ops.boosting.dp.metrics import difference_error
-from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.boosting.metrics import Task, all_metrics
 from opboost_ops.config.scoring import Scoring, ScoringMode
+from opboost_ops.learning import calibration, decisions, metrics
+from opboost_ops.learning.curves import base_rates, curves
+from opboost_ops.learning.distribution import LEAST, grid, held_out_distribution, on_grid
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import Task, all_metrics
+from opboost_ops.learning.private.metrics import difference_error
 from opboost_ops.models.live import score_profile
 from opboost_ops.stages.baseline import Baseline
 from opboost_ops.stages.coverage import coverage, metrics_by_group

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import METHOD, Comparison, Interval
-from opboost_ops.models.registry import federation_in
+from opboost_ops.learning import metrics
+from opboost_ops.learning.intervals import METHOD, Comparison, Interval
+from opboost_ops.learning.registry.registry import federation_in
 from opboost_ops.stages.gate import DETECTED, recorded_metrics, undefined, within
 from opboost_ops.stages.reference import approved
 from opboost_ops.stages.stage import Context

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting import routes, splits
-from opboost_ops.boosting.trainer import format_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
+from opboost_ops.learning import routes, splits
+from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST, HOLDOUT_RANKS
 from opboost_ops.stages.stage import Context, Outcome

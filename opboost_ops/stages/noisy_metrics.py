@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from opboost_ops.boosting.dp import budget
-from opboost_ops.boosting.dp.metrics import loss_sum, noisy_metric, noisy_sums
-from opboost_ops.boosting.metrics import Task
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.private import budget
+from opboost_ops.learning.private.metrics import loss_sum, noisy_metric, noisy_sums
 from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Context

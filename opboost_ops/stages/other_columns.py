@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting import routes
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.learning import routes
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.domain_integers import domain_integers
 from opboost_ops.stages.open_rows import members_table, opened_table, routed_rows

@@ -1,11 +1,11 @@
 """What a private model's card promises in figures: a replaced row, and how many more models fit."""
 
-from opboost_ops.boosting.dp import noisy_leaves
-from opboost_ops.boosting.private_federboost import noise_of
-from opboost_ops.boosting.sum_noise import SumNoise
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.private_words import Promise
+from opboost_ops.learning.federboost.private_federboost import noise_of
+from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.learning.private import noisy_leaves
+from opboost_ops.learning.registry.private_words import Promise
 from opboost_ops.privacy.ledger.model_account import more_such
 from opboost_ops.stages.boost import private_of, settings_of
 from opboost_ops.stages.stage import Context

@@ -6,10 +6,10 @@ one. Only comparable versions count: trained on the same columns by the same map
 label, and evaluated on the same kind of rows.
 """
 
-from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError
-from opboost_ops.models.registry import Registry, federation_in, has_model
+from opboost_ops.learning import metrics
+from opboost_ops.learning.registry.registry import Registry, federation_in, has_model
 from opboost_ops.stages.gate import noisy_metrics_of, recorded_metrics, same_maps
 
 

@@ -3,15 +3,15 @@
 import json
 import logging
 
-from opboost_ops.boosting.trainer import model_of
-from opboost_ops.models.card import make_card
-from opboost_ops.models.importance import (
+from opboost_ops.learning.boosters.trainer import model_of
+from opboost_ops.learning.registry.card import make_card
+from opboost_ops.learning.registry.importance import (
     Importance,
     ImportanceLine,
     importance_of,
     rows_for,
 )
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.cache import fingerprint, importance_cache, software

@@ -1,8 +1,8 @@
 """Arrow: model -> route request, all thresholds that its trees have on others' features."""
 
-from opboost_ops.boosting.splits import comparisons
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.models.registry import model_in
+from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.learning.splits import comparisons
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.checks import bounds_of
 from opboost_ops.stages.gate import same_columns

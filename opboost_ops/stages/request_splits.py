@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from opboost_ops.boosting.splits import comparisons, used_splits
 from opboost_ops.exchange.artifact import Draft
+from opboost_ops.learning.splits import comparisons, used_splits
 from opboost_ops.stages import xcom_limits
 from opboost_ops.stages.assemble import HIGHEST
 from opboost_ops.stages.checks import bounds_of

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.models.registry import model_in
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.assemble import own_columns
 from opboost_ops.stages.common_rows import CommonRows

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from opboost_ops.boosting import calibration, decisions
-from opboost_ops.boosting.trainer import explained
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.scoring import Scoring
-from opboost_ops.models.importance import columns_by_feature
+from opboost_ops.learning import calibration, decisions
+from opboost_ops.learning.boosters.trainer import explained
+from opboost_ops.learning.registry.importance import columns_by_feature
 
 SCORE, CLASS = "score", "class"
 

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from opboost_ops.boosting.frame import Tell, unheard
 from opboost_ops.config.columns import Column, columns_of
 from opboost_ops.config.federation import Federation, IdColumn, Party, Purpose
 from opboost_ops.config.policy import Policy
@@ -27,8 +26,9 @@ from opboost_ops.exchange.manifest import Kind, Manifest, reference
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.store.limits import heads_alone
 from opboost_ops.exchange.store.store import Store
+from opboost_ops.learning.boosters.frame import Tell, unheard
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.registry import Registry
 from opboost_ops.privacy.declarations import Declaration, declarations
 from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.privacy.releases import Taken

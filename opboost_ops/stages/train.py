@@ -6,11 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting import dask_engine, lightgbm_blocks, trainer
-from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.dp import gradients, noisy_leaves
-from opboost_ops.boosting.frame import Private, Stop
-from opboost_ops.boosting.trainer import Frame, Parameters, format_of
 from opboost_ops.config.columns import released_channels
 from opboost_ops.config.faults.training import objective_of
 from opboost_ops.config.parameters import MONOTONE
@@ -20,6 +15,11 @@ from opboost_ops.config.training import (
     FederBoostTraining,
     Training,
 )
+from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
+from opboost_ops.learning.boosters.frame import Private, Stop
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
+from opboost_ops.learning.denoise import joint
+from opboost_ops.learning.private import gradients, noisy_leaves
 from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.stages.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.stages.cache import model_cache, software

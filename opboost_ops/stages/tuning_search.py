@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.boosting.frame import Frame, Parameters, Tell, unheard
-from opboost_ops.boosting.tuning import FOLDS, metric_of, tune
 from opboost_ops.exchange.rounds.protocol import LOGGER
+from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, unheard
+from opboost_ops.learning.tuning import FOLDS, metric_of, tune
 from opboost_ops.stages.resume_log import ResumeLog
 from opboost_ops.stages.stage import Home
 

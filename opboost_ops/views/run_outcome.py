@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.boosting.metrics import main_metric
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.display.blocks import finite
+from opboost_ops.learning.metrics import main_metric
 from opboost_ops.privacy.loss import column_losses
 
 #: How the label holder's own columns are called among the gains.

@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from opboost_ops.boosting.private_federboost import BATCH
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Draft
@@ -22,6 +21,7 @@ from opboost_ops.exchange.encryption import Envelope
 from opboost_ops.exchange.manifest import Kind, Manifest
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.signing import Signer
+from opboost_ops.learning.federboost.private_federboost import BATCH
 from tests.adversary.kit import signed
 from tests.horizontal import RUN, Banks
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from opboost_ops.boosting.federboost import Settings, learn
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import Private, learn_private
 from opboost_ops.domain import Domain
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.packing import Packing
 from opboost_ops.exchange.rounds.protocol import Round
+from opboost_ops.learning.federboost.federboost import Settings, learn
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import Private, learn_private
 
 HUGE = 10**30
 BINARY, SQUARE = Objective("binary", 2), Objective("regression", 0, (0.0, 10.0))

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.cli import check
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from tests.federation import Workspace
 
 #: What the shop writes for the four ways of paying.

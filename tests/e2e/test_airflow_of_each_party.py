@@ -12,7 +12,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.datasets import lenders, load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.waiting import ended, errors, until

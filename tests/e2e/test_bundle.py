@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.standalone import Standalone
 from tests.waiting import ended, errors, until
 

@@ -11,7 +11,7 @@ import pytest
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.browser import shot

@@ -11,7 +11,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
 from tests.federation import Workspace, small_credit

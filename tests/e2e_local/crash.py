@@ -12,7 +12,7 @@ from typing import Any
 
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.store.folder import LocalStore
-from opboost_ops.models import scores
+from opboost_ops.learning.registry import scores
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.boosting.dp import noise as model_noise
 from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.learning.private import noise as model_noise
 from opboost_ops.run.agreement import agree
 from opboost_ops.stages import catalogue
 from opboost_ops.stages.raw_blocks import whole_table

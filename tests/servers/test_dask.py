@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from distributed import LocalCluster
 
-from opboost_ops.boosting import dask_engine, trainer
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.errors import ConfigError
+from opboost_ops.learning.boosters import dask_engine, trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.dp import noise
+from opboost_ops.learning.private import noise
 from tests.statistical.test_triple import DRAWS, P, p_value
 
 SCORES = (0, 700, 1000, -400, 1000)

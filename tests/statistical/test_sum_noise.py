@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import skellam as law
 
-from opboost_ops.boosting.dp import leaf_sums, noise, poisson
-from opboost_ops.boosting.sum_noise import Release, calibrated
 from opboost_ops.config.schema import Record
 from opboost_ops.exchange.rounds.protocol import Round
+from opboost_ops.learning.federboost.sum_noise import Release, calibrated
+from opboost_ops.learning.private import leaf_sums, noise, poisson
 from tests.horizontal import Banks
 from tests.statistical.test_triple import DRAWS, P, p_value
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.federboost import learn
-from opboost_ops.boosting.histogram_text import ColumnText, text_of
-from opboost_ops.boosting.objectives import Objective
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import ArtifactError, ClosedSessionError, ContractError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.protocol import Alone, Round
+from opboost_ops.learning.federboost.federboost import learn
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import Objective
 from tests.horizontal import RUN, Banks, some_rows
 
 

@@ -18,7 +18,7 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import PartyState, agreements_of
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.run.agreement import withdraw
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import pin_files, state_of

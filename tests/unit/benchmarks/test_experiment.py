@@ -13,9 +13,9 @@ from benchmarks.papers import accuracy
 from benchmarks.papers.experiment import Options
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Frame
 from opboost_ops.datasets.dataset import Dataset, row_ids
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame
 from opboost_ops.mechanisms import GlobalMap
 
 CELLS = [{"method": m, "epsilon": e, "seed": s} for m in "ab" for e in (0.5, 1) for s in range(3)]

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.papers import horizontal_audit
 from benchmarks.papers.horizontal_audit import KNOWN, SETTINGS, Private, Session, Setting, audit
 from benchmarks.papers.lower_bounds import lower_bound
-from opboost_ops.boosting.private_federboost import learn_private, sums_of
+from opboost_ops.learning.federboost.private_federboost import learn_private, sums_of
 
 
 def test_bounds_are_clopper_and_pearsons():

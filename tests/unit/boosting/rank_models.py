@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import splits
-from opboost_ops.boosting.frame import Stop
-from opboost_ops.boosting.trainer import Frame, Parameters, train
+from opboost_ops.learning import splits
+from opboost_ops.learning.boosters.frame import Stop
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, train
 
 LOWER, UPPER = 1, 40
 TASKS = ["binary", "multiclass", "regression"]

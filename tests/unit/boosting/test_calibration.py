@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
-from opboost_ops.boosting import calibration
-from opboost_ops.boosting.calibration import Method
+from opboost_ops.learning import calibration
+from opboost_ops.learning.calibration import Method
 
 METHODS: list[Method] = ["isotonic", "platt"]
 

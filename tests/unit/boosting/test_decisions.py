@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import decisions
-from opboost_ops.boosting.curves import base_rates, curves
-from opboost_ops.boosting.metrics import evaluate
+from opboost_ops.learning import decisions
+from opboost_ops.learning.curves import base_rates, curves
+from opboost_ops.learning.metrics import evaluate
 
 
 def scored(rows: int = 1000, seed: int = 4) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from opboost_ops.boosting.distribution import (
+from opboost_ops.learning.distribution import (
     LEAST,
     counted,
     grid,

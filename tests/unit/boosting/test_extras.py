@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from opboost_ops.boosting import dask_engine
-from opboost_ops.boosting.dp import noise
 from opboost_ops.errors import ConfigError
+from opboost_ops.learning.boosters import dask_engine
+from opboost_ops.learning.private import noise
 
 
 @pytest.mark.parametrize(

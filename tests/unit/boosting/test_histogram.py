@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import histogram, quantiles
-from opboost_ops.boosting.federboost import Lookup, Settings, learn
-from opboost_ops.boosting.histogram import SUMS, Derivatives, Growth, Rows
-from opboost_ops.boosting.histogram_text import ColumnText, text_of
-from opboost_ops.boosting.objectives import BOUND, ONE, Objective, require_room
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning.federboost import histogram, quantiles
+from opboost_ops.learning.federboost.federboost import Lookup, Settings, learn
+from opboost_ops.learning.federboost.histogram import SUMS, Derivatives, Growth, Rows
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import BOUND, ONE, Objective, require_room
 
 MAP = DomainMap(Domain(1, 4096), (-5.0, 5.0))
 BINARY = Objective("binary", 2)

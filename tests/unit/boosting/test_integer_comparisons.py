@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import routes
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import Frame, Parameters, model_of, predict, train
+from opboost_ops.learning import routes
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, model_of, predict, train
 
 LOWER, UPPER = 1, 6
 ROWS = 400

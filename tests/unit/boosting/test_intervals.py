@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.coverage import coverage
-from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import Comparison
-from opboost_ops.boosting.metrics import all_metrics
+from opboost_ops.learning import metrics
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import all_metrics
 
 
 def _binary(rows: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

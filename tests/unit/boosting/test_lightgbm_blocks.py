@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import lightgbm_blocks, trainer
-from opboost_ops.boosting.frame import Frame, Parameters
-from opboost_ops.boosting.trainer import model_of, predict
+from opboost_ops.learning.boosters import lightgbm_blocks, trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.trainer import model_of, predict
 
 ROWS = 3000
 

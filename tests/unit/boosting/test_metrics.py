@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opboost_ops.boosting.metrics import constant_prediction, evaluate
+from opboost_ops.learning.metrics import constant_prediction, evaluate
 
 
 def test_regression_by_hand() -> None:

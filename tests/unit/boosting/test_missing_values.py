@@ -4,15 +4,15 @@ import lightgbm
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import histogram
-from opboost_ops.boosting.federboost import Settings, learn
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.histogram_text import ColumnText, text_of
-from opboost_ops.boosting.objectives import ONE, Objective
 from opboost_ops.config.shared_columns import SharedColumn
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning.federboost import histogram
+from opboost_ops.learning.federboost.federboost import Settings, learn
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import ONE, Objective
 from tests.together import Table
 
 MAP = DomainMap(Domain(1, 4096), (-5.0, 5.0))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.boosting.frame import Stop
-from opboost_ops.boosting.trainer import Frame, Parameters, model_of, predict, train
 from opboost_ops.config.parameters import LIGHTGBM, XGBOOST
+from opboost_ops.learning.boosters.frame import Stop
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, model_of, predict, train
 from tests.unit.boosting.rank_models import TRAINERS, federations, fit
 
 REGRESSION = ("l2", "l1", "huber", "quantile", "poisson", "tweedie")

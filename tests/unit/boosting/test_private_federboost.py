@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import settings as options
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import histogram, noisy_edges
-from opboost_ops.boosting import private_federboost as learner
-from opboost_ops.boosting.dp import leaf_sums, noise
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.objectives import Objective
-from opboost_ops.boosting.private_federboost import Private, learn_private, noise_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.learning.federboost import histogram, noisy_edges
+from opboost_ops.learning.federboost import private_federboost as learner
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import Private, learn_private, noise_of
+from opboost_ops.learning.private import leaf_sums, noise
 
 DOMAINS = (Domain(1, 256), Domain(1, 4), Domain(1, 4096))
 GROWTH = Growth(depth=2, learning_rate=0.3, penalty=1.0, least_node=5)

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opboost_ops.boosting import quantiles
-from opboost_ops.boosting.quantiles import Ordered
 from opboost_ops.domain import Domain
+from opboost_ops.learning.federboost import quantiles
+from opboost_ops.learning.federboost.quantiles import Ordered
 
 
 def searched(tables, domains, buckets):

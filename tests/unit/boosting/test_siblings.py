@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from opboost_ops.boosting.federboost import learn
-from opboost_ops.boosting.objectives import Objective
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning.federboost.federboost import learn
+from opboost_ops.learning.federboost.objectives import Objective
 from tests.horizontal import some_rows
 
 

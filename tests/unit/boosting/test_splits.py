@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import xgboost
 
-from opboost_ops.boosting import splits
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.boosting.trainer import Frame, Parameters, model_of, predict, train
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
+from opboost_ops.learning import splits
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, model_of, predict, train
 from opboost_ops.mechanisms import BucketResponse
 from tests.unit.boosting.rank_models import LOWER, TASKS, TRAINERS, UPPER, dense, fit, fixed
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.frame import Frame, Parameters, Stop
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters, Stop
 
 PLAIN = Parameters("binary", 2, trees=12, learning_rate=0.3, depth=3, seed=0)
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import xgboost
 
-from opboost_ops.boosting import routes, splits
-from opboost_ops.boosting.trainer import (
+from opboost_ops.errors import ContractError
+from opboost_ops.learning import routes, splits
+from opboost_ops.learning.boosters.trainer import (
     Frame,
     Parameters,
     contributions,
@@ -16,7 +17,6 @@ from opboost_ops.boosting.trainer import (
     predict,
     train,
 )
-from opboost_ops.errors import ContractError
 from tests.unit.boosting.rank_models import LOWER, TASKS, UPPER, fit, fixed
 
 

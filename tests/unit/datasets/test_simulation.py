@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.cli import app
 from opboost_ops.datasets.simulation import ALONE, Simulation, simulate
 from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
+from opboost_ops.learning.boosters.frame import Parameters
 from opboost_ops.pages.simulation_report import answer, simulation_report
 
 DOMAIN = Domain(1, 10)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import horizontal
-from opboost_ops.boosting import federboost
-from opboost_ops.boosting.federboost import Settings
-from opboost_ops.boosting.histogram import Growth
-from opboost_ops.boosting.objectives import Objective
 from opboost_ops.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _tables
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.objectives import Objective
 
 NUMBERS = [name for name in _FEATURES if name != "employment"]
 WIDE = Domain(1, 65_536)

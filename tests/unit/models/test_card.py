@@ -8,10 +8,10 @@ from typing import Any
 import lightgbm
 import pytest
 
-from opboost_ops.boosting.lightgbm_text import TextModel
-from opboost_ops.models.card import Card, FeatureLine, PartyLine
-from opboost_ops.models.importance import ImportanceLine
-from opboost_ops.models.modes import ModeLine
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
+from opboost_ops.learning.registry.card import Card, FeatureLine, PartyLine
+from opboost_ops.learning.registry.importance import ImportanceLine
+from opboost_ops.learning.registry.modes import ModeLine
 from opboost_ops.models.version_page import card_page
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.stages.stage import Home

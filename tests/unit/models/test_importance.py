@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.lightgbm_backend import booster_of
-from opboost_ops.boosting.trainer import Frame, Parameters, contributions, train
 from opboost_ops.config.training import LightGBMTraining
-from opboost_ops.models import importance
-from opboost_ops.models.importance import columns_by_feature, importance_of, rows_for
+from opboost_ops.learning.boosters.lightgbm_backend import booster_of
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, contributions, train
+from opboost_ops.learning.registry import importance
+from opboost_ops.learning.registry.importance import columns_by_feature, importance_of, rows_for
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import Workspace

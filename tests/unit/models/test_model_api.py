@@ -10,7 +10,7 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import model_in
+from opboost_ops.learning.registry.registry import model_in
 from tests.federation import Workspace
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 
 FILES = {"model.txt": b"tree", "card.json": b"{}"}
 

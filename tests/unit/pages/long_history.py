@@ -18,7 +18,7 @@ from sqlalchemy import insert
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange import audit
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.privacy import releases
 from opboost_ops.privacy.ledger import entries as ledger
 from tests.federation import FIRST_RUN, Workspace

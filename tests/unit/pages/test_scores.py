@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opboost_ops import api
-from opboost_ops.boosting.distribution import LEAST
+from opboost_ops.learning.distribution import LEAST
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.production import in_production

@@ -13,8 +13,8 @@ from sqlalchemy import update
 
 from opboost_ops.display.blocks import tables
 from opboost_ops.exchange.run_id import run_id
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.models.listing import decisions_table, versions_table
-from opboost_ops.models.registry import Registry
 from opboost_ops.models.versions import Models
 from opboost_ops.pages import state, status
 from opboost_ops.pages.deployment import Query

@@ -2,9 +2,9 @@
 
 import pytest
 
-from opboost_ops.boosting.dp import leaf_sums
 from opboost_ops.config.policy import ModelBudget, Policy
 from opboost_ops.errors import BudgetError
+from opboost_ops.learning.private import leaf_sums
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.events import LedgerEntry

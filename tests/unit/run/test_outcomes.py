@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.boosting.metrics import all_metrics
 from opboost_ops.display.blocks import Table
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.metrics import all_metrics
 from opboost_ops.models.outcomes import outcome_blocks
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.serving import scorer as serving
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset

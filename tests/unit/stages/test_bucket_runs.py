@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import BUCKETS, NAME, dataset

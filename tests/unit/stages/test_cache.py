@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.boosting import trainer
+from opboost_ops.learning.boosters import trainer
 from opboost_ops.stages.cache import cached_files, model_cache
 from opboost_ops.stages.home import Home
 from tests.commands import printed

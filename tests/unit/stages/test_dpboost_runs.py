@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.boosting.dp import budget, tree
-from opboost_ops.boosting.dp.budget import Spent
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.errors import BudgetError, ConfigError, ContractError
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.private import budget, tree
+from opboost_ops.learning.private.budget import Spent
 from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.stages.assemble import LABEL, frame_of

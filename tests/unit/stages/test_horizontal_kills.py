@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from opboost_ops.boosting.private_federboost import BATCH
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.manifest import ROUND_KINDS
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.store.store import LocalStore
+from opboost_ops.learning.federboost.private_federboost import BATCH
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.phases import ROUNDS
 from opboost_ops.run.runner import run_stage

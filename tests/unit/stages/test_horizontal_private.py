@@ -7,10 +7,10 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.api.experiments import run_document
-from opboost_ops.boosting.dp import noise
-from opboost_ops.boosting.private_federboost import noise_of
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.learning.federboost.private_federboost import noise_of
+from opboost_ops.learning.private import noise
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.run.local import Finished
 from opboost_ops.run.phases import ROUNDS

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.boosting.dp.metrics import noisy_metric
-from opboost_ops.models.card import Card
+from opboost_ops.learning.private.metrics import noisy_metric
+from opboost_ops.learning.registry.card import Card
 from opboost_ops.models.version_page import card_page
 from opboost_ops.privacy.ledger.model_account import account_of
 from tests.party_state import entries_of

@@ -13,15 +13,15 @@ import pyarrow.feather as feather
 import pytest
 import yaml
 
-from opboost_ops.boosting import federboost
 from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.models.export import export_model, model_columns
-from opboost_ops.models.registry import Registry
 from opboost_ops.run.inbox import Run
 from opboost_ops.run.opening import open_run
 from opboost_ops.run.phases import ROUNDS, phases

@@ -8,11 +8,11 @@ import lightgbm
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import metrics
-from opboost_ops.boosting.intervals import Comparison
 from opboost_ops.config.federation import Federation, Party
 from opboost_ops.config.site import Site
-from opboost_ops.models.registry import Registry
+from opboost_ops.learning import metrics
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.interval_gate import ALONE, REFERENCE, interval_gate
 from opboost_ops.stages.reference import approved, reference_of

@@ -7,9 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.boosting import metrics
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.learning import metrics
 from opboost_ops.stages.assemble import LABEL
 from opboost_ops.stages.gate import gate
 from opboost_ops.stages.reference import reference_of

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from opboost_ops import api
-from opboost_ops.boosting.dp.metrics import noisy_metric
 from opboost_ops.config.loading import load_federation, parse_federation
-from opboost_ops.models.card import Card
+from opboost_ops.learning.private.metrics import noisy_metric
+from opboost_ops.learning.registry.card import Card
 from opboost_ops.models.export import export_model
 from opboost_ops.models.version_page import card_page
 from opboost_ops.stages.stage import Home

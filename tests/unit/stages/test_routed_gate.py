@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.boosting import metrics
-from opboost_ops.boosting.lightgbm_text import TextModel
+from opboost_ops.learning import metrics
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, dataset, held_out, on_clear_values
 

@@ -9,7 +9,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from opboost_ops.boosting.distribution import LEAST
+from opboost_ops.learning.distribution import LEAST
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
 

@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.sealed.row_formats import Rows
-from opboost_ops.models import scores
+from opboost_ops.learning.registry import scores
 from opboost_ops.stages import catalogue
 from opboost_ops.stages.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.lightgbm_text import TextModel
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from opboost_ops.stages import score
 from opboost_ops.tables.spill import blocks
 from tests.federation import FIRST_RUN, Workspace

@@ -10,9 +10,10 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.boosting import metrics, trainer, tuning
-from opboost_ops.boosting.trainer import model_of
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.learning import metrics, tuning
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.trainer import model_of
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.train import parameters_of
 from tests.federation import FIRST_RUN, Workspace

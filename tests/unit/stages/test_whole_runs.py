@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.boosting.trainer import predict
 from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.learning.boosters.trainer import predict
 from tests.federation import FIRST_RUN, Workspace
 
 NAME = "credit_scoring"  # The driver's paths are those of this federation.

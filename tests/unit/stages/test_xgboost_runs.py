@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import xgboost
 
-from opboost_ops.boosting.trainer import model_of, predict
 from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.models.export import export_model
-from opboost_ops.models.registry import model_in
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.stage import Home
 from tests.federation import SECOND_RUN, Workspace

@@ -6,12 +6,13 @@ import lightgbm
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import splits, trainer
-from opboost_ops.boosting.denoise import joint
-from opboost_ops.boosting.denoise.rows import drawable
-from opboost_ops.boosting.frame import Frame
-from opboost_ops.boosting.mixture import even_mixture
 from opboost_ops.errors import ContractError
+from opboost_ops.learning import splits
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame
+from opboost_ops.learning.denoise import joint
+from opboost_ops.learning.denoise.mixture import even_mixture
+from opboost_ops.learning.denoise.rows import drawable
 from tests.unit.boosting.denoise.planted import CHANNELS, REGRESSION, planted, released
 
 SEED = bytes(32)

@@ -15,10 +15,10 @@ import pytest
 from scipy.stats import beta
 
 from benchmarks.papers.private_variants import paper_gain_range
-from opboost_ops.boosting.dp import noise, trainer
-from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
-from opboost_ops.boosting.dp.trainer import Trained
-from opboost_ops.boosting.frame import Parameters
+from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.private import noise, trainer
+from opboost_ops.learning.private.sensitivity import LEAF_UNITS
+from opboost_ops.learning.private.trainer import Trained
 from tests.unit.boosting.dp.tables import bits, parameters
 
 #: Each limit alone is wrong this often; what a correct trainer loses stays well under its epsilon.

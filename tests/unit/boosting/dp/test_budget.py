@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.dp import budget, subsets, trainer, tree
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.learning.private import budget, subsets, trainer, tree
 from tests.unit.boosting.dp.tables import Lines, bits, mixed, parameters
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers.private_variants import paper_gain_range
-from opboost_ops.boosting.dp import budget, sensitivity, subsets
-from opboost_ops.boosting.dp.budget import Spent
-from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
+from opboost_ops.learning.private import budget, sensitivity, subsets
+from opboost_ops.learning.private.budget import Spent
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 
 TEXT = (Path(__file__).parents[4] / "docs" / "errata.md").read_text().replace("\n", " ")
 LAMBDA, RATE = Fraction(1, 10), Fraction(1, 10)

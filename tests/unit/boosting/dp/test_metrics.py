@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.dp import metrics
-from opboost_ops.boosting.metrics import Task
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.private import metrics
 from tests.statistical.test_triple import DRAWS, P, p_value
 
 TASKS: tuple[Task, ...] = ("binary", "regression")

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from benchmarks.papers.lower_bounds import excess
-from opboost_ops.boosting import trainer as boosters
-from opboost_ops.boosting.dp import leaf_sums, random_tree, trainer
-from opboost_ops.boosting.dp.sensitivity import LEAF_UNITS
-from opboost_ops.boosting.dp.tree import Tree
-from opboost_ops.boosting.frame import Parameters
 from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters import trainer as boosters
+from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.private import leaf_sums, random_tree, trainer
+from opboost_ops.learning.private.sensitivity import LEAF_UNITS
+from opboost_ops.learning.private.tree import Tree
 from tests.unit.boosting.dp.tables import Lines, candidates_of, mixed, parameters
 
 

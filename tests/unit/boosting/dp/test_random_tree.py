@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import trainer as boosters
-from opboost_ops.boosting.dp import budget, noise, random_tree, trainer
-from opboost_ops.boosting.dp.sensitivity import GRADIENT_UNITS, LEAF_UNITS
-from opboost_ops.boosting.dp.trainer import Trained
+from opboost_ops.learning.boosters import trainer as boosters
+from opboost_ops.learning.private import budget, noise, random_tree, trainer
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
+from opboost_ops.learning.private.trainer import Trained
 from tests.unit.boosting.dp.tables import bits, mixed, parameters
 from tests.unit.boosting.dp.test_audit import Attack
 

@@ -6,8 +6,8 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from opboost_ops.boosting.dp import gradients, sensitivity, tree
-from opboost_ops.boosting.dp.sensitivity import (
+from opboost_ops.learning.private import gradients, sensitivity, tree
+from opboost_ops.learning.private.sensitivity import (
     GAIN_FALL,
     GAIN_RISE,
     GRADIENT_UNITS,

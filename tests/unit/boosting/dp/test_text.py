@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-from opboost_ops.boosting import trainer
-from opboost_ops.boosting.dp import trainer as dp
-from opboost_ops.boosting.dp.text import model_text
-from opboost_ops.boosting.frame import Parameters, Private
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Parameters, Private
+from opboost_ops.learning.private import trainer as dp
+from opboost_ops.learning.private.text import model_text
 from tests.unit.boosting.dp.tables import mixed
 
 SETTINGS = {

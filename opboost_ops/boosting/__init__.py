@@ -1,1 +1,0 @@
-"""Boosters on ranks and buckets, and what becomes of their trees."""

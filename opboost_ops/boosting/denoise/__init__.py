@@ -1,1 +1,0 @@
-"""Posterior sampling of all released columns together, under their known channels."""

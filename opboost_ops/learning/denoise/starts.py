@@ -1,0 +1,143 @@
+"""Where the estimate starts: what a class stands for at first, and how fast it learns."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opboost_ops.learning.denoise.classes import Classes, Smoothing
+from opboost_ops.learning.denoise.draws import Draws
+from opboost_ops.learning.denoise.rows import Rows
+from opboost_ops.learning.denoise.shares import counted, shares
+
+#: Rows' worth of smoothing; less where there are many classes.
+_ALPHA, _ALPHA_MANY, _MANY = 2.0, 0.5, 100
+
+#: The least share of the uniform law in what a column is taken to be behind its noise.
+_UNIFORM = 0.001
+
+
+@dataclass(frozen=True)
+class Start:
+    """One of the grid.
+
+    Attributes:
+        kind: ``tied``: a class belongs to one level of the label, and to one group of what own
+            columns predict. ``untied``: it starts so. ``random``: it starts anywhere.
+        levels: Of a label that is a number; classes have their own.
+        count: Classes within each level (and group), or in all for ``random``.
+        fast: Whether steps are as long as the channel's weakness asks for.
+    """
+
+    kind: str
+    levels: int
+    count: int
+    fast: bool = True
+
+
+def grid(with_own: bool, regression: bool) -> tuple[Start, ...]:
+    """The starts that are tried.
+
+    Args:
+        with_own: Whether the label holder has columns of its own.
+        regression: Otherwise the label's levels are its classes, and starts coincide.
+    """
+    if with_own:
+        wanted = [Start("tied", n, s) for n in (3, 6) for s in (1, 2)]
+        wanted.append(Start("random", 6, 60, fast=False))
+    else:
+        wanted = [
+            Start("tied", 5, 1),
+            Start("tied", 12, 1),
+            Start("tied", 5, 1, fast=False),
+            Start("tied", 5, 4),
+            Start("untied", 5, 4),
+            Start("random", 12, 60),
+            Start("random", 12, 120),
+        ]
+    if not regression:
+        wanted = [replace(start, levels=0) for start in wanted]
+    return tuple(dict.fromkeys(wanted))
+
+
+def smoothing_of(rows: Rows, start: Start) -> Smoothing:
+    """How a start is smoothed and sped up.
+
+    A column's speed is 1 / rho, rho being the second singular value of
+    b(x) K(x, y) / sqrt(b(x) p(y)): how much of the best-kept contrast between values a release
+    keeps.
+    """
+    behind, speed = {}, {}
+    for name, law in rows.laws.items():
+        counts = np.bincount(rows.noisy[name], minlength=law.shape[1]).astype(float)
+        found = (1 - _UNIFORM) * shares(counts, law) + _UNIFORM / len(law)
+        behind[name] = found
+        joint = np.sqrt(found)[:, None] * law / np.sqrt(np.maximum(found @ law, 1e-300))
+        kept = np.linalg.svd(joint, compute_uv=False)[1]
+        speed[name] = 1.0 / max(float(kept), 1e-3) if start.fast else 1.0
+    own = {
+        name: np.bincount(codes, minlength=rows.sizes[name]) / len(rows)
+        for name, codes in rows.own.items()
+    }
+    level = np.bincount(rows.level, minlength=rows.levels) / len(rows)
+    width = start.count * (rows.levels if start.kind != "random" else 1)
+    alpha = _ALPHA_MANY if width >= _MANY else _ALPHA
+    return Smoothing(alpha, behind, own, level, speed)
+
+
+def classes_of(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> Classes:
+    """The first classes of a start.
+
+    Args:
+        rows: With the label's levels; of a tied start, those are level and group.
+        start: Of the grid.
+        smoothing: Of `smoothing_of`.
+        draws: For what is random in it.
+    """
+    if start.kind == "random":
+        return _random(rows, start, smoothing, draws)
+    width, alpha = rows.levels * start.count, smoothing.alpha
+    home = np.repeat(np.arange(rows.levels), start.count)
+    counts = np.bincount(rows.level, minlength=rows.levels).astype(float)
+    theta = {}
+    for name, law in rows.laws.items():
+        seen = counted(rows.noisy[name], law.shape[1], rows.level, rows.levels)
+        behind = smoothing.behind[name][:, None]
+        columns = (shares(seen, law) * counts + alpha * behind) / (counts + alpha)
+        theta[name] = columns[:, home]
+        if start.count > 1:
+            theta[name] = _tilted(theta[name], draws, f"{start}/{name}")
+    psi = {}
+    for name, codes in rows.own.items():
+        table = counted(codes, rows.sizes[name], rows.level, rows.levels)
+        share = alpha * smoothing.own[name][:, None]
+        psi[name] = ((table + share) / (counts + alpha))[:, home]
+    phi = np.zeros((rows.levels, width))
+    phi[home, np.arange(width)] = 1.0
+    if start.kind == "untied":
+        phi = 0.8 * phi + 0.2 * smoothing.level[:, None]
+    pi = np.maximum(counts[home], 1e-9)
+    return Classes(pi / pi.sum(), theta, psi, phi, fixed=start.kind == "tied")
+
+
+def _random(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> Classes:
+    width = start.count
+    theta = {
+        name: _tilted(np.repeat(behind[:, None], width, axis=1), draws, f"{start}/{name}")
+        for name, behind in smoothing.behind.items()
+    }
+    psi = {}
+    for name, share in smoothing.own.items():
+        table = share[:, None] * np.exp(draws.normal(f"{start}/own/{name}", len(share), width) / 2)
+        psi[name] = table / table.sum(axis=0)
+    tilt = np.exp(draws.normal(f"{start}/level", rows.levels, width) / 2)
+    phi = smoothing.level[:, None] * tilt
+    return Classes(np.full(width, 1 / width), theta, psi, phi / phi.sum(axis=0), fixed=False)
+
+
+def _tilted(theta: np.ndarray, draws: Draws, purpose: str) -> np.ndarray:
+    """Each class moved up or down its column, at random."""
+    x = np.arange(len(theta), dtype=float)[:, None]
+    mean = (x * theta).sum(axis=0)
+    spread = np.sqrt(np.maximum((x**2 * theta).sum(axis=0) - mean**2, 1e-12))
+    tilted = theta * np.exp(draws.normal(purpose, theta.shape[1]) * (x - mean) / spread)
+    return np.asarray(tilted / tilted.sum(axis=0))

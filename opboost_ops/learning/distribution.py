@@ -1,0 +1,181 @@
+"""How scores are distributed, as counts by bins of which none has few people.
+
+The counts are exact functions of people's rows: they are for the party that holds the scores
+themselves. A bin has nobody or `LEAST` people, so no bar is one person; two pictures of nearly the
+same people still differ by those who are in one of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.learning.metrics import Task
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.statistics import nth_least, total
+
+#: How many people a bin has at least, unless it has none; of fewer people there is no picture.
+LEAST = 10
+
+#: Into how many bins probabilities are counted, and about how many numbers are.
+_PARTS = 20
+
+#: Steps of a scale that people read, between one power of ten and the next.
+_STEPS = (1.0, 2.0, 5.0, 10.0)
+
+
+def grid(task: Task, scores: np.ndarray) -> np.ndarray:
+    """Where bins may end, before any are merged.
+
+    Args:
+        task: What was learnt.
+        scores: Shape (n,), in memory or mapped; those that are finite count.
+
+    Returns:
+        Ends in rising order, at least two. Of probabilities twentieths of [0, 1], whatever the
+        scores are. Of numbers multiples of a round step between the `LEAST`-th lowest and the
+        `LEAST`-th highest score, or those with a twentieth beyond them if that is further in; of
+        fewer than twice as many one bin around the median.
+    """
+    if task != "regression":
+        return np.arange(_PARTS + 1) / _PARTS
+    finite = partial(_finite, scores)
+    count = sum(map(len, finite()))
+    beyond = max(LEAST, count // _PARTS) - 1
+    if count <= 2 * beyond + 1:  # Then they are few.
+        low = high = float(np.median(np.concatenate(list(finite()))))
+    else:
+        low, high = nth_least(finite, beyond), nth_least(finite, count - 1 - beyond)
+    size = max(abs(low), abs(high))
+    apart = high - low
+    # Below 1e-90 parts of a step would be no numbers: then all scores count as equal, or as zero.
+    raw = next(wide for wide in (apart, size, 1.0) if wide > max(1e-9 * size, 1e-90)) / _PARTS
+    power = 10.0 ** np.floor(np.log10(raw))
+    step = next(part * power for part in _STEPS if part * power >= raw * 0.999)
+    first, last = int(np.floor(low / step)), int(np.ceil(high / step))
+    # Through their digits, so that 0.3 is not 0.30000000000000004.
+    multiples = range(first, max(last, first + 1) + 1)
+    return np.array([float(f"{at * step:.12g}") for at in multiples])
+
+
+def on_grid(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """How many scores lie in each bin, int64, shape (len(ends) - 1,).
+
+    Args:
+        scores: As `grid` takes them.
+        ends: From `grid`; what lies beyond counts to the first or the last bin.
+    """
+    found = np.zeros(len(ends) - 1, dtype=np.int64)
+    for block in _finite(scores):
+        found += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
+    return found
+
+
+def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
+    """How many scores lie in each bin; see `merged`.
+
+    Args:
+        name: Of what these are the scores.
+        scores: As `grid` takes them.
+        ends: From `grid`.
+    """
+    return merged(name, on_grid(scores, ends).tolist(), ends.tolist())
+
+
+def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, Any]:
+    """Bins of few people merged with those after them.
+
+    Args:
+        name: Of what these are the scores.
+        bins: How many scores lie in each.
+        ends: One more than bins.
+
+    Returns:
+        ``name``; ``rows``, ``edges`` (one more than bins) and ``counts``, each 0 or at least
+        `LEAST`. Of fewer than `LEAST` scores ``rows`` is null and there are no bins.
+    """
+    rows = sum(bins)
+    if rows < LEAST:
+        return {"name": name, "rows": None, "edges": [], "counts": []}
+    edges, counts = [float(ends[0])], list[int]()
+    held = 0
+    for count, end in zip(bins, ends[1:], strict=True):
+        held += count
+        if held == 0 and counts and counts[-1] == 0:
+            edges[-1] = end
+        elif held == 0 or held >= LEAST:
+            counts.append(held)
+            edges.append(end)
+            held = 0
+    if held:
+        # The last few go with those before them, and with all that is empty in between.
+        edges.append(float(ends[-1]))
+        while held < LEAST:
+            held += counts.pop()
+            edges.pop(-2)
+        counts.append(held)
+    return {"name": name, "rows": rows, "edges": edges, "counts": counts}
+
+
+def held_out_distribution(
+    task: Task, classes: list[str], truth: np.ndarray, prediction: np.ndarray
+) -> dict[str, Any]:
+    """The scores of rows of which it is known what they are, apart by what they are.
+
+    Args:
+        task: What was learnt.
+        classes: In words and in order; none in regression.
+        truth: Numbers or class indices, shape (n,).
+        prediction: Scores as a file of scores has them: of two classes the positive one's
+            probability, shape (n,); of several all probabilities, shape (n, classes); or numbers.
+
+    Returns:
+        ``least`` and ``series``, see `counted`: one of each of two classes; of several classes the
+        likeliest class's probability where it is right and where it is not; of numbers what was
+        predicted and what was so.
+    """
+    if task == "regression":
+        parts = {"predicted": prediction, "true": truth}
+    elif task == "multiclass":
+        right, sure = prediction.argmax(axis=1) == truth, prediction.max(axis=1)
+        parts = {"right": sure[right], "wrong": sure[~right]}
+    else:
+        parts = {f"class {name}": prediction[truth == at] for at, name in enumerate(classes)}
+    # What was so lies further apart than what was predicted.
+    return _told(task, parts, truth if task == "regression" else np.ravel(prediction))
+
+
+def new_distribution(
+    task: Task, scores: np.ndarray, said: Mapping[str, int] | None
+) -> dict[str, Any]:
+    """The scores of new rows.
+
+    Args:
+        task: What was learnt.
+        scores: The file's column ``score``, shape (n,), in memory or mapped.
+        said: How many rows are of each class that any is of, as text; None in regression.
+
+    Returns:
+        ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
+        class, if no class has between one and `LEAST` of them.
+    """
+    found = _told(task, {"scores": scores}, scores)
+    if len(scores) >= LEAST:
+        found["mean"] = total(scores) / len(scores)
+        if said and min(said.values()) >= LEAST:
+            found["said"] = dict(sorted(said.items()))
+    return found
+
+
+def _told(task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray) -> dict[str, Any]:
+    enough = sum(map(len, _finite(scores))) >= LEAST
+    ends = grid(task, scores) if enough else np.array([0.0, 1.0])
+    return {"least": LEAST, "series": [counted(name, of, ends) for name, of in parts.items()]}
+
+
+def _finite(scores: np.ndarray) -> Iterator[np.ndarray]:
+    """The finite ones, some rows at a time."""
+    for rows in slices(len(scores)):
+        block = scores[rows]
+        yield block[np.isfinite(block)]

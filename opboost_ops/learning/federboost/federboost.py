@@ -1,0 +1,283 @@
+"""FederBoost, horizontal (Protocol 4): rounds of sums, and a decision of one party after each.
+
+What is here knows neither files nor other parties: `Rounds` brings the parties' vectors together.
+Decisions say all that the next vector depends on, so that anyone who has them can go on from there.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from opboost_ops.config.schema import Record
+from opboost_ops.domain import Domain
+from opboost_ops.exchange.rounds.protocol import Round, Rounds
+from opboost_ops.learning.federboost import histogram, quantiles
+from opboost_ops.learning.federboost.histogram import (
+    Count,
+    Derivatives,
+    Growth,
+    Leaf,
+    Rows,
+    Split,
+    Tree,
+    Weight,
+)
+from opboost_ops.learning.federboost.objectives import MOST_ROWS, ONE, Objective, require_room
+from opboost_ops.learning.federboost.quantiles import Ordered, Search
+from opboost_ops.learning.federboost.siblings import Levels, asked_of
+
+
+class Facts(Record):
+    """First decision.
+
+    Attributes:
+        rows: Training rows of all parties.
+        initial: The initial score of each tree of a round.
+        missing: How many of the rows miss a value, by column that may miss any; empty where sums
+            have noise.
+    """
+
+    rows: Count
+    initial: tuple[Weight, ...]
+    missing: tuple[Count, ...] = ()
+
+
+class Lookup(Record):
+    """Decision of a round of the quantile lookup: how far it is, by column."""
+
+    searches: tuple[Search, ...]
+
+
+class Level(Record):
+    """Decision of a level: by tree of the round, the splits of its open nodes.
+
+    Attributes:
+        splits: None where a node stays a leaf.
+        roots: What is known of the roots; empty but at the first level.
+    """
+
+    splits: tuple[tuple[Split | None, ...], ...]
+    roots: tuple[Leaf, ...] = ()
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is learnt, and how; the same at all parties.
+
+    Attributes:
+        objective: The loss.
+        domains: Of each column.
+        trees: Boosting rounds.
+        buckets: At most how many buckets a column's values get.
+        growth: How trees grow.
+        keeps: Of each column, whether it may miss values; it is declared, and nobody's rows tell.
+            Empty where none may. A missing value is the integer above the domain.
+    """
+
+    objective: Objective
+    domains: tuple[Domain, ...]
+    trees: int
+    buckets: int
+    growth: Growth
+    keeps: tuple[bool, ...] = ()
+
+    @property
+    def missing(self) -> tuple[int | None, ...]:
+        """What integer stands for a missing value, by column; None where none may be missing."""
+        keeps = self.keeps or (False,) * len(self.domains)
+        return tuple(
+            domain.upper + 1 if keep else None
+            for domain, keep in zip(self.domains, keeps, strict=True)
+        )
+
+    def binned(self, columns: Sequence[np.ndarray], edges: Sequence[Sequence[int]]) -> Rows:
+        """A party's rows by bin.
+
+        Args:
+            columns: Domain integers, one array of shape (n,) a column.
+            edges: Bucket edges of each column.
+        """
+        keeps = [gap is not None for gap in self.missing]
+        widths = [len(ends) + 1 + keep for ends, keep in zip(edges, keeps, strict=True)]
+        return Rows(quantiles.bins_of(columns, edges, self.missing), widths, keeps)
+
+
+@dataclass(eq=False)
+class Ensemble:
+    """A trained model.
+
+    Attributes:
+        facts: How it begins.
+        edges: Bucket edges by column: domain integers that close a bucket.
+        trees: By boosting round, one tree or one a class.
+    """
+
+    facts: Facts
+    edges: tuple[tuple[int, ...], ...]
+    trees: list[list[Tree]] = field(default_factory=list)
+
+
+def learn(
+    columns: Sequence[np.ndarray],
+    label: np.ndarray,
+    settings: Settings,
+    rounds: Rounds,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Ensemble:
+    """Train with all parties; every one of them ends with the same model.
+
+    Args:
+        columns: This party's rows: domain integers, one array of shape (n,) a column.
+        label: Its labels: class indices or numbers, shape (n,).
+        settings: What is learnt, and how.
+        rounds: The way to the others.
+        progress: Called with the number of trees finished, after each boosting round.
+
+    Raises:
+        ConfigError: The sums might overflow.
+        ContractError: Labels are out of their bounds, or a decision does not fit its round.
+    """
+    objective = settings.objective
+    require_room(len(label), rounds.parties)
+    truth = objective.scaled(label)
+    gaps = {at: gap for at, gap in enumerate(settings.missing) if gap is not None}
+
+    def tell() -> np.ndarray:
+        missing = [np.count_nonzero(columns[at] == gap) for at, gap in gaps.items()]
+        return np.concatenate([objective.tell(truth), np.array(missing, dtype=np.int64)])
+
+    def open_run(sums: np.ndarray) -> Facts:
+        told, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
+        return Facts(rows=told[0], initial=objective.initial(told), missing=tuple(missing))
+
+    size = objective.facts + len(gaps)
+    bounds = [MOST_ROWS] * size
+    if objective.task == "regression":
+        bounds[1] *= ONE
+    facts = rounds.step(Round("facts"), size, tell, open_run, Facts, bounds)
+    if len(facts.missing) != len(gaps) or len(facts.initial) != objective.trees:
+        raise Round("facts").unfit()
+    missing = dict(zip(gaps, facts.missing, strict=True))
+    present = [facts.rows - missing.get(at, 0) for at in range(len(columns))]
+    edges = look_up(columns, settings, present, rounds)
+    rows = settings.binned(columns, edges)
+    ensemble = Ensemble(facts, edges)
+    scores = np.repeat(np.array(facts.initial)[:, None], len(label), axis=1)
+    for number in range(settings.trees):
+        trees, nodes = _grow(rows, scores, truth, settings, rounds, number)
+        for at, tree in enumerate(trees):
+            scores[at] += np.array([leaf.value for leaf in tree.leaves])[nodes[at]]
+        ensemble.trees.append(trees)
+        progress(number + 1)
+    return ensemble
+
+
+def look_up(
+    columns: Sequence[np.ndarray], settings: Settings, rows: Sequence[int], rounds: Rounds
+) -> tuple[tuple[int, ...], ...]:
+    """Bucket edges of all columns, by at most ceil(log2 |D|) rounds.
+
+    Args:
+        columns: This party's rows: domain integers, one array a column.
+        settings: What is learnt, and how.
+        rows: Of all parties, those that have a value; by column.
+        rounds: The way to the others.
+    """
+    ordered = Ordered(columns)
+    searches = quantiles.begin(settings.domains, settings.buckets)
+    level = 0
+    while not all(search.over for search in searches):
+        before = searches
+
+        def narrow(sums: np.ndarray, before: tuple[Search, ...] = before) -> Lookup:
+            return Lookup(searches=quantiles.narrow(before, sums, rows, settings.buckets))
+
+        def counts(before: tuple[Search, ...] = before) -> np.ndarray:
+            return ordered.counts(before)
+
+        name = Round("lookup", level=level)
+        size = quantiles.size_of(before)
+        searches = rounds.step(name, size, counts, narrow, Lookup, (MOST_ROWS,)).searches
+        if not _narrower(before, searches):
+            raise name.unfit()
+        level += 1
+    return tuple(search.edges for search in searches)
+
+
+def _grow(
+    rows: Rows,
+    scores: np.ndarray,
+    truth: np.ndarray,
+    settings: Settings,
+    rounds: Rounds,
+    number: int,
+) -> tuple[list[Tree], list[np.ndarray]]:
+    growth, count = settings.growth, settings.objective.trees
+    bounds = [each * MOST_ROWS for each in (*settings.objective.steepest, 1)]
+    derivatives: list[Derivatives] = []
+    trees: list[Tree] = []
+    nodes = [np.zeros(rows.count, dtype=np.int64)] * count
+    opened = [[0]] * count
+    levels = Levels(rounds)
+    for level in range(growth.depth):
+        if not any(opened):
+            break
+        planted: list[Tree | None] = [*trees] or [None] * count
+        asked = [
+            asked_of(tree, each, rounds.derives)
+            for tree, each in zip(planted, opened, strict=True)
+        ]  # fmt: skip
+        size = sum(histogram.size_of(rows.widths, each) for each in asked)
+
+        def vector(asked: list[list[int]] = asked) -> np.ndarray:
+            if not derivatives:
+                made = settings.objective.derivatives(scores, truth)
+                derivatives.extend(Derivatives.of(g, h) for g, h in zip(*made, strict=True))
+            parts = zip(derivatives, nodes, asked, strict=True)
+            return np.concatenate([histogram.histograms(rows, *part) for part in parts])
+
+        def decide(sums: np.ndarray, before: list[Tree] = trees, level: int = level) -> Level:
+            parts = levels.whole(sums, before)
+            decided = [histogram.decide(part, rows.widths, rows.keeps, growth) for part in parts]
+            roots = [found[0] for found, _ in decided] if level == 0 else []
+            return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
+
+        name = Round("trees", number, level)
+        levels.ask(name, asked, opened)
+        decision = rounds.step(name, size, vector, decide, Level, bounds)
+        if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
+            raise name.unfit()
+        trees = trees or [Tree.planted(root) for root in decision.roots]
+        for at, tree in enumerate(trees):
+            before = opened[at]
+            tree.grow(decision.splits[at], growth, last=level + 1 == growth.depth)
+            nodes[at] = histogram.apply(rows, nodes[at], tree, before)
+        opened = [tree.open for tree in trees]
+    return trees, nodes
+
+
+def _fits(
+    decision: Level, opened: Sequence[Sequence[int]], widths: Sequence[int], roots: int
+) -> bool:
+    return (
+        [len(splits) for splits in decision.splits] == [len(nodes) for nodes in opened]
+        and len(decision.roots) == roots
+        and all(
+            split is None
+            or (0 <= split.feature < len(widths) and 0 <= split.bin < widths[split.feature] - 1)
+            for splits in decision.splits
+            for split in splits
+        )
+    )
+
+
+def _narrower(before: Sequence[Search], after: Sequence[Search]) -> bool:
+    """Whether a decision takes halves of every open interval of the search before."""
+    return len(before) == len(after) and all(
+        len(old.quantiles) == len(new.quantiles)
+        and all(n in quantiles.halves(o) for o, n in zip(old.quantiles, new.quantiles, strict=True))
+        and set(new.present or ())
+        <= {half for o in old.present or () for half in quantiles.halves(o)}
+        for old, new in zip(before, after, strict=False)
+    )

@@ -1,0 +1,279 @@
+"""Horizontal boosting from noisy sums: the private tree learner, with every party's noise.
+
+The trees are those of `private.noisy_leaves`: splits are drawn without reading any row, and only
+leaf sums cost. What differs is how sums come about: each party adds its rows and its share of the
+noise, and `Rounds` brings the vectors together. A round costs time and no privacy of its own, so
+the trees of a round are grown from the same scores. Splits are drawn among bucket ends that follow
+from one noisy histogram of each column over fixed cells. Beside `federboost`, of which it keeps the
+file.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.rounds.protocol import Phase, Round, Rounds
+from opboost_ops.learning.federboost.federboost import Ensemble, Facts, Settings
+from opboost_ops.learning.federboost.histogram import Count, Leaf, Split, Tree, Weight
+from opboost_ops.learning.federboost.noisy_edges import counted_columns, noisy_edges
+from opboost_ops.learning.federboost.sum_noise import SumNoise
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.private import gradients, leaf_sums, noise
+from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.private.leaf_sums import COUNT_UNITS, DEEPEST, Sums
+from opboost_ops.learning.private.sensitivity import LEAF_UNITS
+
+#: Trees, deepest leaf and learning rate where the federation file declares none.
+TREES, DEPTH, RATE = 200, DEEPEST, 0.1
+
+#: Trees that are grown in one round, all from the same scores: their steps add up.
+BATCH = 10
+
+#: Buckets of a column where the federation file declares none.
+BUCKETS = 32
+
+
+class Start(Record):
+    """First decision.
+
+    Attributes:
+        rows: Training rows of all parties, as told with noise.
+        initial: The score before all trees, in the learner's own unit.
+        seed: 32 bytes in hex, from which all parties draw the same splits; nothing secret.
+    """
+
+    rows: Count
+    initial: Weight
+    seed: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Leaves(Record):
+    """Decision of a round of trees: of each, its leaf values from the left, in leaf units."""
+
+    values: tuple[tuple[Annotated[int, Field(ge=-(2**40), le=2**40)], ...], ...]
+
+
+@dataclass(frozen=True)
+class Private:
+    """What a session may cost, and for how many parties' noise that holds.
+
+    Attributes:
+        epsilon: For a row that is added or removed.
+        delta: Below 1 / rows.
+        honest: h = remaining - colluding.
+    """
+
+    epsilon: float
+    delta: float
+    honest: int
+
+
+def sums_of(settings: Settings, private: Private) -> Sums:
+    """The sums of a session and their noise; it follows from declarations alone.
+
+    Args:
+        settings: What is learnt.
+        private: What it may cost.
+
+    Raises:
+        ConfigError: The noise would be out of range.
+    """
+    return leaf_sums.sums_of(
+        _task(settings),
+        settings.trees,
+        private.epsilon,
+        private.delta,
+        private.honest,
+        len(counted_columns(settings)),
+    )
+
+
+def noise_of(settings: Settings, private: Private) -> SumNoise:
+    """The noise of a session; see `sums_of`."""
+    return sums_of(settings, private).noise
+
+
+def learn_private(
+    columns: Sequence[np.ndarray],
+    label: np.ndarray,
+    settings: Settings,
+    private: Private,
+    rounds: Rounds,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Ensemble:
+    """Train with all parties by sums to which `rounds` adds each party's noise.
+
+    Args:
+        columns: This party's rows: domain integers, one array of shape (n,) a column.
+        label: Its labels: class indices or numbers, shape (n,).
+        settings: What is learnt, and how; two classes or a number.
+        private: What it may cost.
+        rounds: The way to the others. Its vectors must get noise of `noise_of`.
+        progress: Called with the number of trees finished, after each round of trees.
+
+    Raises:
+        ContractError: A decision does not fit its round, or delta is not below 1 / rows.
+    """
+    task, sums = _task(settings), sums_of(settings, private)
+    # A refusal would depend on a row: labels outside their bounds are clipped.
+    bounds = settings.objective.bounds
+    target = label if bounds is None else gradients.scaled(label, bounds)
+    parties = rounds.parties
+
+    def open_run(told: np.ndarray) -> Start:
+        rows, initial = leaf_sums.initial_of(told, task, sums.units)
+        return Start(rows=round(rows), initial=initial, seed=noise.fresh_key().hex())
+
+    start = rounds.step(
+        Round("facts"), 2, lambda: leaf_sums.facts_of(target, sums), open_run, Start
+    )
+    if private.delta * start.rows >= 1:
+        raise ContractError(
+            f"delta is {private.delta:g}, which is not below 1 / rows: it would allow a row to "
+            "be published unchanged.",
+            "Declare a smaller training.private.delta, and trigger a new run.",
+        )
+
+    def bound(phase: Phase, units: int) -> int:
+        """What no noisy sum passes, but by a chance below e^-100; it follows from declarations."""
+        rows = 1 / private.delta + 32 * sums.noise.deviation("facts", parties) / sums.units
+        return ceil(units * rows + 16 * sums.noise.deviation(phase, parties))
+
+    counted = bound("lookup", COUNT_UNITS) if "lookup" in sums.noise.means else 0
+    edges = noisy_edges(columns, settings, rounds, counted)
+    binned = settings.binned(columns, edges)
+    candidates = candidates_of(binned.widths, binned.keeps)
+    codes = np.asfortranarray(binned.bins.T.astype(np.uint16))
+    depth = leaf_sums.depth_of(start.rows, sums, settings.growth.depth)
+    most = (bound("trees", sums.units), bound("trees", sums.hessian_units))
+    step = settings.growth.learning_rate / LEAF_UNITS
+    ensemble = Ensemble(_facts(start, task), edges)
+    scores = np.full(len(label), start.initial)
+    for first in range(0, settings.trees, BATCH):
+        numbers = range(first, min(first + BATCH, settings.trees))
+        splits = [drawn_splits(start.seed, number, depth, candidates) for number in numbers]
+        places = [leaf_sums.leaf_of(each, codes, candidates) for each in splits]
+        name = Round("trees", first)
+        values = _grow(name, places, 2**depth, scores, target, sums, rounds, most)
+        for each, place, leaves in zip(splits, places, values, strict=True):
+            raw = np.array(leaves) * step
+            scores += raw[place]
+            # In the unit of `Objective`: shares of the label's range.
+            scale = 0.5 if task == "regression" else 1.0
+            ensemble.trees.append([_tree(each, raw * scale, candidates)])
+        progress(numbers[-1] + 1)
+    return ensemble
+
+
+def _grow(
+    name: Round,
+    places: Sequence[np.ndarray],
+    leaves: int,
+    scores: np.ndarray,
+    target: np.ndarray,
+    sums: Sums,
+    rounds: Rounds,
+    most: tuple[int, int],
+) -> tuple[tuple[int, ...], ...]:
+    """The leaf values of a round's trees."""
+
+    def vector() -> np.ndarray:
+        found = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
+        # Gradient and hessian of a leaf side by side, as their bounds are.
+        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in found])
+
+    def decide(total: np.ndarray) -> Leaves:
+        spread = sums.noise.deviation("trees", rounds.parties)
+        parts = total.reshape(len(places), leaves, 2)
+        return Leaves(
+            values=tuple(leaf_sums.leaf_values(part.T.ravel(), sums, spread) for part in parts)
+        )
+
+    found = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
+    if [len(each) for each in found] != [leaves] * len(places):
+        raise name.unfit()
+    return found
+
+
+def drawn_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
+    """The splits of a tree: each column as likely as any other, and each of its candidates.
+
+    Args:
+        seed: `Start.seed`; who chose it learns nothing by it, since leaf sums cost the same on any
+            tree.
+        number: Of the tree.
+        depth: Of its leaves.
+        candidates: What is drawn from.
+    """
+    inner = 2**depth - 1
+    words = noise.words(bytes.fromhex(seed), number, 2 * inner)
+    count = np.bincount(candidates.feature)
+    begin = np.concatenate([[0], np.cumsum(count)[:-1]])
+    feature = (words[:inner] % np.uint64(len(count))).astype(np.int64)
+    within = words[inner:] % count[feature].astype(np.uint64)
+    return [int(each) for each in begin[feature] + within.astype(np.int64)]
+
+
+def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
+    """Each bucket end; where values may be missing, twice: these rows go with either side.
+
+    Args:
+        widths: How many bins each column has.
+        keeps: Whether a column's last bin holds rows whose value is missing.
+    """
+    found = []
+    for i, (width, keep) in enumerate(zip(widths, keeps, strict=True)):
+        last = width - 1 - keep
+        found += [(i, 0, cut) for cut in range(last)]
+        if keep:
+            # All that is there on one side; then what lies above a cut, and nothing missing.
+            found += [(i, 0, last), *((i, cut + 1, last) for cut in range(last))]
+    feature, low, high = np.array(found, dtype=np.int64).T
+    starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+    names = tuple(str(i) for i in range(len(widths)))
+    empty = (np.empty(0),) * len(names)
+    return Candidates(names, empty, (0,) * len(names), feature, low, high, starts)
+
+
+def _tree(splits: Sequence[int], values: np.ndarray, candidates: Candidates) -> Tree:
+    """A complete tree as `federboost` has them: what lies above a cut is always on the right.
+
+    Weights and counts are constants: of the rows it knows nothing but its leaves.
+    """
+    leaves = len(values)
+
+    def known(node: int) -> Leaf:
+        below = leaves >> ((node + 1).bit_length() - 1)
+        value = float(values[node + 1 - leaves]) if below == 1 else 0.0
+        return Leaf(value=value, hessian=float(below), rows=below)
+
+    tree = Tree([known(node) for node in range(2 * leaves - 1)])
+    for node, split in enumerate(splits):
+        feature, low = int(candidates.feature[split]), int(candidates.low[split])
+        left, right = 2 * node + 1, 2 * node + 2
+        if low:
+            # Its left side is what lies above the cut; missing values go with the others.
+            left, right = right, left
+        cut = low - 1 if low else int(candidates.high[split])
+        tree.splits[node] = (
+            Split(feature=feature, bin=cut, gain=0.0, left=tree.leaves[left],
+                  right=tree.leaves[right], missing="left" if low else "right"),
+            left,
+            right,
+        )  # fmt: skip
+    return tree
+
+
+def _facts(start: Start, task: Task) -> Facts:
+    initial = (start.initial + 1) / 2 if task == "regression" else start.initial
+    return Facts(rows=start.rows, initial=(initial,))
+
+
+def _task(settings: Settings) -> Task:
+    return settings.objective.task

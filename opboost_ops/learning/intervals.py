@@ -1,0 +1,188 @@
+"""Intervals of held-out metrics, and of the difference of two models' metrics.
+
+The standard error comes from each row's influence (`influence`), and the interval from Student's
+quantile on the scale where the metric is closest to normal: log odds of an AUC, the logarithm of
+losses and of 1 - R2. Few rows decide an AUC of rare positives or a squared error with heavy tails,
+so the degrees of freedom count the rows that matter, and a skewed metric gets a longer tail
+(Johnson, JASA 1978). An accuracy has Wilson's interval. Other training rows are not covered.
+
+>>> compared = Comparison("binary", label, {"new": score, "old": other})
+>>> compared.interval("new", "auc")
+Interval(value=0.71, low=0.68, high=0.74)
+>>> compared.gain("new", "old", "auc")  # Above zero where the first is better, for losses too.
+Interval(value=0.02, low=-0.01, high=0.05)
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, stdtrit
+
+from opboost_ops.learning.influence import influences
+from opboost_ops.learning.metrics import EVALUATED, LOSSES, Task, all_metrics
+
+#: Nominal coverage.
+LEVEL = 0.95
+
+#: The method as a note under a table.
+METHOD = "Student's t by each held-out row's influence; Wilson's interval of an accuracy"
+
+#: A squared error of which fewer rows than this share make the standard error has heavy tails.
+_HEAVY = 0.05
+
+#: Effective rows per degree of freedom, by the coverage under normal and heavy-tailed errors.
+_ROWS_PER_DEGREE = 1.5
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value and where it may lie.
+
+    Attributes:
+        value: On the held-out rows as they are.
+        low: Lower end.
+        high: Upper end.
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def document(self) -> dict[str, float]:
+        """As a JSON value."""
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ({self.low:.4f} to {self.high:.4f})"
+
+
+class Comparison:
+    """Metrics of several models on the same held-out rows, with intervals.
+
+    Args:
+        task: What was learnt.
+        label: Numbers or class indices, shape (n,), n >= 1.
+        predictions: By the models' names; shapes as in `metrics.evaluate`.
+    """
+
+    def __init__(
+        self, task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
+    ) -> None:
+        # A model may be there twice: unchanged tables train the reference again.
+        first = {id(predictions[name]): name for name in [*predictions][::-1]}
+        same = {name: first[id(of)] for name, of in predictions.items()}
+        predictions = {name: predictions[name] for name in dict.fromkeys(same.values())}
+        # Of the rows as they lie: to the last bit what `metrics.evaluate` says of them.
+        values = {name: all_metrics(task, label, of) for name, of in predictions.items()}
+        # The order of a table is nobody's business: the same rows give the same in any order.
+        columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
+        order = np.lexsort(np.concatenate([*columns, label[None]]))
+        ordered = {name: of[order] for name, of in predictions.items()}
+        found = influences(task, label[order], ordered)
+        self._values = {name: values[of] for name, of in same.items()}
+        self._of = {name: found[of] for name, of in same.items()}
+        self._evaluated = EVALUATED[task]
+        self._rarer = len(label)
+        if task == "binary":
+            positive = int((label == 1).sum())
+            self._rarer = min(positive, len(label) - positive)
+
+    def evaluated(self, name: str) -> dict[str, float]:
+        """The metrics of `metrics.evaluate` for one model."""
+        values = self._values[name]
+        return {metric: values[metric] for metric in self._evaluated if metric in values}
+
+    def names(self) -> tuple[str, ...]:
+        """Metrics that are defined on these rows, and have intervals."""
+        return tuple(next(iter(self._of.values())))
+
+    def models(self) -> tuple[str, ...]:
+        """Names of the models, as they were given."""
+        return tuple(self._values)
+
+    def has(self, name: str) -> bool:
+        """Whether a model is among them."""
+        return name in self._values
+
+    def interval(self, name: str, metric: str) -> Interval:
+        """The interval of one model's metric."""
+        value, influence = self._values[name][metric], self._of[name][metric]
+        if metric == "accuracy":
+            return _wilson(value, len(influence))
+        if metric == "auc":
+            return self._of_auc(value, influence)
+        if metric == "r2":
+            low, high = _around_logarithm(1 - value, -influence)
+            return Interval(value, 1 - high, 1 - low)
+        return Interval(value, *_around_logarithm(value, influence))
+
+    def gain(self, name: str, base: str, metric: str) -> Interval:
+        """The advantage of one model over another on the same rows; see the module."""
+        sign = -1.0 if metric in LOSSES else 1.0
+        value = sign * (self._values[name][metric] - self._values[base][metric])
+        influence = sign * (self._of[name][metric] - self._of[base][metric])
+        degrees = float(self._rarer - 1) if metric == "auc" else _degrees(influence)
+        below, above = _deviations(influence, degrees)
+        return Interval(value, value - below, value + above)
+
+    def heavy_tailed(self, name: str) -> bool:
+        """True if few rows decide a regression's squared error, so that its intervals are wide."""
+        influence = self._of[name].get("r2")
+        return influence is not None and _effective_rows(influence) < _HEAVY * len(influence)
+
+    def _of_auc(self, value: float, influence: np.ndarray) -> Interval:
+        if not influence.any():
+            # All pairs are in order, or none: the chance that each row of the rarer class is.
+            reach = (1 - LEVEL) ** (1 / self._rarer)
+            ends = {1.0: (reach, 1.0), 0.0: (0.0, 1 - reach)}
+            return Interval(value, *ends.get(value, (value, value)))
+        slope = 1 / (value * (1 - value))
+        below, above = _deviations(influence * slope, self._rarer - 1)
+        odds = math.log(value / (1 - value))
+        return Interval(value, float(expit(odds - below)), float(expit(odds + above)))
+
+
+def _wilson(share: float, rows: int) -> Interval:
+    # Loading it takes half a second, which most processes need not spend.
+    from scipy.stats import binomtest
+
+    ends = binomtest(round(share * rows), rows).proportion_ci(LEVEL, method="wilson")
+    return Interval(share, min(float(ends.low), share), max(float(ends.high), share))
+
+
+def _around_logarithm(value: float, influence: np.ndarray) -> tuple[float, float]:
+    """Ends of an interval of a positive number, by that of its logarithm."""
+    if value <= 0:
+        return value, value
+    below, above = _deviations(influence / value, _degrees(influence))
+    # Beyond a factor of e^300 an end says no more than that nothing is known.
+    return value * math.exp(-min(below, 300)), value * math.exp(min(above, 300))
+
+
+def _deviations(influence: np.ndarray, degrees: float) -> tuple[float, float]:
+    """Distances of an interval's ends from the value, below and above.
+
+    Johnson's correction moves the interval towards the longer tail; here it only extends it, since
+    the skewness of heavy tails is underestimated.
+    """
+    rows = len(influence)
+    error = math.sqrt(np.dot(influence, influence)) / rows
+    if error == 0:
+        return 0.0, 0.0
+    quantile = float(stdtrit(max(degrees, 1.0), (1 + LEVEL) / 2))
+    skewness = float(np.mean(influence**3)) / (error * math.sqrt(rows)) ** 3
+    shift = skewness / (6 * math.sqrt(rows)) * (1 + 2 * quantile**2)
+    return error * (quantile - min(shift, 0.0)), error * (quantile + max(shift, 0.0))
+
+
+def _degrees(influence: np.ndarray) -> float:
+    return _effective_rows(influence) / _ROWS_PER_DEGREE - 1
+
+
+def _effective_rows(influence: np.ndarray) -> float:
+    """Rows that make the standard error: all if their squared influences are equal."""
+    squares = influence**2
+    total = float(squares.sum())
+    return total**2 / float(np.dot(squares, squares)) if total > 0 else float(len(influence))

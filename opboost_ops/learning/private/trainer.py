@@ -1,0 +1,193 @@
+"""DPBoost's two levels: ensembles of ensembles, tree by tree, each committed once it is drawn."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.learning.boosters.frame import Frame, Parameters, Private, Tell, unheard
+from opboost_ops.learning.private import (
+    budget,
+    gradients,
+    noise,
+    noisy_leaves,
+    random_tree,
+    sensitivity,
+    subsets,
+    tree,
+)
+from opboost_ops.learning.private.budget import Spent
+from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.private.memory import Memory, commit, digest_of, resume
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS
+from opboost_ops.learning.private.tree import Tree
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training has drawn.
+
+    Attributes:
+        trees: In order.
+        events: What each choice and release cost.
+        candidates: What splits were chosen from.
+        initial: The score before all trees.
+    """
+
+    trees: tuple[Tree, ...]
+    events: tuple[Spent, ...]
+    candidates: Candidates
+    initial: float = 0.0
+
+
+def fit(
+    frame: Frame,
+    label: np.ndarray,
+    parameters: Parameters,
+    memory: Memory | None = None,
+    tell: Tell = unheard,
+) -> Trained:
+    """Train, or go on where a crashed training was.
+
+    Args:
+        frame: Training rows, with declared thresholds and categories.
+        label: Numbers or class indices, shape (n,).
+        parameters: How.
+        memory: What was drawn; a committed tree is never drawn again. None for a training that is
+            not resumed.
+        tell: Told after each tree.
+
+    Raises:
+        ConfigError: The parameters are none for DPBoost.
+        ContractError: A feature has no declared candidates, or the memory is of another training.
+    """
+    private = checked(parameters)
+    candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
+    codes = candidates.codes(frame.matrix)
+    if private.delta is not None:
+        if private.delta * len(label) >= 1:
+            raise ContractError(
+                f"delta is {private.delta:g}, which is not below 1 / {len(label):,} rows: it "
+                "would allow a row to be published unchanged.",
+                "Declare a smaller training.private.delta, and trigger a new run.",
+            )
+        binary = parameters.task == "binary"
+        scaled = label if binary else gradients.scaled(label, bounds_of(parameters))
+        grown, initial = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
+        return Trained(grown, (), candidates, initial)
+    target = gradients.scaled(label, bounds_of(parameters))
+    key, trees, events = _remembered(memory, parameters, codes, target)
+    rate = budget.exactly(parameters.learning_rate)
+    # With random splits every tree holds all rows, and is an ensemble of its own.
+    together = 1 if private.random else private.trees_per_ensemble
+    spend = budget.tree_budget(private.epsilon, parameters.trees, together)
+    score = np.zeros(len(target))
+    for known in trees:
+        score += parameters.learning_rate * known.values(codes, candidates)
+    begin = 0
+    sizes = budget.ensembles(parameters.trees, together)
+    for ensemble, size in enumerate(sizes):
+        place = None
+        for step in range(size):
+            if begin + step < len(trees):
+                continue
+            if place is None:
+                place = subsets.tree_of_row(key, ensemble, len(target), rate, size)
+            drawn, spent = _next(
+                codes,
+                score,
+                target,
+                np.flatnonzero(place == step),
+                candidates,
+                (ensemble, step),
+                spend,
+                parameters,
+            )
+            commit(memory, tree=drawn.document(), spent=[e.model_dump() for e in spent])
+            trees.append(drawn)
+            events += spent
+            tell("trees", len(trees), parameters.trees)
+            # The last ensemble asks no row a second time, so only rows ahead need a score.
+            last = ensemble + 1 == len(sizes)
+            ahead = np.flatnonzero(place > step) if last else np.arange(len(target))
+            score[ahead] += parameters.learning_rate * drawn.values(codes, candidates, ahead)
+        begin += size
+    return Trained(tuple(trees), tuple(events), candidates)
+
+
+def _next(
+    codes: np.ndarray,
+    score: np.ndarray,
+    target: np.ndarray,
+    rows: np.ndarray,
+    candidates: Candidates,
+    place: tuple[int, int],
+    spend: Fraction,
+    parameters: Parameters,
+) -> tuple[Tree, list[Spent]]:
+    assert parameters.private is not None
+    found = gradients.gradients(score[rows], target[rows])
+    if parameters.private.random:
+        within = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
+        drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
+        return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
+    kept = gradients.taking_part(found)
+    drawn = tree.grow(
+        codes[rows[kept]],
+        found[kept],
+        candidates,
+        spend,
+        parameters.depth,
+        budget.exactly(parameters.private.regularisation),
+        sensitivity.gain_range(),
+        sensitivity.leaf_clip(budget.exactly(parameters.learning_rate), place[1]),
+    )
+    for_leaves, for_depth = budget.parts(spend, parameters.depth)
+    costs = [(depth, for_depth) for depth in range(parameters.depth)] + [(None, for_leaves)]
+    return drawn, [
+        Spent(ensemble=place[0], tree=place[1], depth=depth, epsilon=str(cost))
+        for depth, cost in costs
+    ]
+
+
+def checked(parameters: Parameters) -> Private:
+    """What DPBoost needs of the parameters.
+
+    Raises:
+        ConfigError: Something is missing, or cannot be learnt privately.
+    """
+    private = parameters.private
+    if private is None or parameters.task == "multiclass":
+        raise ConfigError(
+            "DPBoost learns two classes or a number, and needs an epsilon.",
+            "Declare training.private.epsilon, and a label of task binary or regression.",
+        )
+    if parameters.task == "regression" and private.label_bounds is None:
+        raise ConfigError("DPBoost needs public bounds of the label.", "Declare label.bounds.")
+    if not 0 < parameters.learning_rate < 1:
+        raise ConfigError("DPBoost needs a learning rate between 0 and 1.")
+    return private
+
+
+def bounds_of(parameters: Parameters) -> tuple[float, float]:
+    """The bounds by which labels are laid on [-1, 1]."""
+    private = checked(parameters)
+    return (0.0, 1.0) if private.label_bounds is None else private.label_bounds
+
+
+def _remembered(
+    memory: Memory | None, parameters: Parameters, codes: np.ndarray, target: np.ndarray
+) -> tuple[bytes, list[Tree], list[Spent]]:
+    words = [repr(parameters).encode()]
+    if checked(parameters).random:
+        words.append(b"random splits")
+    training = digest_of(words, codes, target)
+    lines = resume(memory, training)
+    if not lines:
+        key = noise.fresh_key()
+        commit(memory, training=training, key=key.hex())
+        return key, [], []
+    trees = [Tree.of(line["tree"]) for line in lines[1:]]
+    events = [Spent.model_validate(event) for line in lines[1:] for event in line["spent"]]
+    return bytes.fromhex(lines[0]["key"]), trees, events

@@ -1,0 +1,221 @@
+"""One differentially private tree, complete to its depth."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from opboost_ops.learning.private import budget, noise, sensitivity
+from opboost_ops.learning.private.candidates import Candidates
+from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
+
+#: Up to here a sum of gradients can be squared in 64 bits.
+_ROWS = 2**31 // GRADIENT_UNITS
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as it was drawn. Nodes in the order of a heap: 2i + 1 and 2i + 2 are below i.
+
+    Attributes:
+        splits: Candidate of each inner node, 2^depth - 1 of them.
+        leaves: Noisy leaf values in leaf units, 2^depth of them, from the left.
+    """
+
+    splits: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+    @property
+    def depth(self) -> int:
+        """Of the leaves."""
+        return len(self.leaves).bit_length() - 1
+
+    def document(self) -> dict[str, list[int]]:
+        """The tree for a file."""
+        return {"splits": list(self.splits), "leaves": list(self.leaves)}
+
+    @classmethod
+    def of(cls, document: Mapping[str, list[int]]) -> "Tree":
+        """The tree of a file."""
+        return cls(tuple(document["splits"]), tuple(document["leaves"]))
+
+    def values(
+        self, codes: np.ndarray, candidates: Candidates, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        """The leaf value of rows.
+
+        Args:
+            codes: Shape (n, features), a column after the other in memory.
+            candidates: Those that the tree chose from.
+            rows: Which rows; all when absent.
+
+        Returns:
+            float64, shape (n,), or as many as there are rows.
+        """
+        asked = np.arange(len(codes)) if rows is None else rows
+        node = np.zeros(len(asked), dtype=np.int64)
+        for _ in range(self.depth):
+            node = below(node, self.splits, codes, asked, candidates)
+        leaf = node - (len(self.leaves) - 1)
+        return np.asarray((np.array(self.leaves) / LEAF_UNITS)[leaf])
+
+
+def below(
+    node: np.ndarray,
+    splits: Sequence[int],
+    codes: np.ndarray,
+    rows: np.ndarray,
+    candidates: Candidates,
+) -> np.ndarray:
+    """The nodes that rows go on to, one depth below.
+
+    Args:
+        node: Of each row, in the order of a heap.
+        splits: Candidate of each inner node so far.
+        codes: Shape (n, features), a column after the other in memory.
+        rows: Which rows of the codes.
+        candidates: What splits were chosen from.
+    """
+    chosen = np.array(splits)
+    column = candidates.feature[chosen]
+    # Indices into all codes at once: five times as fast as two indices a cell.
+    cells = np.take(column * len(codes), node) + rows
+    code = np.take(codes.reshape(-1, order="F"), cells)
+    low, high = candidates.low[chosen], candidates.high[chosen]
+    left = (np.take(low, node) <= code) & (code <= np.take(high, node))
+    return np.asarray(2 * node + 2 - left)
+
+
+def grow(
+    codes: np.ndarray,
+    gradients: np.ndarray,
+    candidates: Candidates,
+    spend: Fraction,
+    depth: int,
+    regularisation: Fraction,
+    gain_range: int,
+    clip: int,
+) -> Tree:
+    """Draw a tree.
+
+    Args:
+        codes: Of the rows that take part, shape (n, features).
+        gradients: Theirs, int64, shape (n,), none beyond `GRADIENT_UNITS`.
+        candidates: What splits are chosen from.
+        spend: The tree's epsilon.
+        depth: Every leaf has this depth, whatever the data.
+        regularisation: lambda.
+        gain_range: Of a gain's changes by one row, `sensitivity.gain_range`.
+        clip: Greatest absolute leaf value, before noise and after it, in leaf units.
+    """
+    for_leaves, for_depth = budget.parts(spend, depth)
+    factor = for_depth / gain_range
+    codes, rows = np.asfortranarray(codes), np.arange(len(codes))
+    node = np.zeros(len(codes), dtype=np.int64)
+    splits: list[int] = []
+    for level in range(depth):
+        place = node - (2**level - 1)
+        gain = gains(codes, gradients, place, 2**level, candidates, regularisation)
+        splits += noise.choose(gain, factor).tolist()
+        node = below(node, splits, codes, rows, candidates)
+    leaves = leaf_values(gradients, node - (2**depth - 1), 2**depth, regularisation, clip)
+    change = sensitivity.leaf_change(regularisation, clip)
+    noisy = noise.laplace(leaves, change, for_leaves)
+    # What lies beyond the clip is noise for sure; clipping it again costs nothing.
+    return Tree(tuple(splits), tuple(max(-clip, min(clip, value)) for value in noisy))
+
+
+def gains(
+    codes: np.ndarray,
+    gradients: np.ndarray,
+    place: np.ndarray,
+    nodes: int,
+    candidates: Candidates,
+    regularisation: Fraction,
+) -> np.ndarray:
+    """Gains of all candidates at all nodes of a depth, in exact arithmetic, rounded down.
+
+    The sum over both children of (sum of gradients)^2 / (rows + lambda), each rounded down. The
+    parent's own term is the same for all candidates and left out.
+
+    Args:
+        codes: Shape (n, features).
+        gradients: int64, shape (n,).
+        place: Of each row, its node in this depth, 0..nodes - 1.
+        nodes: How many.
+        candidates: The candidates.
+        regularisation: lambda.
+
+    Returns:
+        Integers, shape (nodes, candidates).
+    """
+    width = int(candidates.starts[-1])
+    cells = (place * width)[:, None] + codes + candidates.starts[:-1]
+    flat = cells.ravel()
+    features = len(candidates.names)
+    size = nodes * width
+    counts = np.bincount(flat, minlength=size).reshape(nodes, width)
+    # Sums of integers of 11 bits are exact in floats far beyond any number of rows.
+    weights = np.repeat(gradients.astype(np.float64), features)
+    sums = np.bincount(flat, weights, minlength=size).astype(np.int64).reshape(nodes, width)
+    return _gain(_children(counts, candidates), _children(sums, candidates), regularisation)
+
+
+def _children(table: np.ndarray, candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
+    before = np.zeros((len(table), table.shape[1] + 1), dtype=np.int64)
+    np.cumsum(table, axis=1, out=before[:, 1:])
+    start = candidates.starts[candidates.feature]
+    left = before[:, start + candidates.high + 1] - before[:, start + candidates.low]
+    # Every feature counts every row of the node once.
+    whole = before[:, candidates.starts[1]][:, None]
+    return left, whole - left
+
+
+def _gain(
+    counts: tuple[np.ndarray, np.ndarray],
+    sums: tuple[np.ndarray, np.ndarray],
+    regularisation: Fraction,
+) -> np.ndarray:
+    over, under = regularisation.denominator, regularisation.numerator
+    rows = int((counts[0] + counts[1]).max(initial=0))
+    if rows >= _ROWS or over * (over * rows + under) >= 2**62:
+        # Python's integers have no bound; slow, and as exact.
+        counts = counts[0].astype(object), counts[1].astype(object)
+        sums = sums[0].astype(object), sums[1].astype(object)
+    gain: np.ndarray = np.zeros_like(sums[0])
+    for count, total in zip(counts, sums, strict=True):
+        divisor = over * count + under
+        square = total * total
+        whole = square // divisor
+        rest = square - whole * divisor
+        # floor(over total^2 / divisor) without the product that would not fit.
+        gain = gain + over * whole + over * rest // divisor
+    return gain
+
+
+def leaf_values(
+    gradients: np.ndarray, place: np.ndarray, leaves: int, regularisation: Fraction, clip: int
+) -> list[int]:
+    """Clipped leaf values before noise: -(sum of gradients) / (rows + lambda), to the nearest unit.
+
+    Args:
+        gradients: int64, shape (n,).
+        place: Leaf of each row.
+        leaves: How many.
+        regularisation: lambda.
+        clip: Greatest absolute value, in leaf units.
+
+    Returns:
+        Integers in leaf units.
+    """
+    counts = np.bincount(place, minlength=leaves).tolist()
+    sums = np.bincount(place, gradients.astype(np.float64), minlength=leaves).tolist()
+    over, under = regularisation.denominator, regularisation.numerator
+    units = LEAF_UNITS // GRADIENT_UNITS
+    values = []
+    for count, total in zip(counts, sums, strict=True):
+        divisor = over * count + under
+        nearest = (-2 * int(total) * over * units + divisor) // (2 * divisor)
+        values.append(max(-clip, min(clip, nearest)))
+    return values

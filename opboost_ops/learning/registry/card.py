@@ -1,0 +1,334 @@
+"""The model card: what was trained, by whom, on what, and what it told to whom."""
+
+from collections.abc import Mapping, Sequence
+from platform import python_version
+from typing import Any
+
+import numpy as np
+
+from opboost_ops import __version__
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.schema import Record
+from opboost_ops.learning.boosters.trainer import format_of
+from opboost_ops.learning.registry.alignment_words import alignment_words
+from opboost_ops.learning.registry.importance import Importance, ImportanceLine, columns_by_feature
+from opboost_ops.learning.registry.modes import CENTRALISED, POOLED, ModeLine, modes_of
+from opboost_ops.learning.registry.private_words import Promise, private_words
+from opboost_ops.learning.registry.training_words import training_words
+from opboost_ops.privacy.consent.exposure import exposure_words
+from opboost_ops.privacy.loss import LossCurve
+
+_NOT_PRIVATE = "The model is not differentially private towards the label holder's own rows."
+
+_LIMITS = (
+    "The model was trained on randomised values of other parties' features: single predictions "
+    "can be far off although the average is good.",
+    "Its metrics name their mode. Mode desensitised means that the held-out rows' protected "
+    "features were randomised too, as new rows will be.",
+    _NOT_PRIVATE,
+    "It expects protected features as integers of the declared domain, mapped as declared.",
+)
+
+#: What leaves in a run; {label} is the label holder, {holders} are the feature holders.
+_TOLD = (
+    "{label} received the randomised values of each protected feature of {holders} as ranks among "
+    "all rows of their tables; what that costs is the loss curve beside the feature, and it is "
+    "charged to everybody in the table. Which values occur at {holders} follows from ranks.",
+    "{holders}: told by {label} at which ranks of the own features the trees split (exact, no "
+    "epsilon).",
+    "{label} received the randomised domain values at those ranks; they follow from values that "
+    "were already randomised and charged.",
+    "Everyone who sees the run learnt whether there is a new champion, and that all checks passed "
+    "(exact, no epsilon); the metrics above, row counts, intervals and curves stay with {label}.",
+    "The importance of features is on this card alone, which stays with {label}: it follows from "
+    "{label}'s own rows and from randomised values that it held already.",
+)
+
+#: What the line on split requests says where the trees themselves are differentially private.
+_COVERED = "it follows from the model, whose epsilon is above"
+
+#: What the last two lines say where metrics have noise.
+_NOISY = (
+    "Everyone who sees the run learnt row counts, and that all checks passed (exact, no epsilon); "
+    "the metrics above have noise."
+)
+
+#: What leaves besides where the model is evaluated in mode routed.
+_ROUTED = (
+    "{holders}: told by {label} at which domain values of the own features the trees split (exact, "
+    "no epsilon).",
+    "{label} received, for every held-out row that it can open, on which side of each of those "
+    "thresholds its value lies: structure, without any epsilon, in each holder's account of "
+    "disclosed thresholds.",
+)
+
+
+_NOT_PRIVATE_SUMS = (
+    "The model is not differentially private: it holds ends of buckets, which are values that "
+    "people have, and rows and sums of its nodes."
+)
+
+#: What a card says of a model without a guarantee alone.
+_UNLESS_PRIVATE = (_NOT_PRIVATE, _NOT_PRIVATE_SUMS)
+
+_HORIZONTAL_LIMITS = (
+    _NOT_PRIVATE_SUMS,
+    "Its metrics are of this party's own held-out rows; another party's rows may be others.",
+    "It expects raw numbers; of a feature with categories, positions or bits as declared.",
+)
+
+#: What leaves in a run of horizontal learning; {active} is the active party.
+_SUMMED = (
+    "{active} received sums over all parties, each party's part under masks that cancel: rows and "
+    "labels, points of each column's distribution function, and gradients, hessians and rows by "
+    "bucket and node (exact, no epsilon).",
+    "All parties learnt the ends of the buckets and this model (exact, no epsilon).",
+    "Up to all but two parties that pool what they know learn the sum over the others, not their "
+    "parts.",
+    "Everyone who sees the run learnt row counts, metrics on held-out rows, and that all checks "
+    "passed (exact, no epsilon).",
+)
+
+#: The same where metrics have noise, too.
+_METRICS_WITH_NOISE = (
+    "Everyone who sees the run learnt that all checks passed (exact, no epsilon), and the metrics "
+    "above, which have noise."
+)
+
+#: The same where sums have noise.
+_SUMMED_WITH_NOISE = (
+    "{active} received sums over all parties with every party's noise, each party's part under "
+    "masks that cancel: rows of each class or labels, rows by cell of each column, and gradients "
+    "and hessians by bucket and node. What they cost is said above.",
+    _SUMMED[2],
+    "Everyone who sees the run learnt metrics on held-out rows, and that all checks passed (exact, "
+    "no epsilon).",
+)
+
+
+class PartyLine(Record):
+    """One party on the card.
+
+    Attributes:
+        name: Its name.
+        role: What it does.
+        features: How many it holds.
+        splits: How many splits of all trees are on them.
+    """
+
+    name: str
+    role: str
+    features: int
+    splits: int
+
+
+class CoverageLine(Record):
+    """Held-out rows of people whom all, some or none of the feature holders have.
+
+    Attributes:
+        rows: How many.
+        metrics: As `Card.metrics`, of these rows; empty where all have one label.
+    """
+
+    rows: int
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+class FeatureLine(Record):
+    """One feature on the card."""
+
+    party: str
+    name: str
+    type: str
+    mechanism: str | None
+    loss: LossCurve | None
+    splits: int
+
+
+class Card(Record):
+    """A model's card.
+
+    Attributes:
+        federation: Its name.
+        run: The run that made it; also the version.
+        task: What it predicts.
+        label: The label column.
+        classes: Its classes in order; of two, the second is the positive one.
+        domain: Bounds L and R of protected features.
+        training: Booster and parameters.
+        training_words: What these do not say by themselves.
+        training_rows: How many rows it was trained on.
+        metrics: By name of what was trained and in which mode it was evaluated.
+        coverage: With ``overlap: left``, the same apart for ``complete``, ``partial`` and ``own``
+            rows.
+        private: What a differentially private model promises, and what it does not; empty for all
+            others.
+        modes: Those names in words, and what each mode tells to whom.
+        centralised: Why there is no figure for training on joined rows, and what measures it.
+        held_out_rows: How many rows the metrics stand on.
+        parties: Who took part, in which role, with how many features.
+        features: All features with protection, loss and use.
+        importance: How much the model goes by each feature, most important first.
+        importance_rows: How many held-out rows that stands on.
+        disclosed: What was told to whom.
+        limits: What the model is not good for.
+        experiment: Made with predictable noise or edges of a private table: without any guarantee.
+        software: What made it, by name: versions.
+    """
+
+    version: int = 1
+    federation: str
+    run: str
+    task: str
+    label: str
+    classes: tuple[str | int, ...] = ()
+    domain: tuple[int, int]
+    training: Mapping[str, Any]
+    training_words: tuple[str, ...] = ()
+    training_rows: int
+    metrics: Mapping[str, Mapping[str, float]]
+    coverage: Mapping[str, CoverageLine] = {}
+    private: tuple[str, ...] = ()
+    modes: tuple[ModeLine, ...]
+    centralised: str
+    held_out_rows: int
+    parties: tuple[PartyLine, ...]
+    features: tuple[FeatureLine, ...]
+    importance: tuple[ImportanceLine, ...] = ()
+    importance_rows: int = 0
+    disclosed: tuple[str, ...]
+    limits: tuple[str, ...]
+    experiment: bool
+    software: Mapping[str, str]
+
+    def json_bytes(self) -> bytes:
+        """The card for programs."""
+        return self.model_dump_json(indent=1).encode()
+
+
+def make_card(
+    *,
+    federation: Federation,
+    run: str,
+    evaluation: Mapping[str, Any],
+    training_rows: int,
+    losses: Mapping[str, LossCurve],
+    splits: Mapping[str, int],
+    experiment: bool,
+    importance: Importance | None = None,
+    tuned: Mapping[str, Any] | None = None,
+    classes: Sequence[str | int] = (),
+    promise: Promise | None = None,
+) -> Card:
+    """Put a card together.
+
+    Args:
+        federation: As it was run.
+        run: Its id.
+        evaluation: ``rows`` and ``metrics`` of the held-out rows, and how ``alone`` was trained.
+        training_rows: How many rows the model was trained on.
+        losses: Loss curve by full feature name, as published with the releases.
+        splits: How many splits of all trees are on it, by full feature name.
+        experiment: Whether noise was predictable.
+        importance: Of the features; None leaves it off the card.
+        tuned: What tuning has found.
+        classes: Of the label, in order.
+        promise: Of a private model, in figures.
+    """
+    label = federation.parties[federation.label_holder].label
+    assert label is not None
+    backend = format_of(federation.training.trainer)
+    private = private_words(federation, promise)
+    limits = _LIMITS if federation.learning == "vertical" else _HORIZONTAL_LIMITS
+    lines: list[FeatureLine] = []
+    for (party, name), columns in columns_by_feature(federation).items():
+        owner = party if federation.learning == "vertical" else federation.label_holder
+        declared = federation.parties[owner].features
+        curve = losses.get(f"{party}.{name}")
+        lines.append(
+            FeatureLine(
+                party=party,
+                name=name,
+                type=declared[name].type if name in declared else "missing bit",
+                mechanism=curve.mechanism if curve else None,
+                loss=curve,
+                splits=sum(splits.get(column, 0) for column in columns),
+            )
+        )
+    return Card(
+        federation=federation.name,
+        run=run,
+        task=label.task,
+        label=label.column,
+        classes=tuple(classes),
+        domain=(federation.domain.lower, federation.domain.upper),
+        training=_training(federation, tuned or {}),
+        training_words=tuple(training_words(federation, tuned or {}, evaluation.get("alone", {}))),
+        training_rows=training_rows,
+        metrics=evaluation["metrics"],
+        coverage=evaluation.get("coverage", {}),
+        private=private,
+        modes=modes_of(federation, evaluation["metrics"]),
+        centralised=CENTRALISED if federation.learning == "vertical" else POOLED,
+        held_out_rows=evaluation["rows"],
+        parties=tuple(
+            PartyLine(
+                name=name,
+                role=spec.role,
+                features=len(spec.features),
+                splits=sum(line.splits for line in lines if line.party == name),
+            )
+            for name, spec in federation.parties.items()
+        ),
+        features=tuple(lines),
+        importance=importance.lines if importance else (),
+        importance_rows=importance.rows if importance else 0,
+        disclosed=_told(federation),
+        limits=tuple(line for line in limits if not private or line not in _UNLESS_PRIVATE),
+        experiment=experiment,
+        software={
+            "OpBoost Ops": __version__,
+            backend.name: backend.version(),
+            "NumPy": np.__version__,
+            "Python": python_version(),
+        },
+    )
+
+
+def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any]:
+    found = federation.training.model_dump(mode="json", exclude_none=True)
+    if federation.denoising != "none":
+        found["denoise"] = federation.denoising
+    if tuned:
+        found |= {name: tuned[name] for name in ("trees", "learning_rate", "depth")}
+        found["parameters"] |= tuned["own"]
+    return {name: value for name, value in found.items() if value != {}}
+
+
+def _told(federation: Federation) -> tuple[str, ...]:
+    if federation.learning == "horizontal":
+        noisy = federation.training.private
+        summed = _SUMMED if noisy is None else _SUMMED_WITH_NOISE
+        if noisy is not None and noisy.metrics_epsilon is not None:
+            summed = (*_SUMMED_WITH_NOISE[:-1], _METRICS_WITH_NOISE)
+        return tuple(line.format(active=federation.label_holder) for line in summed)
+    holders = ", ".join(federation.feature_holders)
+    lines: Sequence[str] = _TOLD
+    if "routed" in federation.scoring.modes:
+        lines = (*_TOLD, *_ROUTED)
+    told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
+    exposed = (f"{holder}: {words}" for holder in federation.feature_holders
+               if (words := exposure_words(federation, holder)))  # fmt: skip
+    told = (alignment_words(federation), *told, *exposed)
+    private = federation.training.private
+    if private is None:
+        return told
+    # Where trees split is all that such a line tells.
+    told = tuple(
+        line.replace("exact, no epsilon", _COVERED) if "the trees split" in line else line
+        for line in told
+    )
+    if private.metrics_epsilon is None:
+        return told
+    exact = [line for line in told if "the metrics above" not in line and "importance" not in line]
+    return (*exact, _NOISY)

@@ -1,0 +1,306 @@
+"""The label holder's models: immutable versions, and which one is champion."""
+
+import datetime
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Literal
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import parse_federation
+from opboost_ops.config.schema import Record
+from opboost_ops.errors import ContractError
+from opboost_ops.learning.boosters.backend import Reader
+from opboost_ops.learning.boosters.trainer import READERS
+from opboost_ops.tables.spill.files import whole_file
+from opboost_ops.tables.spill.folders import private_folder
+
+_CHAMPION = "champion.json"
+_HISTORY = "history.jsonl"
+_DIGESTS = "sha256.json"
+
+Event = Literal["promoted", "kept", "rolled back"]
+
+
+class Decision(Record):
+    """What was decided about a version.
+
+    Attributes:
+        at: When, UTC, to the second.
+        version: Which one.
+        event: Whether it became champion, was rejected, or became champion again.
+        why: In public words.
+    """
+
+    at: str
+    version: str
+    event: Event
+    why: str
+
+
+class Registry:
+    """The model versions of one federation, a folder each.
+
+    Args:
+        folder: The label holder's models folder.
+        federation: Whose models.
+    """
+
+    def __init__(self, folder: Path, federation: str) -> None:
+        self._folder = folder / federation
+
+    def register(self, version: str, files: Mapping[str, bytes]) -> Path:
+        """Add a version, whole or not at all; the same version again must be the same bytes.
+
+        Args:
+            version: Its name: the run's id.
+            files: Its files.
+
+        Returns:
+            Its folder.
+
+        Raises:
+            ContractError: The version exists with other content.
+        """
+        digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        files = {**files, _DIGESTS: json.dumps(digests, sort_keys=True, indent=1).encode()}
+        target = self._folder / version
+        private_folder(self._folder)
+        if not target.exists():
+            temporary = Path(mkdtemp(dir=self._folder, prefix=".part-"))
+            try:
+                for name, content in files.items():
+                    (temporary / name).write_bytes(content)
+                    (temporary / name).chmod(0o400)
+                temporary.rename(target)
+            except OSError:
+                shutil.rmtree(temporary, ignore_errors=True)
+                if not target.exists():
+                    raise
+        found = {path.name: path.read_bytes() for path in target.iterdir()}
+        if found != dict(files):
+            raise ContractError(
+                f"Model version {version} exists already, with other content.",
+                "Versions are never changed: trigger a new run.",
+            )
+        return target
+
+    def champion(self) -> str | None:
+        """The version in use, or None before the first.
+
+        Raises:
+            ContractError: The champion file is damaged.
+        """
+        path = self._folder / _CHAMPION
+        if not path.exists():
+            return None
+        try:
+            version = json.loads(path.read_bytes())["version"]
+        except (ValueError, KeyError, TypeError, OSError):
+            version = None
+        if not isinstance(version, str) or not self._has(version):
+            raise ContractError(
+                "champion.json is damaged: it names no version.",
+                "`opboost models list` shows the versions, which are intact, and which one was "
+                "champion; put it back with `opboost models promote`.",
+            )
+        return version
+
+    def set_champion(self, version: str) -> None:
+        """Put a version into use; a crash leaves the previous one."""
+        if not self._has(version):
+            raise ContractError(f"There is no model version {version}.")
+        with whole_file(self._folder / _CHAMPION) as file:
+            file.write(json.dumps({"version": version}).encode())
+
+    def decide(self, version: str, promote: bool, why: str) -> None:
+        """Promote or reject a new version; what was decided once is not decided again.
+
+        Args:
+            version: A registered version.
+            promote: Whether it becomes champion.
+            why: In public words.
+        """
+        if any(entry.version == version for entry in self.history()):
+            return
+        if promote:
+            self.set_champion(version)
+        self._note(version, "promoted" if promote else "kept", why)
+
+    def promote(self, version: str, why: str) -> None:
+        """Make a version champion by hand.
+
+        Raises:
+            ContractError: There is no such version.
+        """
+        self.set_champion(version)
+        self._note(version, "promoted", why)
+
+    def rollback(self, why: str, to: str | None = None) -> str:
+        """Make a former champion champion again, each time one step further back.
+
+        Args:
+            why: Why; it is kept in the history.
+            to: Which one; the one that the present one took the place of when absent.
+
+        Returns:
+            Its version.
+
+        Raises:
+            ContractError: There was none before, it is gone, or it never was champion.
+        """
+        present, known = self.champion(), self.versions()
+        used = [e for e in self.history() if e.event != "kept" and e.version in known]
+        line = _way_back(used)
+        while line and line[-1] != present:
+            line.pop()
+        before = [version for version in line if version != present]
+        if to is not None:
+            if to not in {entry.version for entry in used}:
+                raise ContractError(
+                    f"Version {to} was not champion before the present one.",
+                    "Name one of those, or promote it: `opboost models list` shows all decisions.",
+                )
+            before = [to]
+        if not before:
+            raise ContractError(
+                "There is no champion before the present one.", "Promote a version by its name."
+            )
+        self.set_champion(before[-1])
+        self._note(before[-1], "rolled back", why)
+        return before[-1]
+
+    def history(self) -> list["Decision"]:
+        """All decisions about versions, oldest first."""
+        path = self._folder / _HISTORY
+        if not path.exists():
+            return []
+        return [Decision.model_validate_json(line) for line in path.read_text().splitlines()]
+
+    def files(self, version: str) -> dict[str, bytes]:
+        """The files of a version.
+
+        Raises:
+            ContractError: There is no such version, or it is damaged.
+        """
+        if not self._has(version):
+            raise ContractError(f"There is no model version {version}.")
+        files = {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
+        found = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        found.pop(_DIGESTS, None)
+        try:
+            kept = json.loads(files[_DIGESTS])
+        except (ValueError, KeyError):
+            kept = None
+        if found != kept:
+            raise ContractError(
+                f"Model version {version} is damaged: its files are not as they were registered.",
+                "Restore them from a backup, or promote another version with `opboost models "
+                "promote`.",
+            )
+        return files
+
+    def file(self, version: str, name: str) -> bytes:
+        """One file of a version.
+
+        Args:
+            version: The version.
+            name: The file's name, without any folder.
+
+        Raises:
+            ContractError: There is no such version, or it has no such file.
+        """
+        path = self._folder / version / name
+        if not self._has(version) or name != path.name or not path.is_file():
+            raise ContractError(f"Model version {version} has no file {name}.")
+        return path.read_bytes()
+
+    def names(self, version: str) -> frozenset[str]:
+        """Names of a version's files, unread; none if there is no such version."""
+        folder = self._folder / version
+        return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset()
+
+    def _note(self, version: str, event: Event, why: str) -> None:
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        entry = Decision(at=at, version=version, event=event, why=why)
+        private_folder(self._folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with open(os.open(self._folder / _HISTORY, flags, 0o600), "a") as file:
+            file.write(entry.model_dump_json() + "\n")
+
+    def _has(self, version: str) -> bool:
+        # One look, where listing all versions is a look at each of thousands.
+        named = version == Path(version).name and version[:1] not in ("", ".")
+        return named and (self._folder / version).is_dir()
+
+    def versions(self) -> list[str]:
+        """All versions, oldest first."""
+        if not self._folder.is_dir():
+            return []
+        with os.scandir(self._folder) as found:
+            folders = [(e.stat().st_mtime_ns, e.name) for e in found if e.is_dir()]
+        return [name for _, name in sorted(folders) if name[0] != "."]
+
+
+def _way_back(used: Sequence[Decision]) -> list[str]:
+    """Champions that a walk back meets, the present one last; those rolled back from are not met.
+
+    Otherwise a second step back would lead to where the first one came from.
+    """
+    line: list[str] = []
+    for entry in used:
+        if entry.event == "rolled back" and entry.version in line:
+            while line[-1] != entry.version:
+                line.pop()
+        else:
+            line.append(entry.version)
+    return line
+
+
+def backend_in(files: Mapping[str, bytes]) -> Reader:
+    """What reads a version, by the name of its model file.
+
+    Args:
+        files: The version's files.
+
+    Raises:
+        ContractError: There is no model among them.
+    """
+    for backend in READERS:
+        if backend.file in files:
+            return backend
+    raise ContractError("A model version holds no model file.", "Promote another version.")
+
+
+def model_in(files: Mapping[str, bytes]) -> str:
+    """A version's model.
+
+    Args:
+        files: The version's files.
+
+    Raises:
+        ContractError: There is no model among them.
+    """
+    return files[backend_in(files).file].decode()
+
+
+def has_model(names: Collection[str]) -> bool:
+    """Whether this release reads the model of a version.
+
+    Args:
+        names: Of the version's files.
+    """
+    return any(backend.file in names for backend in READERS)
+
+
+def federation_in(files: Mapping[str, bytes]) -> Federation:
+    """The federation with which a version was trained.
+
+    Args:
+        files: The version's files.
+    """
+    return parse_federation(json.loads(files["federation.json"]), "federation.json")
