@@ -19,7 +19,7 @@ from opboost_ops.display.blocks import (
 )
 from opboost_ops.display.charts import bars, colour_of
 from opboost_ops.learning.distribution import LEAST
-from opboost_ops.models.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
+from opboost_ops.quality.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
 
 #: Columns of the picture.
 _COLUMNS = 15

@@ -16,10 +16,10 @@ from opboost_ops.learning.distribution import LEAST, merged
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.models.figures import new_scores
-from opboost_ops.models.live import SERVED, Counts, live_of
 from opboost_ops.models.live_page import live_blocks
 from opboost_ops.models.outcomes import outcome_blocks, outcomes_of
 from opboost_ops.models.versions import Version
+from opboost_ops.quality.live import SERVED, Counts, live_of
 
 #: The heading of what a run has scored.
 SCORES = "Scores"

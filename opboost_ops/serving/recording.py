@@ -19,7 +19,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
-from opboost_ops.models.live import (
+from opboost_ops.quality import drift
+from opboost_ops.quality.live import (
     SERVED,
     Counts,
     PartnerCounts,
@@ -27,7 +28,6 @@ from opboost_ops.models.live import (
     counts_of,
     profile_of,
 )
-from opboost_ops.quality import drift
 from opboost_ops.serving.answers import STATES
 from opboost_ops.serving.loaded_version import LoadedVersion, Scored
 from opboost_ops.stages.home import Home

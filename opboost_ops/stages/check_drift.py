@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from opboost_ops.models.live import PROFILES, columns_of
 from opboost_ops.quality import drift
 from opboost_ops.quality.drift import Profile
+from opboost_ops.quality.live import PROFILES, columns_of
 from opboost_ops.stages import own_copy
 from opboost_ops.stages.raw_blocks import blocks
 from opboost_ops.stages.stage import Context, Outcome

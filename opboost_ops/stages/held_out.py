@@ -13,7 +13,7 @@ from opboost_ops.learning.distribution import LEAST, grid, held_out_distribution
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task, all_metrics
 from opboost_ops.learning.private.metrics import difference_error
-from opboost_ops.models.live import score_profile
+from opboost_ops.quality.live import score_profile
 from opboost_ops.stages.baseline import Baseline
 from opboost_ops.stages.coverage import coverage, metrics_by_group
 from opboost_ops.stages.gate import gate

@@ -15,7 +15,7 @@ from opboost_ops.learning.distribution import new_distribution
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS, GROUP, keep
 from opboost_ops.mechanisms import noise
-from opboost_ops.models.live import Counts, counts_of
+from opboost_ops.quality.live import Counts, counts_of
 from opboost_ops.stages import raw_table
 from opboost_ops.stages.check_drift import COUNTS
 from opboost_ops.stages.common_rows import CommonRows

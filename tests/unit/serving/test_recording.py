@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from opboost_ops import api
-from opboost_ops.models.live import Live
+from opboost_ops.quality.live import Live
 from opboost_ops.serving.app import make_app
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
