@@ -100,7 +100,7 @@ tour: setup ## make the pictures of docs/pages.md again (needs chromium)
 	cd .opboost/tour && for picture in run-1440-light ledger-1440-light version-1440-light \
 		exchange-1440-light quality-390-dark ledger-390-dark; do \
 		cp $$picture.png "$(CURDIR)/docs/figures/tour-$$picture.png"; done
-	cat opboost_ops/display/{templates,static}/* | sha256sum >docs/figures/tour.sha256
+	cat opboost_ops/reports/display/{templates,static}/* | sha256sum >docs/figures/tour.sha256
 
 lock: ## renew requirements.lock, and that of what makes the image
 	$(LOCK) $(EXTRAS) pyproject.toml --output-file requirements.lock

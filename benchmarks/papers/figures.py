@@ -22,8 +22,8 @@ from opboost_ops.mechanisms import (
 )
 from opboost_ops.privacy.averaging import fresh_and_pinned
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.reports.consent_sheet import consent_sheet
 from opboost_ops.run.exact_releases import exact_releases
-from opboost_ops.views.consent_sheet import consent_sheet
 
 HUNDRED = Domain(1, 100)
 TEN = Domain(1, 10)

@@ -8,7 +8,7 @@ import polars as pl
 from opboost_ops.config.loading import load_party
 from opboost_ops.privacy.ledger import statement
 from opboost_ops.privacy.ledger.model_account import ModelAccount, account_of
-from opboost_ops.views.ledger import ledger_of
+from opboost_ops.reports.ledger import ledger_of
 
 
 @dataclass(frozen=True, repr=False)

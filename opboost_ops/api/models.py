@@ -10,15 +10,15 @@ import polars as pl
 from opboost_ops.api.model import Model
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.config.site import Site
-from opboost_ops.display.notebook import Picture
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.models import versions
 from opboost_ops.models.export import export_model, model_columns
-from opboost_ops.models.figures import held_out_figures, importance_figures
-from opboost_ops.models.outcomes import Outcomes
-from opboost_ops.models.versions import Version
+from opboost_ops.reports import versions
+from opboost_ops.reports.display.notebook import Picture
+from opboost_ops.reports.outcomes import Outcomes
+from opboost_ops.reports.plots import held_out_figures, importance_figures
+from opboost_ops.reports.versions import Version
 from opboost_ops.run.admin_actions import ActionRequest, do
 from opboost_ops.run.outcomes import id_columns, report
 from opboost_ops.run.party_sites import federation_file, site_files

@@ -90,12 +90,12 @@ def command(
         return
     from opboost_ops import api
     from opboost_ops.config.loading import load_site
-    from opboost_ops.display.html import document_html
     from opboost_ops.exchange.party_state import agreements_of
+    from opboost_ops.reports import consent_words
+    from opboost_ops.reports.display.html import document_html
     from opboost_ops.run import agreement
     from opboost_ops.run.party_sites import federation_file
     from opboost_ops.setup.policy_file import pin
-    from opboost_ops.views import consent_words
 
     site = site.parent if site.is_file() else site
     mine = load_site(site / "site.yaml")
@@ -193,7 +193,7 @@ def _show_queries(mine: "Site", consent: "Consent") -> None:
     """How many people the label holder has queried so far."""
     from opboost_ops.cli.printing import print_blocks
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.views.queries import queries
+    from opboost_ops.reports.queries import queries
 
     with open_state(mine) as state:
         found = queries(state, consent.policy.alignment, (consent.federation.name,))
@@ -239,10 +239,10 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
 def _show(consent: "Consent", agreements: "Agreements") -> None:
     from opboost_ops.cli.printing import print_blocks, print_line
     from opboost_ops.config.fingerprints import fingerprint
-    from opboost_ops.display.blocks import Heading
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent.compliance import require_consent
-    from opboost_ops.views import consent_words
+    from opboost_ops.reports import consent_words
+    from opboost_ops.reports.display.blocks import Heading
 
     sheet, declared = consent.sheet, consent.federation
     print_blocks([Heading(consent_words.title(sheet)), *consent_words.blocks(sheet)])

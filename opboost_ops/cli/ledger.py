@@ -20,7 +20,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
     from opboost_ops.config.loading import load_party
     from opboost_ops.privacy.ledger import statement
     from opboost_ops.privacy.ledger.model_account import account_of, more_such
-    from opboost_ops.views.ledger import ledger_of
+    from opboost_ops.reports.ledger import ledger_of
 
     declared, policy = load_party(site / "site.yaml")
     view = ledger_of(declared, policy)
@@ -41,8 +41,8 @@ def show(site: Site, as_json: AsJson = False) -> None:
         print(json.dumps(result))
         return
     from opboost_ops.cli.printing import print_blocks
-    from opboost_ops.display.blocks import Heading
-    from opboost_ops.views import ledger_tables
+    from opboost_ops.reports import ledger_tables
+    from opboost_ops.reports.display.blocks import Heading
 
     print_blocks(
         [
@@ -162,9 +162,9 @@ def export(
     import json
 
     from opboost_ops.config.loading import load_site
-    from opboost_ops.display.spreadsheets import csv_text
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.ledger.statement import PLAIN_FIELDS, plain_line
+    from opboost_ops.reports.display.spreadsheets import csv_text
 
     declared = load_site(site / "site.yaml")
     with open_state(declared) as state:

@@ -60,7 +60,7 @@ def show(
         print(card)
         return
     from opboost_ops.cli.printing import print_blocks
-    from opboost_ops.models.version_page import version_blocks
+    from opboost_ops.reports.version_page import version_blocks
 
     print_blocks(version_blocks(found.version(version)))
 

@@ -30,7 +30,7 @@ def command(
         return
     from opboost_ops.api.models import models_at
     from opboost_ops.cli.printing import print_blocks
-    from opboost_ops.models.outcomes import outcome_blocks
+    from opboost_ops.reports.outcomes import outcome_blocks
 
     print(f"Outcomes of version {found.version} in mode {found.mode} (stays at home):")
     print_blocks(outcome_blocks(found, models_at(site, federation).version(version)))

@@ -6,8 +6,8 @@ from itertools import zip_longest
 
 from rich.console import Console
 
-from opboost_ops.display.blocks import Block, Cell, Facts, Fold, Heading, Note, Table
-from opboost_ops.display.terminal import plain, rich_table
+from opboost_ops.reports.display.blocks import Block, Cell, Facts, Fold, Heading, Note, Table
+from opboost_ops.reports.display.terminal import plain, rich_table
 
 #: Columns of a table that nobody reads on a terminal: a pipe or a file folds nothing.
 _PIPED = 400

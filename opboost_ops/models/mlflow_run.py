@@ -19,7 +19,7 @@ from opboost_ops.learning.registry.card import Card
 from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
 from opboost_ops.learning.registry.tracking import UPLOADED
 from opboost_ops.models.export import export_model
-from opboost_ops.models.version_page import card_page
+from opboost_ops.reports.version_page import card_page
 
 #: The tag by which a version's run is found again.
 _TAG = "opboost.version"

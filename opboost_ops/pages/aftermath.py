@@ -8,10 +8,10 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.models.versions import Models, Version
 from opboost_ops.pages.deployment import has_state, parties
-from opboost_ops.views.ledger import charged as charged_by
-from opboost_ops.views.ledger import sum_of
+from opboost_ops.reports.ledger import charged as charged_by
+from opboost_ops.reports.ledger import sum_of
+from opboost_ops.reports.versions import Models, Version
 
 GO_ON = (
     "Fix the cause, then clear the failed task to continue this run. If a table, a file or the "

@@ -2,9 +2,9 @@
 
 from opboost_ops.config.agreement import differences
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import Cell, Table, count, moment
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.pages.deployment import Query
+from opboost_ops.reports.display.blocks import Cell, Table, count, moment
 
 #: Changes that a line names; `opboost agree` shows all of a new one.
 _NAMED = 6

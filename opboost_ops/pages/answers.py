@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from opboost_ops.display.blocks import Section, tables
-from opboost_ops.display.html import Page, page_html
-from opboost_ops.display.spreadsheets import table_csv
 from opboost_ops.pages.deployment import parties
 from opboost_ops.pages.documents import ABOUT
+from opboost_ops.reports.display.blocks import Section, tables
+from opboost_ops.reports.display.html import Page, page_html
+from opboost_ops.reports.display.spreadsheets import table_csv
 
 #: The pages of the navigation: path, title, and what they are for.
 PAGES = (

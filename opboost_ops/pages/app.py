@@ -12,15 +12,6 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from opboost_ops.display.blocks import Block, Note, Section
-from opboost_ops.display.html import (
-    Filter,
-    Page,
-    compile_templates,
-    message_html,
-    static,
-    text_html,
-)
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pages import (
@@ -42,6 +33,15 @@ from opboost_ops.pages.access import LOGGED_IN, SeesDag
 from opboost_ops.pages.answers import PAGES, answer
 from opboost_ops.pages.deployment import Query, federations, guarded, of_state, parties, sections
 from opboost_ops.pages.progress_text import progress_text
+from opboost_ops.reports.display.blocks import Block, Note, Section
+from opboost_ops.reports.display.html import (
+    Filter,
+    Page,
+    compile_templates,
+    message_html,
+    static,
+    text_html,
+)
 
 _HEADERS = {
     "Cache-Control": "no-store",

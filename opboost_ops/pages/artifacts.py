@@ -6,7 +6,12 @@ from typing import get_args
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import (
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.manifest import Kind
+from opboost_ops.exchange.store.store import Store, open_store
+from opboost_ops.learning.registry.alignment_words import alignment_words
+from opboost_ops.pages.inspection import Inspected, inspect_run
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Figure,
@@ -17,14 +22,9 @@ from opboost_ops.display.blocks import (
     moment,
     size,
 )
-from opboost_ops.display.charts import colour_of
-from opboost_ops.display.sequence import MANY, Message, exchanged
-from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.manifest import Kind
-from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.learning.registry.alignment_words import alignment_words
-from opboost_ops.pages.inspection import Inspected, inspect_run
-from opboost_ops.views.ledger_tables import kind_words
+from opboost_ops.reports.display.charts import colour_of
+from opboost_ops.reports.display.sequence import MANY, Message, exchanged
+from opboost_ops.reports.ledger_tables import kind_words
 
 #: Kinds in the order of the protocol.
 _ORDER: Mapping[str, int] = {kind: at for at, kind in enumerate(get_args(Kind))}

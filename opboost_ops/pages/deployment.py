@@ -12,9 +12,9 @@ from typing import Literal, TypeVar
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import Block, Note, Pager, Section
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.pages import airflow, airflow_dags
+from opboost_ops.reports.display.blocks import Block, Note, Pager, Section
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -2,10 +2,10 @@
 
 from markupsafe import Markup
 
-from opboost_ops.display.charts import Curve, chart
-from opboost_ops.display.html import charts_html
 from opboost_ops.privacy.division import Divider
 from opboost_ops.privacy.planner import Caps
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.display.html import charts_html
 
 #: Parts of the total that are drawn: every division takes a search.
 _PARTS = (1, 2, 4, 6, 8, 12, 16)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.display.blocks import (
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -17,7 +17,7 @@ from opboost_ops.display.blocks import (
     Table,
     number,
 )
-from opboost_ops.display.charts import KINDS, Curve, bars, chart
+from opboost_ops.reports.display.charts import KINDS, Curve, bars, chart
 
 #: Runs in the picture over time, and features in that of one run.
 _RUNS, _FEATURES = 30, 30

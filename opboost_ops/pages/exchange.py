@@ -9,7 +9,14 @@ from operator import attrgetter
 from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import (
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.pages.artifacts import Place, artifacts
+from opboost_ops.pages.deployment import Query, guarded, has_state
+from opboost_ops.pages.keys import keys_table
+from opboost_ops.reports.audit_log import LogRead, Owner, log_of
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -21,13 +28,6 @@ from opboost_ops.display.blocks import (
     moment,
     second,
 )
-from opboost_ops.exchange.audit import Entry
-from opboost_ops.exchange.manifest import reference
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pages.artifacts import Place, artifacts
-from opboost_ops.pages.deployment import Query, guarded, has_state
-from opboost_ops.pages.keys import keys_table
-from opboost_ops.views.audit_log import LogRead, Owner, log_of
 
 #: Entries of an audit log with their numbers.
 Entries = Sequence[tuple[int, Entry]]

@@ -1,7 +1,7 @@
 """The page of a party's attacks on its own release."""
 
-from opboost_ops.display.charts import Curve, bars, chart
-from opboost_ops.display.html import charts_html
+from opboost_ops.reports.display.charts import Curve, bars, chart
+from opboost_ops.reports.display.html import charts_html
 from opboost_ops.run.leakage import Leakage
 
 

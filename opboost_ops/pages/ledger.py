@@ -5,16 +5,16 @@ from dataclasses import replace
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import Block, Cell, Fold, Note, Table, moment
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pages import statement
 from opboost_ops.pages.deployment import Query, parties
 from opboost_ops.privacy.ledger.entries import Dated
-from opboost_ops.views import ledger_tables
-from opboost_ops.views.ledger import LedgerView, ledger_of, planned
-from opboost_ops.views.ledger_figures import history, loss_curves
-from opboost_ops.views.queries import queries
+from opboost_ops.reports import ledger_tables
+from opboost_ops.reports.display.blocks import Block, Cell, Fold, Note, Table, moment
+from opboost_ops.reports.ledger import LedgerView, ledger_of, planned
+from opboost_ops.reports.ledger_figures import history, loss_curves
+from opboost_ops.reports.queries import queries
 
 #: How many entries a page shows.
 _LINES = 20

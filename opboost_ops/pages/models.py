@@ -5,17 +5,23 @@ from dataclasses import replace
 
 from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.loading import site_of
-from opboost_ops.display.blocks import Block, Fact, Facts, Heading, Links, Note, State, moment
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.registry.tracking import upload_problem
-from opboost_ops.models.listing import (
-    comparison,
-    decisions_table,
-    over_versions,
-    versions_table,
+from opboost_ops.pages.deployment import Query, guarded
+from opboost_ops.pages.scored_runs import production
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Fact,
+    Facts,
+    Heading,
+    Links,
+    Note,
+    State,
+    moment,
 )
-from opboost_ops.models.version_page import version_parts
-from opboost_ops.models.versions import (
+from opboost_ops.reports.listing import comparison, decisions_table, over_versions, versions_table
+from opboost_ops.reports.version_page import version_parts
+from opboost_ops.reports.versions import (
     ALONE,
     Models,
     by_rank,
@@ -23,8 +29,6 @@ from opboost_ops.models.versions import (
     mode_words,
     models_of,
 )
-from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.scored_runs import production
 
 #: Versions on a page and in a plot.
 _VERSIONS = 20

@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from urllib.parse import urlencode
 
-from opboost_ops.display.html import Filter
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
+from opboost_ops.reports.display.html import Filter
 
 #: Days of a period without a first one.
 DAYS = 30

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from opboost_ops.display.charts import Curve, chart
-from opboost_ops.display.html import charts_html
 from opboost_ops.privacy.planner import Candidate
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.display.html import charts_html
 
 
 def plan_report(

@@ -11,19 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.display.blocks import (
-    Block,
-    Cell,
-    Fact,
-    Facts,
-    Note,
-    Table,
-    count,
-    moment,
-)
 from opboost_ops.errors import ContractError
 from opboost_ops.pages.deployment import Query
 from opboost_ops.pages.drift_report import INDEX, drift_report, kept_report
+from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
 
 #: Runs on a page; only their reports are read.
 _RUNS = 15

@@ -5,7 +5,12 @@ from datetime import datetime
 from functools import cache, partial
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.display.blocks import (
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
+from opboost_ops.pages.airflow import ago
+from opboost_ops.pages.deployment import Query, guarded, has_state
+from opboost_ops.pages.models import MODEL
+from opboost_ops.reports.display.blocks import (
     Block,
     Fact,
     Facts,
@@ -16,15 +21,10 @@ from opboost_ops.display.blocks import (
     Section,
     number,
 )
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
-from opboost_ops.pages.airflow import ago
-from opboost_ops.pages.deployment import Query, guarded, has_state
-from opboost_ops.pages.models import MODEL
+from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
+from opboost_ops.reports.ledger_figures import loss_curves
+from opboost_ops.reports.ledger_tables import warnings
 from opboost_ops.run.approval import asked_since
-from opboost_ops.views.ledger import charged, ledger_of_run, sum_of
-from opboost_ops.views.ledger_figures import loss_curves
-from opboost_ops.views.ledger_tables import warnings
 
 
 def build(party: str, query: Query) -> list[Block]:

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.display.blocks import Block, Fact, Facts, Heading, number
-from opboost_ops.display.charts import KINDS
 from opboost_ops.learning.distribution import LEAST, merged
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
-from opboost_ops.models.figures import new_scores
-from opboost_ops.models.live_page import live_blocks
-from opboost_ops.models.outcomes import outcome_blocks, outcomes_of
-from opboost_ops.models.versions import Version
 from opboost_ops.quality.live import SERVED, Counts, live_of
+from opboost_ops.reports.display.blocks import Block, Fact, Facts, Heading, number
+from opboost_ops.reports.display.charts import KINDS
+from opboost_ops.reports.live_page import live_blocks
+from opboost_ops.reports.outcomes import outcome_blocks, outcomes_of
+from opboost_ops.reports.plots import new_scores
+from opboost_ops.reports.versions import Version
 
 #: The heading of what a run has scored.
 SCORES = "Scores"

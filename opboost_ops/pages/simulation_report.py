@@ -1,8 +1,8 @@
 """The page of a simulation: the metric in each mode over the loss, beside alone and centralised."""
 
 from opboost_ops.datasets.simulation import MODES, Simulation
-from opboost_ops.display.charts import Curve, chart
-from opboost_ops.display.html import charts_html
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.display.html import charts_html
 
 #: What must stand beside the picture.
 NOT_CHARGED = (

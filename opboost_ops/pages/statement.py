@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import (
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.pages.agreement_history import agreements_table
+from opboost_ops.pages.deployment import Query, guarded
+from opboost_ops.pages.period import Period, asked_for
+from opboost_ops.privacy.ledger.entries import Dated
+from opboost_ops.reports.audit_log import LogRead, log_of
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -18,16 +25,9 @@ from opboost_ops.display.blocks import (
     number,
     second,
 )
-from opboost_ops.exchange.audit import Action, Entry
-from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pages.agreement_history import agreements_table
-from opboost_ops.pages.deployment import Query, guarded
-from opboost_ops.pages.period import Period, asked_for
-from opboost_ops.privacy.ledger.entries import Dated
-from opboost_ops.views.audit_log import LogRead, log_of
-from opboost_ops.views.ledger import LedgerView, charged, ledger_of, sum_of
-from opboost_ops.views.ledger_tables import exact_table
-from opboost_ops.views.queries import queries
+from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, sum_of
+from opboost_ops.reports.ledger_tables import exact_table
+from opboost_ops.reports.queries import queries
 
 _REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
 

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from opboost_ops.display.blocks import (
+from opboost_ops.pages.aftermath import GO_ON, sentences
+from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago, lasting
+from opboost_ops.pages.state import Federation, Party, Purpose, Run
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -16,11 +19,8 @@ from opboost_ops.display.blocks import (
     Table,
     count,
 )
-from opboost_ops.pages.aftermath import GO_ON, sentences
-from opboost_ops.pages.airflow import PURPOSES, AirflowRun, ago, lasting
-from opboost_ops.pages.state import Federation, Party, Purpose, Run
-from opboost_ops.views.ledger import Left
-from opboost_ops.views.ledger_tables import left_cell, left_fact
+from opboost_ops.reports.ledger import Left
+from opboost_ops.reports.ledger_tables import left_cell, left_fact
 
 #: A run that has been under way for longer is looked at, in seconds.
 _LONG = 3600

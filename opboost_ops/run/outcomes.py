@@ -23,7 +23,7 @@ from opboost_ops.learning.distribution import LEAST
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.models.outcomes import OUTCOMES, Group, Outcomes, Span
+from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes, Span
 from opboost_ops.stages.assemble import encode_label
 from opboost_ops.stages.home import Home
 from opboost_ops.stages.score_columns import PROBABILITY, SCORE

@@ -34,10 +34,10 @@ def preload() -> None:
         # A system library may be missing: the stages that need it say so, others go on.
         with suppress(OSError):
             import_module(name)
-    from opboost_ops.display.html import compile_documents
     from opboost_ops.exchange.signing import new_signing_key, signed_by
     from opboost_ops.mechanisms.noise import heads_key
     from opboost_ops.quality.validation import context
+    from opboost_ops.reports.display.html import compile_documents
 
     compile_documents()
     # OpenSSL looks for each algorithm when it is first used; this key is nobody's.

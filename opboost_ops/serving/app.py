@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
-from opboost_ops.models.outcomes import Outcomes
 from opboost_ops.quality.live import Live
+from opboost_ops.reports.outcomes import Outcomes
 from opboost_ops.serving.answers import Score
 from opboost_ops.serving.counters import Counters
 from opboost_ops.serving.scorer import LOOK, Scorer

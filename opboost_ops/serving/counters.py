@@ -4,8 +4,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from opboost_ops.models.outcomes import Outcomes
 from opboost_ops.quality.live import Live
+from opboost_ops.reports.outcomes import Outcomes
 
 #: Upper ends of the buckets of seconds a request.
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0)

@@ -17,9 +17,9 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.models.outcomes import Outcomes, outcomes_of
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.quality.live import Live, live_of
+from opboost_ops.reports.outcomes import Outcomes, outcomes_of
 from opboost_ops.run.known_keys import scored_under
 from opboost_ops.run.opening import for_model
 from opboost_ops.run.party_sites import federation_file

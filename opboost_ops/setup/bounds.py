@@ -11,8 +11,8 @@ from typing import Any
 
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
-from opboost_ops.display.spreadsheets import csv_text, text_of
 from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.reports.display.spreadsheets import csv_text, text_of
 
 #: The file that `opboost init` writes.
 TEMPLATE = "bounds.csv"

@@ -12,7 +12,7 @@ from opboost_ops.learning.registry.importance import (
     rows_for,
 )
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.models.version_page import card_page
+from opboost_ops.reports.version_page import card_page
 from opboost_ops.stages.assemble import frame_of
 from opboost_ops.stages.cache import fingerprint, importance_cache, software
 from opboost_ops.stages.held_out import SCORING

@@ -14,9 +14,9 @@ import polars as pl
 import pyarrow as pa
 
 from opboost_ops.config.source import S3, Sink
-from opboost_ops.display.spreadsheets import plain_texts
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.learning.registry.scores import Groups, write_groups
+from opboost_ops.reports.display.spreadsheets import plain_texts
 from opboost_ops.tables.database import engine_of
 from opboost_ops.tables.s3 import S3Bucket
 from opboost_ops.tables.spill.arrays import Scratch

@@ -18,10 +18,10 @@ import yaml
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
+from opboost_ops.reports.run_outcome import outcome_words
 from opboost_ops.run import local
 from opboost_ops.run.fork_server import ForkServer
 from opboost_ops.run.phases import phases
-from opboost_ops.views.run_outcome import outcome_words
 from tests.federation import Workspace, small_credit
 
 #: `opboost run --dataset credit` on as few customers as a test can afford: the real command line

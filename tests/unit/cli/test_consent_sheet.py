@@ -19,7 +19,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.pages import ledger
 from opboost_ops.pages.deployment import Query
-from opboost_ops.views import consent_words
+from opboost_ops.reports import consent_words
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.cli.conftest import Opboost
 

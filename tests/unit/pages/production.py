@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from opboost_ops import api
-from opboost_ops.models.outcomes import Outcomes
+from opboost_ops.reports.outcomes import Outcomes
 from tests.federation import Workspace
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from opboost_ops.display.sequence import MANY, Message, exchanged
+from opboost_ops.reports.display.sequence import MANY, Message, exchanged
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, rows

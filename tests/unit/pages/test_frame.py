@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from opboost_ops.display.html import static
+from opboost_ops.reports.display.html import static
 from tests.browser import chromium
 
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from opboost_ops.display.blocks import Cell, Table
-from opboost_ops.display.spreadsheets import table_csv
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.models.versions import mode_words
+from opboost_ops.reports.display.blocks import Cell, Table
+from opboost_ops.reports.display.spreadsheets import table_csv
+from opboost_ops.reports.versions import mode_words
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, rows

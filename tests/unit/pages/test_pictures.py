@@ -4,7 +4,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from opboost_ops.display.charts import Curve, chart
+from opboost_ops.reports.display.charts import Curve, chart
 
 
 def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
@@ -23,7 +23,7 @@ def test_the_axis_shows_the_data_and_not_a_limit_far_above_it() -> None:
 def test_the_documents_pictures_are_of_these_pages() -> None:
     """`make tour` makes them again, and notes of which markup and style they are."""
     root = Path(__file__).parents[3]
-    files = [sorted((root / "opboost_ops/display" / name).iterdir())
+    files = [sorted((root / "opboost_ops/reports/display" / name).iterdir())
              for name in ("templates", "static")]  # fmt: skip
     markup = b"".join(file.read_bytes() for folder in files for file in folder)
     noted = (root / "docs/figures/tour.sha256").read_text().split()[0]

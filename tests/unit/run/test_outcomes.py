@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.display.blocks import Table
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.metrics import all_metrics
-from opboost_ops.models.outcomes import outcome_blocks
+from opboost_ops.reports.display.blocks import Table
+from opboost_ops.reports.outcomes import outcome_blocks
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset, score_files

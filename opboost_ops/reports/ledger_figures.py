@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from opboost_ops.display.blocks import Figure, Figures
-from opboost_ops.display.charts import KINDS, Curve, chart
 from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.loss import LossCurve
-from opboost_ops.views.ledger import ColumnLine
+from opboost_ops.reports.display.blocks import Figure, Figures
+from opboost_ops.reports.display.charts import KINDS, Curve, chart
+from opboost_ops.reports.ledger import ColumnLine
 
 #: What each raw column had cost by some moments.
 Heights = Sequence[tuple[str, Mapping[str, float]]]

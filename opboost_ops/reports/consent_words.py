@@ -1,6 +1,8 @@
 """The consent sheet as tables, words and a picture, for pages, print and the terminal."""
 
-from opboost_ops.display.blocks import (
+from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words, values_words
+from opboost_ops.reports.consent_sheet import ConsentSheet, ReleasedColumn
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -13,9 +15,7 @@ from opboost_ops.display.blocks import (
     finite,
     number,
 )
-from opboost_ops.display.charts import bars
-from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words, values_words
-from opboost_ops.views.consent_sheet import ConsentSheet, ReleasedColumn
+from opboost_ops.reports.display.charts import bars
 
 #: Columns of the picture: those of which most is guessed.
 _SHOWN = 8

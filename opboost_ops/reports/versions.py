@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.display.blocks import Cell, number
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.learning.registry.registry import Decision, Registry
+from opboost_ops.reports.display.blocks import Cell, number
 
 #: The mode by which versions are compared, where they have it.
 MAIN_MODE = "federated_desensitised"

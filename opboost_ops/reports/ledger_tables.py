@@ -4,7 +4,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from opboost_ops.config.policy import ModelBudget, Policy
-from opboost_ops.display.blocks import (
+from opboost_ops.privacy.ledger.entries import Dated
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.model_account import account_of
+from opboost_ops.privacy.ledger.statement import exact_lines
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -16,11 +20,14 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.privacy.ledger.entries import Dated
-from opboost_ops.privacy.ledger.events import LedgerEntry
-from opboost_ops.privacy.ledger.model_account import account_of
-from opboost_ops.privacy.ledger.statement import exact_lines
-from opboost_ops.views.ledger import ColumnLine, LedgerView, Left, left_of, spent_by_column, sum_of
+from opboost_ops.reports.ledger import (
+    ColumnLine,
+    LedgerView,
+    Left,
+    left_of,
+    spent_by_column,
+    sum_of,
+)
 
 #: Differentially private models that are listed.
 _MODELS = 20

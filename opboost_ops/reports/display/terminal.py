@@ -5,7 +5,7 @@ from typing import Literal
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from opboost_ops.display.blocks import Table
+from opboost_ops.reports.display.blocks import Table
 
 #: So long a name of what a row is about stays on one line, to be copied into another command.
 _NAME = 16

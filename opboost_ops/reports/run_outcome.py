@@ -6,9 +6,9 @@ from typing import Any
 
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
-from opboost_ops.display.blocks import finite
 from opboost_ops.learning.metrics import main_metric
 from opboost_ops.privacy.loss import column_losses
+from opboost_ops.reports.display.blocks import finite
 
 #: How the label holder's own columns are called among the gains.
 _ALONE = "label_holder_alone"

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from opboost_ops.display.blocks import (
+from opboost_ops.learning.distribution import LEAST
+from opboost_ops.quality.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -17,9 +19,7 @@ from opboost_ops.display.blocks import (
     count,
     number,
 )
-from opboost_ops.display.charts import bars, colour_of
-from opboost_ops.learning.distribution import LEAST
-from opboost_ops.quality.live import DAYS, FAR, MOVED, Live, Move, PartnerAge, Shift
+from opboost_ops.reports.display.charts import bars, colour_of
 
 #: Columns of the picture.
 _COLUMNS = 15

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from markupsafe import escape
 
-from opboost_ops.display.blocks import Figure
+from opboost_ops.reports.display.blocks import Figure
 
 _STYLE = Path(__file__).parent / "static" / "style.css"
 

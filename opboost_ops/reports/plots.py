@@ -5,8 +5,17 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from opboost_ops.display.blocks import Block, Cell, Figure, Figures, Fold, Note, Table, count
-from opboost_ops.display.charts import SHARES, Curve, bars, chart, colour_of
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Figures,
+    Fold,
+    Note,
+    Table,
+    count,
+)
+from opboost_ops.reports.display.charts import SHARES, Curve, bars, chart, colour_of
 
 _DIAGONAL = Curve("by chance", ((0.0, 0.0), (1.0, 1.0)), dashed=True)
 

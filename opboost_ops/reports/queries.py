@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from opboost_ops.config.policy import AlignmentRules
-from opboost_ops.display.blocks import Block, Note
 from opboost_ops.exchange.party_state import PartyState
+from opboost_ops.reports.display.blocks import Block, Note
 
 
 def queries(state: PartyState, rules: AlignmentRules, federations: Collection[str]) -> list[Block]:

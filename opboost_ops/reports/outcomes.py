@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opboost_ops.config.schema import Record
-from opboost_ops.display.blocks import (
+from opboost_ops.learning.metrics import LOSSES
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -16,9 +17,8 @@ from opboost_ops.display.blocks import (
     Table,
     moment,
 )
-from opboost_ops.display.charts import Curve, chart
-from opboost_ops.learning.metrics import LOSSES
-from opboost_ops.models.versions import Interval, Version, by_rank
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.versions import Interval, Version, by_rank
 
 #: Folder of the federation's home with the last report of each version.
 OUTCOMES = "outcomes"

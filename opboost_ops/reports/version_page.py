@@ -4,12 +4,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opboost_ops.config.shared_columns import EVERYONE
-from opboost_ops.display.blocks import Block, Cell, Fact, Facts, Figures, Note, Table, count, number
-from opboost_ops.display.html import document_html
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.card import Card
-from opboost_ops.models.figures import held_out_figures, held_out_scores, importance_figures
-from opboost_ops.models.versions import ALONE, Interval, Version, by_rank, key_of, mode_words
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Figures,
+    Note,
+    Table,
+    count,
+    number,
+)
+from opboost_ops.reports.display.html import document_html
+from opboost_ops.reports.plots import held_out_figures, held_out_scores, importance_figures
+from opboost_ops.reports.versions import ALONE, Interval, Version, by_rank, key_of, mode_words
 
 #: What people call the models of an evaluation; all others are this version.
 _NAMES = {ALONE: "label holder alone", "reference": "reference"}

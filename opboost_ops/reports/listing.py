@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from opboost_ops.display.blocks import (
+from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
@@ -16,9 +16,9 @@ from opboost_ops.display.blocks import (
     moment,
     number,
 )
-from opboost_ops.display.charts import Curve, chart
-from opboost_ops.models.figures import held_out_figures
-from opboost_ops.models.versions import (
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.plots import held_out_figures
+from opboost_ops.reports.versions import (
     DECISIONS,
     MAIN_MODE,
     Interval,

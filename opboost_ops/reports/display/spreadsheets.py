@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from opboost_ops.display.blocks import Table, Value
+from opboost_ops.reports.display.blocks import Table, Value
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
-from opboost_ops.display.blocks import Block, Figure, Figures, Fold, Section, Table
+from opboost_ops.reports.display.blocks import Block, Figure, Figures, Fold, Section, Table
 
 _HERE = Path(__file__).resolve().parent
 

@@ -16,7 +16,6 @@ from typing import Any
 from opboost_ops.config.agreement import federation_of
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.display.blocks import State, finite
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
@@ -25,6 +24,7 @@ from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.releases import Release
+from opboost_ops.reports.display.blocks import State, finite
 
 #: How many points in time a picture of charges has at most.
 _POINTS = 40
