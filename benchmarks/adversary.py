@@ -25,8 +25,8 @@ import yaml
 
 from benchmarks.measure import parser_of, show
 from opboost_ops.exchange.artifact import Draft
-from opboost_ops.stages import open_rows, seal
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps import open_rows, seal
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

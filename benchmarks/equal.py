@@ -222,11 +222,11 @@ def write_results(results: Path, tables: Path, epsilon: float) -> None:
     """Build a site of this tree, do all runs, and write their results in forms of no tree."""
     from opboost_ops.api import ledger
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.run.inbox import Run
-    from opboost_ops.run.opening import open_run
-    from opboost_ops.run.party_sites import site_files
-    from opboost_ops.run.phases import steps
-    from opboost_ops.run.runner import run_stage
+    from opboost_ops.pipeline.party.inbox import Run
+    from opboost_ops.pipeline.party.party_sites import site_files
+    from opboost_ops.pipeline.phases import steps
+    from opboost_ops.pipeline.runner.opening import open_run
+    from opboost_ops.pipeline.runner.runner import run_stage
 
     # Keys of a month are drawn when they are first needed: in both trees the same ones.
     rng = np.random.default_rng(SEED)

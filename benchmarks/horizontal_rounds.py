@@ -20,7 +20,7 @@ import yaml
 from benchmarks.measure import parser_of, show
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.datasets.workspace import agree_for_all, column_uuid, dump
-from opboost_ops.run.local import run_federation
+from opboost_ops.pipeline.runner.local import run_federation
 
 COLUMNS = 11
 HELD_OUT = 0.2

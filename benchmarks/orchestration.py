@@ -21,8 +21,8 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.orchestration.standalone import Standalone
-from opboost_ops.run import phases
-from opboost_ops.run.local import run_federation
+from opboost_ops.pipeline import phases
+from opboost_ops.pipeline.runner.local import run_federation
 
 #: An asset's event starts its run not at once.
 SECONDS_QUIET = 4

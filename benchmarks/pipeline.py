@@ -29,8 +29,8 @@ from opboost_ops.datasets.dataset import ID, Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import Frame, Parameters
-from opboost_ops.run.artifact_sizes import artifact_sizes
-from opboost_ops.run.local import Finished, run_federation
+from opboost_ops.pipeline.runner.artifact_sizes import artifact_sizes
+from opboost_ops.pipeline.runner.local import Finished, run_federation
 
 LABELS = "party_labels"
 #: Stages that find the common people.

@@ -40,11 +40,11 @@ from benchmarks.measure import forget_peak, parser_of, show, status
 from opboost_ops.config.loading import load_federation, site_file
 from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.party_sites import site_files
-from opboost_ops.run.phases import steps
-from opboost_ops.run.runner import run_stage
-from opboost_ops.run.timings import spent_by
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.phases import steps
+from opboost_ops.pipeline.runner.runner import run_stage
+from opboost_ops.pipeline.runner.timings import spent_by
 
 HOLDER, LABELS, NAME = "bank", "credit", "scaling"
 RUNS = {"train": "0" * 16, "score": "1" * 16, "later": "2" * 16}
@@ -275,7 +275,7 @@ def serve(party: str) -> None:
     import lightgbm  # noqa: F401
     import pandas  # noqa: F401
 
-    from opboost_ops.run.opening import open_run
+    from opboost_ops.pipeline.runner.opening import open_run
 
     gc.freeze()  # As Airflow's executors do before they fork.
     for line in sys.stdin:

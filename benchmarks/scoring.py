@@ -19,7 +19,7 @@ from opboost_ops.datasets.dataset import Dataset, row_ids
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.registry.registry import Registry, model_in
-from opboost_ops.run.local import run_federation
+from opboost_ops.pipeline.runner.local import run_federation
 
 PARTIES = ("a", "b0", "b1")
 BOUNDS = (-4.0, 4.0)

@@ -20,7 +20,7 @@ from benchmarks.measure import timed
 from opboost_ops import api
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.run.local import run_federation
+from opboost_ops.pipeline.runner.local import run_federation
 
 #: Requests a second that are asked of the endpoint, and over how many connections.
 RATE, CONNECTIONS = 1000, 16

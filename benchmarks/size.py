@@ -135,7 +135,7 @@ def places_to_add_a_step(package: Path) -> list[str]:
     from typing import get_args
 
     from opboost_ops.exchange.manifest import Kind
-    from opboost_ops.stages.catalogue import STAGES
+    from opboost_ops.pipeline.catalogue import STAGES
 
     names = (set(STAGES) | set(get_args(Kind)) - {"plan"}) - _PURPOSES
     own = {step.__module__ for step in STAGES.values()}

@@ -9,7 +9,7 @@ import yaml
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import dump, write_workspace
-from opboost_ops.run.agreement import agree
+from opboost_ops.pipeline.party.agreement import agree
 
 PARTIES = ("bank", "credit", "shop")
 

@@ -31,15 +31,15 @@ from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.pipeline import redaction
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.party.admission import REFUSED
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.phases import phases
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.private_failures import REASON
+from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.privacy.ledger.checkpoints import Standing
-from opboost_ops.run.admission import REFUSED
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.phases import phases
-from opboost_ops.run.private_failures import REASON
-from opboost_ops.run.runner import run_stage
-from opboost_ops.stages import redaction
-from opboost_ops.stages.home import Home
 
 ROWS = 400
 FIRST_RUN = "0" * 15 + "1"

@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.privacy.ledger.events import LedgerEntry
-from opboost_ops.stages.stage import Context, Home
 from tests.federation import Workspace
 
 

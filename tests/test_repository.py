@@ -61,7 +61,7 @@ def test_lock_satisfies_what_the_project_declares() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["mechanisms/noise.py", "stages/desensitize.py", "run/runner.py"]
+    "module", ["mechanisms/noise.py", "pipeline/steps/desensitize.py", "pipeline/runner/runner.py"]
 )
 def test_linter_refuses_other_sources_of_noise(module: str) -> None:
     sources = ("import random", "from numpy import random", "import secrets",

@@ -10,8 +10,8 @@ from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
 from opboost_ops.datasets import centralised, load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.run.local import run_federation
-from opboost_ops.run.party_sites import site_files
+from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.runner.local import run_federation
 
 #: Dataset, epsilon, and the metric that the page shows.
 CASES = (("adult", 0.08, "accuracy"), ("adult", 5.12, "auc"), ("powerplant", 1.28, "r2"))

@@ -20,10 +20,10 @@ from opboost_ops.mechanisms import (
     Mechanism,
     Piecewise,
 )
+from opboost_ops.pipeline.runner.exact_releases import exact_releases
 from opboost_ops.privacy.averaging import fresh_and_pinned
 from opboost_ops.privacy.loss import loss_curve
 from opboost_ops.reports.consent_sheet import consent_sheet
-from opboost_ops.run.exact_releases import exact_releases
 
 HUNDRED = Domain(1, 100)
 TEN = Domain(1, 10)

@@ -43,9 +43,9 @@ from opboost_ops.datasets import load
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
+from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.privacy.loss import end_losses
 from opboost_ops.privacy.order import expected_weighted_kendall, pair_order
-from opboost_ops.stages import raw_table
 
 #: The columns that are released, by table; salaries has one only.
 COLUMNS: Mapping[str, tuple[str, ...]] = {

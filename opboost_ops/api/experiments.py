@@ -10,10 +10,10 @@ from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.runner.artifact_sizes import artifact_sizes
+from opboost_ops.pipeline.runner.local import Finished
 from opboost_ops.reports.run_outcome import outcome
-from opboost_ops.run.artifact_sizes import artifact_sizes
-from opboost_ops.run.local import Finished
-from opboost_ops.run.party_sites import site_files
 
 
 def write_named(

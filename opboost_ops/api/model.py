@@ -13,8 +13,8 @@ from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.models.export import ModelColumns, model_columns
-from opboost_ops.stages import raw_table
-from opboost_ops.stages.assemble import own_column
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.steps.assemble import own_column
 from opboost_ops.tables.raw_values import declared_series
 
 

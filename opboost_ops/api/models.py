@@ -14,14 +14,14 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.models.export import export_model, model_columns
+from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
+from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.reports import versions
 from opboost_ops.reports.display.notebook import Picture
 from opboost_ops.reports.outcomes import Outcomes
 from opboost_ops.reports.plots import held_out_figures, importance_figures
 from opboost_ops.reports.versions import Version
-from opboost_ops.run.admin_actions import ActionRequest, do
 from opboost_ops.run.outcomes import id_columns, report
-from opboost_ops.run.party_sites import federation_file, site_files
 from opboost_ops.setup.tables import read_table
 
 

@@ -11,6 +11,7 @@ from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.pages.simulation_report import simulation_report
+from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.planning.advice import write_proposal
 from opboost_ops.planning.attacks import leakage as leakage
 from opboost_ops.planning.designs import channel as channel
@@ -19,7 +20,6 @@ from opboost_ops.planning.division import divide as divide_total
 from opboost_ops.planning.evidence import Request
 from opboost_ops.planning.ranking import Ranking, rank
 from opboost_ops.privacy.planner import Caps
-from opboost_ops.run.party_sites import federation_file
 from opboost_ops.tables.local import read_local
 
 #: Called with how much is done, and of how much.

@@ -14,10 +14,10 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ApprovalError
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.run import approval
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.local import AtWait, Listener, run_federation
-from opboost_ops.run.party_sites import federation_file, site_files
+from opboost_ops.pipeline.party import approval
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.party.party_sites import federation_file, site_files
+from opboost_ops.pipeline.runner.local import AtWait, Listener, run_federation
 
 
 @dataclass(frozen=True, repr=False)

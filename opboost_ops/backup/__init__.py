@@ -5,5 +5,5 @@
 3. `present`: the state at a site before a restore.
 4. `restoring`: verifies everything, moves the present state aside, restores the backup.
 
-`run.rollback` then finds what was released since the backup.
+`pipeline.party.rollback` then finds what was released since the backup.
 """

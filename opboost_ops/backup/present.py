@@ -8,10 +8,10 @@ from pathlib import Path
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.pipeline.party.taking_part import stopped
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.privacy.ledger.events import LedgerEntry
-from opboost_ops.run.taking_part import stopped
 
 #: Most runs that a message names.
 _NAMED = 10

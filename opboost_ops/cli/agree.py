@@ -91,10 +91,10 @@ def command(
     from opboost_ops import api
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import agreements_of
+    from opboost_ops.pipeline.party import agreement
+    from opboost_ops.pipeline.party.party_sites import federation_file
     from opboost_ops.reports import consent_words
     from opboost_ops.reports.display.html import document_html
-    from opboost_ops.run import agreement
-    from opboost_ops.run.party_sites import federation_file
     from opboost_ops.setup.policy_file import pin
 
     site = site.parent if site.is_file() else site
@@ -159,7 +159,7 @@ def command(
 def _beside(folder: Path) -> list[tuple[Path, Path]]:
     """Folders of the parties that are beside a federation file, each with that file."""
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.run.party_sites import federation_file, site_files
+    from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 
     file = federation_file(folder)
     if (folder / "site.yaml").is_file() or file.name == "site.yaml" or not file.is_file():
@@ -168,7 +168,7 @@ def _beside(folder: Path) -> list[tuple[Path, Path]]:
 
 
 def _withdraw(site: "Site", number: int) -> None:
-    from opboost_ops.run import agreement
+    from opboost_ops.pipeline.party import agreement
 
     for gone in agreement.withdraw(site, number):
         print(
@@ -204,7 +204,7 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
     """Which versions the agreement retires, and what the label holder may ask for kept ones."""
     from opboost_ops.config.agreement import digest_of, document
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.run import agreement
+    from opboost_ops.pipeline.party import agreement
 
     with open_state(mine) as state:
         trained = agreement.trained_under(state, declared.name)
@@ -226,7 +226,7 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
 
 def _require_made_up(mine: "Site", folder: Path) -> None:
     from opboost_ops.exchange.store.store import open_store
-    from opboost_ops.run.agreement import MADE_UP
+    from opboost_ops.pipeline.party.agreement import MADE_UP
 
     if (folder / MADE_UP).is_file() or open_store(mine.store).throwaway:
         return

@@ -42,7 +42,7 @@ def install(
     """Show a diff, then write DAG file, preloading and site paths into an Airflow home."""
     require_airflow("opboost airflow install")
     from opboost_ops.orchestration.installation import plan
-    from opboost_ops.run.party_sites import federation_file
+    from opboost_ops.pipeline.party.party_sites import federation_file
 
     changes = plan(airflow_home, federation_file(federation))
     for change in changes:

@@ -24,7 +24,7 @@ def command(
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.errors import ConfigError
-    from opboost_ops.run import approval
+    from opboost_ops.pipeline.party import approval
 
     loaded = load_site(site / "site.yaml")
     if answer is None:

@@ -45,7 +45,7 @@ def restore(
     """Restore a party's state; verifies everything before it changes anything."""
     from opboost_ops.backup.restoring import restore as put_back
     from opboost_ops.cli.progress import counting
-    from opboost_ops.run.rollback import check
+    from opboost_ops.pipeline.party.rollback import check
 
     with counting("verified", in_bytes=True) as progress:
         done = put_back(site, file, key, yes, progress)

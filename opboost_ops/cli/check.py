@@ -21,16 +21,21 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.home_tables import print_fillings, print_people, print_scales
     from opboost_ops.cli.printing import print_line, print_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
+    from opboost_ops.pipeline.party.domain_fillings import category_notes, domain_fillings
+    from opboost_ops.pipeline.party.party_sites import federation_file, site_files
+    from opboost_ops.pipeline.party.site_faults import (
+        key_dates,
+        scorers,
+        scoring_parties,
+        site_faults,
+    )
+    from opboost_ops.pipeline.party.small_tables import few_held_out, small_table
+    from opboost_ops.pipeline.runner.exact_releases import exact_releases
+    from opboost_ops.pipeline.runner.opening import not_installed
+    from opboost_ops.pipeline.runner.preflight import together
+    from opboost_ops.pipeline.runner.readiness import require_agreed
     from opboost_ops.planning.scales import scales_of
     from opboost_ops.privacy.consent.changes import leaving
-    from opboost_ops.run.domain_fillings import category_notes, domain_fillings
-    from opboost_ops.run.exact_releases import exact_releases
-    from opboost_ops.run.opening import not_installed
-    from opboost_ops.run.party_sites import federation_file, site_files
-    from opboost_ops.run.preflight import together
-    from opboost_ops.run.readiness import require_agreed
-    from opboost_ops.run.site_faults import key_dates, scorers, scoring_parties, site_faults
-    from opboost_ops.run.small_tables import few_held_out, small_table
 
     if as_json:
         _print_json(federation)
@@ -68,7 +73,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
         for note in category_notes(context):
             print_line(f"{party}.{note}")
     if declared.learning == "horizontal":
-        from opboost_ops.stages.promise import sum_guarantee
+        from opboost_ops.pipeline.evaluation.promise import sum_guarantee
 
         if guarantee := sum_guarantee(declared):
             print(f"Sums have noise: {guarantee}.")

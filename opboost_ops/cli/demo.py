@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opboost_ops.config.federation import Purpose
     from opboost_ops.orchestration.client import Client
     from opboost_ops.orchestration.standalone import Standalone
-    from opboost_ops.run.local import Finished
+    from opboost_ops.pipeline.runner.local import Finished
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
 Work = Annotated[Path, typer.Option(help="Folder for Airflow's and the parties' files.")]
@@ -199,8 +199,8 @@ def follow(
     """
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.run.local import Finished
-    from opboost_ops.run.party_sites import site_files
+    from opboost_ops.pipeline.party.party_sites import site_files
+    from opboost_ops.pipeline.runner.local import Finished
 
     federation = load_federation(file)
     dag = f"{federation.name}_{purpose}"
@@ -234,7 +234,7 @@ def _show(
     progress: Any,
     purpose: "Purpose",
 ) -> None:
-    from opboost_ops.run.phases import stages_by_task, stages_of
+    from opboost_ops.pipeline.phases import stages_by_task, stages_of
 
     name, state = task["task_id"], str(task["state"])
     event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)

@@ -35,9 +35,9 @@ def command(
     from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
+    from opboost_ops.pipeline.cache import cached_files
+    from opboost_ops.pipeline.party.forgotten_rows import remove_rows
     from opboost_ops.privacy.ledger.tables import now
-    from opboost_ops.run.forgotten_rows import remove_rows
-    from opboost_ops.stages.cache import cached_files
     from opboost_ops.tables.id_recipe import id_of_text
 
     declared, policy = load_party(site / "site.yaml")

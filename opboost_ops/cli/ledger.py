@@ -63,7 +63,7 @@ def check(site: Site, as_json: AsJson = False) -> None:
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import LostDatabase, open_state
-    from opboost_ops.run.rollback import check as find_gaps
+    from opboost_ops.pipeline.party.rollback import check as find_gaps
 
     declared = load_site(site / "site.yaml")
     gaps = find_gaps(declared)
@@ -102,8 +102,8 @@ def recover(
 ) -> None:
     """End all releases, charge those that the ledger has lost, or accept another store."""
     from opboost_ops.config.loading import load_party
-    from opboost_ops.run.recovery import recover as charge
-    from opboost_ops.run.rollback import check as find_gaps
+    from opboost_ops.pipeline.party.recovery import recover as charge
+    from opboost_ops.pipeline.party.rollback import check as find_gaps
 
     declared, policy = load_party(site / "site.yaml")
     gaps = [gap for gap in find_gaps(declared) if gap.lacks != "open"]
@@ -146,7 +146,7 @@ def renew(
 ) -> None:
     """End a column's release, so that the next run opens and charges another, of today's values."""
     from opboost_ops.config.loading import load_party
-    from opboost_ops.run.recovery import renew as end_release
+    from opboost_ops.pipeline.party.recovery import renew as end_release
 
     declared, policy = load_party(site / "site.yaml")
     for line in end_release(declared, policy, column, confirmed=yes):

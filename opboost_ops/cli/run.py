@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Train a federation on this machine, each party in its own process."""
     from opboost_ops.cli.progress import Progress
-    from opboost_ops.run.local import run_federation
-    from opboost_ops.run.party_sites import federation_file
+    from opboost_ops.pipeline.party.party_sites import federation_file
+    from opboost_ops.pipeline.runner.local import run_federation
 
     if (federation is None) == (dataset is None):
         raise ConfigError(

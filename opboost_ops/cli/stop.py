@@ -34,7 +34,7 @@ def _do(site: Path, federation: str, act: Literal["stop", "resume"], because: st
 
     from opboost_ops.config.loading import load_site
     from opboost_ops.errors import ConfigError
-    from opboost_ops.run.admin_actions import ActionRequest, do
+    from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
 
     if not because.strip():
         raise ConfigError("A reason is required.", "Give it with --because.")

@@ -59,9 +59,9 @@ def gc(
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.exchange.store.store import open_store
+    from opboost_ops.pipeline.cache import cached_files
+    from opboost_ops.pipeline.party.known_store import require_known_store
     from opboost_ops.reports.display.terminal import plain
-    from opboost_ops.run.known_store import require_known_store
-    from opboost_ops.stages.cache import cached_files
 
     declared = load_site(site / "site.yaml")
     store = open_store(declared.store)

@@ -21,13 +21,13 @@ from opboost_ops.learning import metrics as scores
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import Frame, format_of, predict
 from opboost_ops.learning.registry.raw_columns import raw_columns
-from opboost_ops.run.artifact_sizes import read_artifact
-from opboost_ops.stages import raw_table
-from opboost_ops.stages.assemble import category_codes, encode_label, frame_of
-from opboost_ops.stages.raw_blocks import whole_table
-from opboost_ops.stages.stage import Context, Home
-from opboost_ops.stages.train import parameters_of
-from opboost_ops.stages.tuning_search import with_tuned
+from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.runner.artifact_sizes import read_artifact
+from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.steps.assemble import category_codes, encode_label, frame_of
+from opboost_ops.pipeline.steps.train import parameters_of
 
 
 def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: str) -> Any:

@@ -10,7 +10,7 @@ from opboost_ops.config.federation import Label
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.errors import ConfigError
 from opboost_ops.learning.metrics import Task
-from opboost_ops.stages.assemble import category_codes, encode_label
+from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
 from opboost_ops.tables.categories import category_texts, label_values
 from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.names import numbers_rows, technical_columns

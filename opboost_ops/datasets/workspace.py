@@ -20,9 +20,9 @@ from opboost_ops.exchange.key_files import write_private
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.exchange.store.store import THROWAWAY
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.party.agreement import MADE_UP, agree
+from opboost_ops.pipeline.runner.publication import SEEDED
 from opboost_ops.privacy.consent.caps import limits
-from opboost_ops.run.agreement import MADE_UP, agree
-from opboost_ops.run.publication import SEEDED
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
 

@@ -43,8 +43,9 @@ class Plan:
         model: The version that a scoring run uses; the champion to which a training run will
             compare its model, None before the first.
         form: What the trigger form asked for.
-        reference: The version to which a training run compares its model, by `stages/reference.py`;
-            the champion when absent. So a plan names two versions at most.
+        reference: The version to which a training run compares its model, by
+            `pipeline/evaluation/reference.py`; the champion when absent. So a plan names two
+            versions at most.
         epoch: The month in which the label holder opened the run, where people are queried.
         day: The day on which the run was opened, where keys have dates: all that the run makes is
             judged by the keys of that day, however late it is read.

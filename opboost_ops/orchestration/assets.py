@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from airflow.sdk import Asset
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.run.phases import stages_of
+from opboost_ops.pipeline.phases import stages_of
 
 
 def table_assets(

@@ -20,7 +20,7 @@ from airflow.listeners import hookimpl
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.our_runs import our_session
-from opboost_ops.run.phases import ROUNDS
+from opboost_ops.pipeline.phases import ROUNDS
 
 #: Under this key the scheduler leaves problems in XCom.
 KEY = "blocked_by"

@@ -21,8 +21,8 @@ from opboost_ops.learning.boosters.lightgbm_backend import require_lightgbm
 from opboost_ops.orchestration.capacity import start_problems
 from opboost_ops.orchestration.installation import PRELOADS
 from opboost_ops.orchestration.settings import adopt_section
-from opboost_ops.run.known_store import require_keeps_first
-from opboost_ops.run.party_sites import site_variable
+from opboost_ops.pipeline.party.known_store import require_keeps_first
+from opboost_ops.pipeline.party.party_sites import site_variable
 
 #: The first Airflow that the DAGs run in.
 _OLDEST = (3, 2, 2)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.phases import TITLES
-from opboost_ops.run.phases import phases
+from opboost_ops.pipeline.phases import phases
 
 _FORMS: dict[Purpose, str] = {
     "train": (

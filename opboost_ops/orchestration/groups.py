@@ -1,6 +1,6 @@
 """A run's task groups: one for each phase of each party, acyclic among themselves.
 
-Which stages a task runs is declared once, in `run.phases`.
+Which stages a task runs is declared once, in `pipeline.phases`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from opboost_ops.orchestration import tasks
 from opboost_ops.orchestration.notifications import CALLBACKS
 from opboost_ops.orchestration.operators import FormOperator, PartyOperator
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES, description
-from opboost_ops.run.phases import Phase, phases
+from opboost_ops.pipeline.phases import Phase, phases
 
 #: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
 _RETRIES = {

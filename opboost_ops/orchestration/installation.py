@@ -15,7 +15,7 @@ from pathlib import Path
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.settings import SECTION
-from opboost_ops.run.party_sites import party_site_file
+from opboost_ops.pipeline.party.party_sites import party_site_file
 
 #: Tasks are forked from the scheduler or a worker, and parses from the DAG processor: what these
 #: have imported costs them nothing.

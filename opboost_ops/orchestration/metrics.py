@@ -69,13 +69,13 @@ class Meter:
         self._began = time.monotonic()
 
     def fact(self, name: str, value: float) -> None:
-        """Tell one of `run.facts`.
+        """Tell one of `pipeline.runner.facts`.
 
         Args:
             name: Its name.
             value: How much.
         """
-        from opboost_ops.run.facts import ADDED
+        from opboost_ops.pipeline.runner.facts import ADDED
 
         if ADDED[name]:
             _send("incr", name, int(value), self._stage)

@@ -183,7 +183,7 @@ def notice(context: Mapping[str, Any], name: str, stage: str = "") -> None:
 
     Args:
         context: Airflow's.
-        name: What a stage noticed; see `stages.stage.Outcome.notices`.
+        name: What a stage noticed; see `pipeline.stage.Outcome.notices`.
         stage: Which one, in a task that runs several.
     """
     event, message = _NOTICES[name]

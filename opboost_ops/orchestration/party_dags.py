@@ -14,7 +14,7 @@ from opboost_ops.orchestration.groups import Lead, add_group, common_of, opens, 
 from opboost_ops.orchestration.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.our_runs import TAG
 from opboost_ops.orchestration.phases import JOINS, OWN_AIRFLOW
-from opboost_ops.run.phases import Phase, phases, stages_of
+from opboost_ops.pipeline.phases import Phase, phases, stages_of
 
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
 MARGIN = timedelta(minutes=15)

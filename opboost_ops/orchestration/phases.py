@@ -1,6 +1,6 @@
 """Labels and descriptions of phases and tasks. Light: imported at every DAG parse."""
 
-from opboost_ops.run.phases import Chain
+from opboost_ops.pipeline.phases import Chain
 
 #: A group's label, after its party's name, and its tooltip.
 TITLES = {

@@ -1,16 +1,16 @@
 """What a process of Airflow imports before it forks tasks, so that each of them has it for nothing.
 
-`airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what `run.preload`
-does it only imports, as threads do not survive a fork.
+`airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what
+`pipeline.runner.preload` does it only imports, as threads do not survive a fork.
 """
 
 import gc
 from contextlib import suppress
 from importlib import import_module
 
-from opboost_ops.run import preload as stages
+from opboost_ops.pipeline.runner import preload as stages
 
-#: What a task comes by in its own process, beside what `run.preload` has.
+#: What a task comes by in its own process, beside what `pipeline.runner.preload` has.
 OURS = ("opboost_ops.orchestration.federations", "opboost_ops.orchestration.tasks")
 
 #: What Airflow imports in each task once more; another release of it may have other names.

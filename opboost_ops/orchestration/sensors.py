@@ -113,8 +113,8 @@ def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -
         )
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.run import invitations
-        from opboost_ops.run.inbox import Run
+        from opboost_ops.pipeline.party import invitations
+        from opboost_ops.pipeline.party.inbox import Run
 
         this = Run(federation, run, label_holder)
         return invitations.join(party, this, purpose, capacity.faults(context["ti"]))

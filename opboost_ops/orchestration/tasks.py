@@ -49,7 +49,8 @@ def open_run(
         if form is None and (late := missed(dag_run)):
             notifications.notice(context, "schedule_missed")
             return {"skip": late}
-        from opboost_ops.run import form_values, opening
+        from opboost_ops.pipeline.party import form_values
+        from opboost_ops.pipeline.runner import opening
 
         if run_id.joined_run(dag_run.run_id):
             raise ConfigError(
@@ -107,8 +108,8 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
     this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.run import runner
-        from opboost_ops.run.inbox import Run
+        from opboost_ops.pipeline.party.inbox import Run
+        from opboost_ops.pipeline.runner import runner
 
         run = Run(federation, this, label_holder)
         fact = None if meter is None else meter.fact
@@ -136,7 +137,7 @@ def look_at_table(party: str, federation: str, purpose: Purpose) -> dict[str, An
     dag_run = get_current_context()["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.run import table_watch
+        from opboost_ops.pipeline.party import table_watch
 
         if late := missed(dag_run):
             return {"skip": late}
@@ -159,7 +160,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
     dag_run = context["dag_run"]
 
     def work() -> Mapping[str, Any]:
-        from opboost_ops.run import admin_actions
+        from opboost_ops.pipeline.party import admin_actions
 
         # Airflow drops what its form does not know, such as a misspelt field.
         form = form_of({**context["params"], **(dag_run.conf or {})})

@@ -23,7 +23,7 @@ def runs_to_join(
     Returns:
         For each which DAG is to be started, and under which run id.
     """
-    from opboost_ops.run import invitations
+    from opboost_ops.pipeline.party import invitations
 
     found = []
     for opened in invitations.to_join(party, federation, label_holder, hours * 3600):
@@ -66,8 +66,8 @@ def arrived(
     """
     from opboost_ops.errors import ArtifactError
     from opboost_ops.exchange.run_id import run_id
-    from opboost_ops.run import invitations
-    from opboost_ops.run.inbox import Run
+    from opboost_ops.pipeline.party import invitations
+    from opboost_ops.pipeline.party.inbox import Run
 
     this = Run(federation, run_id(dag, run), label_holder)
     absent = invitations.missing(party, this, wanted)
@@ -120,7 +120,7 @@ def answered(_: Any, party: str, federation: str, run: str) -> bool:
     """
     from opboost_ops.config.loading import site_of
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.run.approval import is_over, waits_since
+    from opboost_ops.pipeline.party.approval import is_over, waits_since
 
     site, _ = site_of(party)
     with open_state(site) as state:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from opboost_ops.pages.aftermath import GO_ON
 from opboost_ops.pages.airflow import BUSY, ENDED, AirflowRun, Task, ago, marked_by, place_of, tasks
+from opboost_ops.pipeline.phases import tasks_with
 from opboost_ops.reports.display.blocks import Block, Cell, Fold, Links, Note, State, Table
-from opboost_ops.run.phases import tasks_with
 
 #: Failures that are told one by one.
 _TOLD = 4

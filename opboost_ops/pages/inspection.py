@@ -14,7 +14,7 @@ from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.store import Store
-from opboost_ops.run.known_keys import signed_as
+from opboost_ops.pipeline.party.known_keys import signed_as
 
 
 @dataclass(frozen=True)

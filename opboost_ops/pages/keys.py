@@ -8,9 +8,9 @@ from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.pipeline.party import clock, known_keys
 from opboost_ops.privacy.consent.agreements import Agreement
 from opboost_ops.reports.display.blocks import Cell, State, Table
-from opboost_ops.run import clock, known_keys
 
 #: So many days before its last day a key is marked.
 _SOON = timedelta(days=14)

@@ -5,8 +5,8 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.pages.airflow import Task, lasting, place_of
 from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, parties
-from opboost_ops.run import progress
-from opboost_ops.run.phases import stages_in
+from opboost_ops.pipeline.phases import stages_in
+from opboost_ops.pipeline.runner import progress
 
 
 def progress_text(query: Query, task: Task) -> str:

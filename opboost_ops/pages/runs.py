@@ -10,6 +10,7 @@ from opboost_ops.pages import exchange, ledger, models, quality, scored_runs
 from opboost_ops.pages.airflow import ago
 from opboost_ops.pages.deployment import Query, guarded, has_state
 from opboost_ops.pages.models import MODEL
+from opboost_ops.pipeline.party.approval import asked_since
 from opboost_ops.reports.display.blocks import (
     Block,
     Fact,
@@ -24,7 +25,6 @@ from opboost_ops.reports.display.blocks import (
 from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
 from opboost_ops.reports.ledger_figures import loss_curves
 from opboost_ops.reports.ledger_tables import warnings
-from opboost_ops.run.approval import asked_since
 
 
 def build(party: str, query: Query) -> list[Block]:

@@ -16,13 +16,13 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pages import aftermath, airflow, airflow_dags
 from opboost_ops.pages.airflow_database import aware
 from opboost_ops.pages.deployment import Query, federations, has_state, parties
+from opboost_ops.pipeline.party.approval import waits_since
+from opboost_ops.pipeline.party.known_store import folder_fault
+from opboost_ops.pipeline.party.taking_part import stopped
 from opboost_ops.quality.live import Live, live_of
 from opboost_ops.reports.ledger import ledger_of, left_of, lines_of
 from opboost_ops.reports.outcomes import Outcomes, outcomes_of
 from opboost_ops.reports.versions import Models
-from opboost_ops.run.approval import waits_since
-from opboost_ops.run.known_store import folder_fault
-from opboost_ops.run.taking_part import stopped
 
 #: Versions that are listed.
 _VERSIONS = 20

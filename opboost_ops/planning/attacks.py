@@ -8,12 +8,12 @@ from opboost_ops.config.loading import load_federation, load_party
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pages.leakage_report import leakage_report
+from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.party.party_sites import federation_file, party_site_file, site_variable
+from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.planning.ranking import feature_holder
 from opboost_ops.run.leakage import Leakage
 from opboost_ops.run.leakage import leakage as attack
-from opboost_ops.run.party_sites import federation_file, party_site_file, site_variable
-from opboost_ops.stages.sources import borrowed
-from opboost_ops.stages.stage import Context, Home
 
 
 @dataclass(frozen=True)

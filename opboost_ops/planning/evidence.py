@@ -13,10 +13,10 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.boosters.frame import Frame, Parameters
 from opboost_ops.learning.boosters.parts import folds
 from opboost_ops.learning.tuning import FOLDS, predicted
+from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.planning.files import public_numbers, require_weights
 from opboost_ops.privacy.division import Evidence, independent, sampled
 from opboost_ops.privacy.planner import Caps
-from opboost_ops.stages.assemble import encode_label, own_columns
 from opboost_ops.tables.local import read_rows
 
 #: Rows of a sample that are looked at, and the least that say anything.

@@ -13,7 +13,7 @@ from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.mechanisms.designed import Designed, Table
-from opboost_ops.stages import raw_table
+from opboost_ops.pipeline.inputs import raw_table
 
 
 def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:

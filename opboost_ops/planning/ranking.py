@@ -15,16 +15,16 @@ from opboost_ops.config.policy import FeatureRule
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pages.plan_report import plan_report
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.sources import expected_columns
+from opboost_ops.pipeline.party.party_sites import party_site_file
+from opboost_ops.pipeline.stage import table_of
 from opboost_ops.planning.advice import with_best_scales
 from opboost_ops.planning.files import declaration
 from opboost_ops.planning.scales import ScaleLine, scales_of
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
-from opboost_ops.run.party_sites import party_site_file
-from opboost_ops.stages import raw_table
-from opboost_ops.stages.sources import expected_columns
-from opboost_ops.stages.stage import table_of
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
 from opboost_ops.tables.people import people_of

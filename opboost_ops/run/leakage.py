@@ -11,13 +11,13 @@ from opboost_ops.exchange.encoding import integers
 from opboost_ops.mechanisms import MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
+from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.stage import Context
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_pinned, link
 from opboost_ops.privacy.correlated import correlated
-from opboost_ops.stages.domain_integers import domain_integers
-from opboost_ops.stages.raw_blocks import whole_table
-from opboost_ops.stages.stage import Context
 
 #: Retrainings over which averaging is tried.
 TIMES = 30

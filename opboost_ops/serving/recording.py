@@ -19,6 +19,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
+from opboost_ops.pipeline.evaluation.score_columns import SCORE
+from opboost_ops.pipeline.home import Home
 from opboost_ops.quality import drift
 from opboost_ops.quality.live import (
     SERVED,
@@ -30,8 +32,6 @@ from opboost_ops.quality.live import (
 )
 from opboost_ops.serving.answers import STATES
 from opboost_ops.serving.loaded_version import LoadedVersion, Scored
-from opboost_ops.stages.home import Home
-from opboost_ops.stages.score_columns import SCORE
 from opboost_ops.tables.spill.folders import private_folder
 
 #: So many rows are counted at once, and not at the next look.

@@ -16,12 +16,12 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.mechanisms import noise
-from opboost_ops.stages.gate import maps
-from opboost_ops.stages.home import Home
-from opboost_ops.stages.id_digests import DIGESTS, keys_of, tails
-from opboost_ops.stages.open_rows import members_table, opened_table
-from opboost_ops.stages.other_columns import of_cells
-from opboost_ops.stages.stage import alignment_key
+from opboost_ops.pipeline.evaluation.gate import maps
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.inputs.id_digests import DIGESTS, keys_of, tails
+from opboost_ops.pipeline.inputs.other_columns import of_cells
+from opboost_ops.pipeline.stage import alignment_key
+from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
 
 #: What `write_scores` leaves in a run's home, the last thing that it does there.
 WRITTEN = "written"

@@ -18,7 +18,7 @@ import polars as pl
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.errors import ContractError
-from opboost_ops.stages import raw_table
+from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.tables.column_types import type_name
 from opboost_ops.tables.id_recipe import person_ids
 

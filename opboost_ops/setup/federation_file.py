@@ -13,7 +13,7 @@ from opboost_ops.config.offer import Offer
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError, Fault, require_none
-from opboost_ops.run import clock
+from opboost_ops.pipeline.party import clock
 from opboost_ops.setup.bounds import TEMPLATE, is_wanted
 from opboost_ops.setup.offers import DOMAIN
 from opboost_ops.setup.private_edges import take_in

@@ -13,12 +13,12 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.datasets.workspace import dump
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.run import clock
-from opboost_ops.run.party_sites import federation_file
-from opboost_ops.run.private_edges import PrivateEdges, draw_edges, numeric_features
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.party_sites import federation_file
+from opboost_ops.pipeline.party.private_edges import PrivateEdges, draw_edges, numeric_features
+from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.setup.bounds import TEMPLATE, FilledIn, fill_in
 from opboost_ops.setup.offers import DOMAIN, offer_file
-from opboost_ops.stages.stage import Context, Home
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def write_private_edges(
         number: Of the draw, from 1.
 
     Raises:
-        OpBoostError: As `run.private_edges.draw_edges`; nothing was drawn or written.
+        OpBoostError: As `pipeline.party.private_edges.draw_edges`; nothing was drawn or written.
     """
     site, policy = load_party(folder / "site.yaml")
     file, declared = _declared(folder, site.party, federation)

@@ -23,7 +23,7 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.salting import salted
 from opboost_ops.exchange.signing import Signer
-from opboost_ops.run.inbox import MEMORY
+from opboost_ops.pipeline.party.inbox import MEMORY
 from tests.federation import Workspace
 from tests.party_state import state_of
 

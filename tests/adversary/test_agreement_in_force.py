@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from opboost_ops.cli import app
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import agreements_of
-from opboost_ops.run.agreement import agree
+from opboost_ops.pipeline.party.agreement import agree
 from tests.adversary.kit import forge_plan, of_run, refusal
 from tests.federation import FIRST_RUN, Workspace
 

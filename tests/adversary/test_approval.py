@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.errors import ApprovalError
-from opboost_ops.run.phases import stages_of
+from opboost_ops.pipeline.phases import stages_of
 from tests.adversary.kit import of_run
 from tests.federation import Workspace
 from tests.party_state import state_of

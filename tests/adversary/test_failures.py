@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ApprovalError, ContractError, OpBoostError
-from opboost_ops.run import approval, table_watch
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.private_failures import COMMON_ROWS, REASON, TABLE
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party import approval, table_watch
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.private_failures import COMMON_ROWS, REASON, TABLE
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import NAME, dataset

@@ -15,9 +15,9 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import DOCUMENT
 from opboost_ops.exchange.files import ENTRIES
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind
-from opboost_ops.run.admission import REFUSED
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.admission import REFUSED
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.adversary.hostile_values import DOCUMENTS, LAYOUTS, LISTS, MANIFESTS, Change, lists
 from tests.adversary.kit import released, replace, send
 from tests.federation import SCORING_RUN, SECOND_RUN, Workspace, small_credit

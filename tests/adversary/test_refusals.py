@@ -10,8 +10,8 @@ import pytest
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.manifest import PROTOCOL
 from opboost_ops.exchange.sealed import epochs
-from opboost_ops.run import admission
-from opboost_ops.run.agreement import withdraw
+from opboost_ops.pipeline.party import admission
+from opboost_ops.pipeline.party.agreement import withdraw
 from tests.adversary.kit import forge_plan, of_run, refusal
 from tests.federation import Workspace
 from tests.party_state import state_of

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.stages.home import Home
+from opboost_ops.pipeline.home import Home
 from tests.federation import Workspace
 from tests.party_state import state_of
 

@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.stages.open_rows import opened_table
+from opboost_ops.pipeline.steps.open_rows import opened_table
 from tests.federation import Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import dataset

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import SECOND_RUN, Workspace, small_credit
 from tests.unit.stages.scoring_data import dataset
 

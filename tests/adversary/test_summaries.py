@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.datasets.lenders import NAME, write_lenders
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.adversary.kit import EVERYBODY, of_run
 from tests.federation import Workspace
 

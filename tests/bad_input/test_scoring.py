@@ -16,8 +16,8 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyE
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run import agreement
-from opboost_ops.stages.stage import SKIP
+from opboost_ops.pipeline.party import agreement
+from opboost_ops.pipeline.stage import SKIP
 from tests.bad_input.faults import (
     ASKED,
     CANARY_TEXT,

@@ -11,7 +11,7 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.stages import check_model
+from opboost_ops.pipeline.steps import check_model
 from tests.bad_input.faults import (
     ASKED,
     CANARY_NUMBER,

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from opboost_ops.orchestration import tasks
-from opboost_ops.stages import catalogue
-from opboost_ops.stages.stage import Context, Outcome
+from opboost_ops.pipeline import catalogue
+from opboost_ops.pipeline.stage import Context, Outcome
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration import failures, tasks
-from opboost_ops.run.phases import stages_by_task
+from opboost_ops.pipeline.phases import stages_by_task
 from tests.dags.conftest import DAG_ID, RUN, in_task
 from tests.federation import Workspace
 from tests.party_state import state_of

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
-from opboost_ops.run.form_values import FORM
+from opboost_ops.pipeline.party.form_values import FORM
 from tests.dags.conftest import declare
 
 RELEASE = ["check_table", "desensitize", "check_release"]

@@ -8,8 +8,8 @@ import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError, ContractError, PolicyError
-from opboost_ops.run import table_watch
-from opboost_ops.run.agreement import withdraw
+from opboost_ops.pipeline.party import table_watch
+from opboost_ops.pipeline.party.agreement import withdraw
 from tests.dags.conftest import NAMES, declare
 from tests.federation import Workspace
 from tests.party_state import entries_of

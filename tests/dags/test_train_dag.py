@@ -13,9 +13,9 @@ from opboost_ops.config.loading import parse_federation
 from opboost_ops.orchestration.dags import build_dags
 from opboost_ops.orchestration.lineage import PARAMETER
 from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
-from opboost_ops.run.form_values import FORM
-from opboost_ops.run.phases import PhaseName, phases
-from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.pipeline.catalogue import STAGES
+from opboost_ops.pipeline.party.form_values import FORM
+from opboost_ops.pipeline.phases import PhaseName, phases
 from tests.dags.conftest import declare
 
 RELEASE = ["check_table", "desensitize", "check_release"]

@@ -17,7 +17,7 @@ from opboost_ops.orchestration import triggers, wait_conditions
 from opboost_ops.orchestration.operators import PartyOperator, StillWaiting
 from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
 from opboost_ops.orchestration.wait_conditions import arrived
-from opboost_ops.run import approval
+from opboost_ops.pipeline.party import approval
 from tests.federation import Workspace
 
 FEDERATION = "credit_scoring"

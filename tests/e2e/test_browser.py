@@ -10,7 +10,7 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.phases import TITLES
 from opboost_ops.orchestration.standalone import Standalone
-from opboost_ops.run.phases import phases
+from opboost_ops.pipeline.phases import phases
 from tests.browser import shot
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ import pytest
 from opboost_ops.exchange.run_id import JOINED
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.processes import of_airflow
 from tests.waiting import until
 

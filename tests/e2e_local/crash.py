@@ -13,11 +13,11 @@ from typing import Any
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.store.folder import LocalStore
 from opboost_ops.learning.registry import scores
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
 
 POINTS: dict[str, tuple[Any, str]] = {
     "reserve": (Ledger, "reserve"),

@@ -10,8 +10,8 @@ import pytest
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.run import clock
-from opboost_ops.stages.home import Home
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.party import clock
 from tests.commands import printed_json
 from tests.federation import Workspace, small_credit
 from tests.party_state import entries_of, state_of

@@ -10,8 +10,8 @@ import pytest
 from opboost_ops.config.loading import load_offer, load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.run.recovery import recover
-from opboost_ops.run.rollback import check
+from opboost_ops.pipeline.party.recovery import recover
+from opboost_ops.pipeline.party.rollback import check
 from opboost_ops.setup.private_edges import write_private_edges
 from tests.commands import printed, printed_json
 from tests.federation import Workspace

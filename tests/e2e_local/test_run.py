@@ -18,10 +18,10 @@ import yaml
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
+from opboost_ops.pipeline.phases import phases
+from opboost_ops.pipeline.runner import local
+from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.reports.run_outcome import outcome_words
-from opboost_ops.run import local
-from opboost_ops.run.fork_server import ForkServer
-from opboost_ops.run.phases import phases
 from tests.federation import Workspace, small_credit
 
 #: `opboost run --dataset credit` on as few customers as a test can afford: the real command line
@@ -184,7 +184,7 @@ def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
             return
         for process in processes_below(os.getpid()):
             with suppress(OSError):
-                if b"opboost_ops.run.fork_server" in (process / "cmdline").read_bytes():
+                if b"opboost_ops.pipeline.runner.fork_server" in (process / "cmdline").read_bytes():
                     raw = (process / "environ").read_bytes().decode().split("\0")
                     environments.append(dict(line.split("=", 1) for line in raw if "=" in line))
                     found[int(process.name)] = found_in(process, set(canaries.values()))

@@ -14,8 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.run import opening, runner
-from opboost_ops.run.inbox import Run
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner import opening, runner
 from tests.processes import family
 
 #: Names the folder of the orders.

@@ -17,7 +17,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.exchange.verification import declared_keys, read_manifest, verify
-from opboost_ops.run.phases import stages_by_task, steps
+from opboost_ops.pipeline.phases import stages_by_task, steps
 from tests.deployments import PARTIES
 from tests.faults.armed import FOLDER, SITECUSTOMIZE
 from tests.faults.rig import Rig

@@ -3,8 +3,8 @@
 from typing import get_args
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.run.phases import phases
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from opboost_ops.pipeline.phases import phases
+from opboost_ops.pipeline.stage import Context, Outcome, Stage
 
 #: Stages of horizontal learning: they fail in tests/unit/stages/test_horizontal_runs.py.
 HORIZONTAL = {"encode_rows", "boost", "evaluate_own"}

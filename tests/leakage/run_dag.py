@@ -15,7 +15,7 @@ import yaml
 from airflow.dag_processing.dagbag import DagBag
 
 from opboost_ops.exchange import run_id
-from opboost_ops.stages import catalogue
+from opboost_ops.pipeline import catalogue
 from tests.leakage.failing_stage import failing
 
 FAILURES = json.loads(Path(sys.argv[1]).read_text())

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.loading import load_federation
-from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.pipeline.catalogue import STAGES
 from tests.leakage.canaries import NAME, NEW_ROWS, PARTIES, Canaries, plant
 from tests.leakage.failing_stage import HORIZONTAL, planned
 

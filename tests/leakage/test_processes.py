@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opboost_ops.run.local import run_federation
+from opboost_ops.pipeline.runner.local import run_federation
 from tests.federation import Workspace
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation
 from opboost_ops.orchestration.client import Client
 from opboost_ops.orchestration.standalone import Standalone
-from opboost_ops.run.phases import stages_by_task
-from opboost_ops.stages.catalogue import STAGES
+from opboost_ops.pipeline.catalogue import STAGES
+from opboost_ops.pipeline.phases import stages_by_task
 from tests.leakage.canaries import NAME, PARTIES, plant
 from tests.leakage.failing_stage import HORIZONTAL, planned
 
@@ -26,7 +26,7 @@ import os, sys
 if "scheduler" in sys.orig_argv:
     sys.path.insert(0, os.environ["TEST_ROOT"])
     import json
-    from opboost_ops.stages import catalogue
+    from opboost_ops.pipeline.steps import catalogue
     from tests.leakage.failing_stage import failing
 
     class Now:

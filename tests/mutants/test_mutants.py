@@ -103,7 +103,7 @@ MUTANTS = {
         ),
     ),
     "ranks that break ties": Mutant(
-        "stages/rank.py",
+        "pipeline/steps/rank.py",
         {
             "smallest_integers(dense_ranks(released, present, scratch), scratch)": (
                 "smallest_integers(1 + np.argsort(np.argsort(released)))"

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from opboost_ops.stages.rank import rank
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.rank import rank
 
 
 def test_equal_values_share_a_rank(tmp_path: Path) -> None:

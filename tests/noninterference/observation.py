@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import OpBoostError
-from opboost_ops.run import facts
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.phases import ROUNDS
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.phases import ROUNDS
+from opboost_ops.pipeline.runner import facts
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import Workspace
 
 #: What is seen, by place: ``exchange/<file>``, ``summary/<step>``, ``notices/<step>``,

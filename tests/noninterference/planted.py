@@ -20,10 +20,12 @@ from opboost_ops.exchange.party_state import forgotten_of, open_state
 from opboost_ops.exchange.sealed import oprf, sealing
 from opboost_ops.exchange.sealed.sealing import ROW_TAG, derived
 from opboost_ops.mechanisms import noise
-from opboost_ops.run import runner
-from opboost_ops.stages import catalogue, open_rows, own_copy, raw_table
-from opboost_ops.stages.raw_blocks import whole_table
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from opboost_ops.pipeline import catalogue
+from opboost_ops.pipeline.inputs import own_copy, raw_table
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.runner import runner
+from opboost_ops.pipeline.stage import Context, Outcome, Stage
+from opboost_ops.pipeline.steps import open_rows
 from tests.noninterference.rewriting import STRANGERS
 from tests.noninterference.runs import PARTY
 

@@ -14,10 +14,10 @@ import pytest
 from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.learning.private import noise as model_noise
-from opboost_ops.run.agreement import agree
-from opboost_ops.stages import catalogue
-from opboost_ops.stages.raw_blocks import whole_table
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from opboost_ops.pipeline import catalogue
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.party.agreement import agree
+from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
 from tests.noninterference.observation import Observation, Watch, here, observe
 from tests.noninterference.rewriting import REWRITINGS, STRANGERS, read, tables, undeclared, write

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.run.facts import ADDED
-from opboost_ops.stages.catalogue import STAGES as CATALOGUE
+from opboost_ops.pipeline.catalogue import STAGES as CATALOGUE
+from opboost_ops.pipeline.runner.facts import ADDED
 from tests.federation import Workspace
 from tests.leakage.failing_stage import HORIZONTAL
 from tests.noninterference.declared import ARTIFACTS, STAGES, Source

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.stages import held_out, write_scores
+from opboost_ops.pipeline.evaluation import held_out
+from opboost_ops.pipeline.steps import write_scores
 from tests.federation import FIRST_RUN, SCORING_RUN
 from tests.noninterference.observation import differences
 from tests.noninterference.runs import KINDS, Beginnings, seen

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import OpBoostError
-from opboost_ops.run import private_edges, recovery, table_watch
-from opboost_ops.run.private_edges import PrivateEdges
+from opboost_ops.pipeline.party import private_edges, recovery, table_watch
+from opboost_ops.pipeline.party.private_edges import PrivateEdges
 from tests.oracle.test_mutants import mutated
 from tests.oracle.whole_runs import PARTY, History
 from tests.party_state import context_of, state_of

@@ -20,9 +20,9 @@ import polars as pl
 from opboost_ops.config.columns import Column
 from opboost_ops.config.federation import Purpose
 from opboost_ops.errors import OpBoostError
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.party import recovery
 from opboost_ops.privacy.declarations import declarations
-from opboost_ops.run import recovery
-from opboost_ops.stages.home import Home
 from tests.federation import Workspace, small_credit
 from tests.oracle.account import counts_of, stated_by
 from tests.oracle.reader import Channel, Sent, Verdict, read
@@ -238,7 +238,7 @@ class History:
         """Let the party recover.
 
         Args:
-            code: The module `run.recovery`, or one that differs from it.
+            code: The module `pipeline.party.recovery`, or one that differs from it.
         """
         with self.workspace.known():
             code.recover(self.workspace.site(PARTY), self.workspace.policy(PARTY))

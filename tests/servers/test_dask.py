@@ -14,8 +14,8 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.learning.boosters import dask_engine, trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters
 from opboost_ops.learning.boosters.trainer import model_of, predict
-from opboost_ops.stages.assemble import frame_of
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import Workspace
 
 ROWS = 6000

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.run.rollback import check
+from opboost_ops.pipeline.party.rollback import check
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import state_of

@@ -10,7 +10,7 @@ import pytest
 
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.manifest import MANIFEST
-from opboost_ops.run import opening, runner
+from opboost_ops.pipeline.runner import opening, runner
 from tests.federation import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ from typing import Any
 from opboost_ops.exchange import acceptance
 from opboost_ops.exchange.acceptance import Keys
 from opboost_ops.mechanisms import channel
-from opboost_ops.run import runner
-from opboost_ops.run.opening import open_run
+from opboost_ops.pipeline.runner import runner
+from opboost_ops.pipeline.runner.opening import open_run
 from tests.federation import FIRST_RUN, Workspace
 from tests.federation_simulator import LABEL, TODAY, Simulation, digest
 

@@ -19,7 +19,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import PartyState, agreements_of
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.run.agreement import withdraw
+from opboost_ops.pipeline.party.agreement import withdraw
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer, untouched

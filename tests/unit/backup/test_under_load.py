@@ -15,7 +15,7 @@ from opboost_ops.backup.restoring import restore
 from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.run.rollback import check
+from opboost_ops.pipeline.party.rollback import check
 from tests.federation import Workspace
 from tests.party_state import pin_files
 from tests.unit.backup.conftest import Officer

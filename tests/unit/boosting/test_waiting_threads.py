@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.run.party_sites import party_environment
+from opboost_ops.pipeline.party.party_sites import party_environment
 
 #: Of OpenMP, which boosters load, and of OpenBLAS, which NumPy loads: each reads its own then.
 SETTINGS = ("OMP_WAIT_POLICY", "OPENBLAS_THREAD_TIMEOUT")
@@ -15,7 +15,7 @@ SETTINGS = ("OMP_WAIT_POLICY", "OPENBLAS_THREAD_TIMEOUT")
 SAY = f"""
 import sys, opboost_ops
 print(*sorted({{'lightgbm', 'numpy'}} & sys.modules.keys()))
-import os, opboost_ops.run.runner
+import os, opboost_ops.pipeline.runner.runner
 print(*(os.environ[name] for name in {SETTINGS}), 'lightgbm' in sys.modules)
 """
 

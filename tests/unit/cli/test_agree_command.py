@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.exchange.party_state import agreements_of as load
-from opboost_ops.run.agreement import MADE_UP
+from opboost_ops.pipeline.party.agreement import MADE_UP
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
 from tests.unit.cli.conftest import Done

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import lightgbm
 
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
 

@@ -13,8 +13,8 @@ from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.designed import Table
+from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.design import design
-from opboost_ops.stages.stage import Home
 from tests.federation import FIRST_RUN, Workspace
 
 SECRET = b"a public secret for tests alone."

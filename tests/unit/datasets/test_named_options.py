@@ -10,7 +10,7 @@ from opboost_ops.api.experiments import write_named
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import NAMES, lenders
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.form_values import with_form
+from opboost_ops.pipeline.party.form_values import with_form
 
 TABLES = [
     pytest.param(

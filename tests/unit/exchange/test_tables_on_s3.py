@@ -7,8 +7,8 @@ import pytest
 
 from opboost_ops.config.source import Sink, Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.stages import sources
-from opboost_ops.stages.sinks import deliver
+from opboost_ops.pipeline.evaluation.sinks import deliver
+from opboost_ops.pipeline.inputs import sources
 from opboost_ops.tables.s3 import S3Bucket
 from opboost_ops.tables.spill.arrays import Scratch
 

@@ -12,8 +12,8 @@ from opboost_ops.learning.boosters.lightgbm_backend import booster_of
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, contributions, train
 from opboost_ops.learning.registry import importance
 from opboost_ops.learning.registry.importance import columns_by_feature, importance_of, rows_for
-from opboost_ops.stages.assemble import frame_of
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import Workspace
 
 

@@ -21,8 +21,8 @@ from opboost_ops.learning.boosters.trainer import Frame, Parameters, predict, tr
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in
 from opboost_ops.models.export import export_model
-from opboost_ops.stages.held_out import scoring_of
-from opboost_ops.stages.score_columns import score_columns
+from opboost_ops.pipeline.evaluation.held_out import scoring_of
+from opboost_ops.pipeline.evaluation.score_columns import score_columns
 from tests.federation import Workspace
 from tests.unit.models.test_model_api import joined
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from opboost_ops import api
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import FIRST_RUN, Workspace
 
 

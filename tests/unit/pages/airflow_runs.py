@@ -19,7 +19,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete, insert
 from uuid6 import uuid7
 
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
 
 TRAIN = "credit_scoring_train"
 NEXT = datetime(2031, 5, 6, 3, tzinfo=UTC)

@@ -17,7 +17,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.run.inbox import Run, note_refused
+from opboost_ops.pipeline.party.inbox import Run, note_refused
 from tests.browser import SHOTS, chromium
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run

@@ -9,10 +9,10 @@ import pytest
 from opboost_ops.config.loading import site_of
 from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError
+from opboost_ops.pipeline.party.inbox import Run, note_refused
+from opboost_ops.pipeline.runner.disclosures import charge_model
+from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.ledger.charges import ModelCharge
-from opboost_ops.run.disclosures import charge_model
-from opboost_ops.run.inbox import Run, note_refused
-from opboost_ops.run.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, row, rows

@@ -10,8 +10,8 @@ import pytest
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
+from opboost_ops.pipeline.party.inbox import Run, note_refused
 from opboost_ops.reports.ledger import charged, sum_of
-from opboost_ops.run.inbox import Run, note_refused
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import state_of
 from tests.unit.pages.conftest import Reader

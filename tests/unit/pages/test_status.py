@@ -15,11 +15,11 @@ from opboost_ops.exchange.run_id import run_id
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pages import state, status
 from opboost_ops.pages.deployment import Query
+from opboost_ops.pipeline.party.admin_actions import ActionRequest, do, from_airflow
+from opboost_ops.pipeline.party.rollback import check
 from opboost_ops.reports.display.blocks import tables
 from opboost_ops.reports.listing import decisions_table, versions_table
 from opboost_ops.reports.versions import Models
-from opboost_ops.run.admin_actions import ActionRequest, do, from_airflow
-from opboost_ops.run.rollback import check
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.airflow_runs import NEXT, TRAIN, known_dags, write_dag, write_run
 from tests.unit.pages.conftest import Reader, allow

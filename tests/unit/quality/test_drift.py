@@ -12,10 +12,10 @@ import pytest
 
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from opboost_ops.quality.drift import Frames, Profile, compare, counted, profile
 from opboost_ops.quality.report import Report
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
 from tests.federation import Workspace
 from tests.party_state import state_of
 

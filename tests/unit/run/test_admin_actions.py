@@ -9,9 +9,10 @@ import pytest
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import reuse_open_state
-from opboost_ops.run import admin_actions, runner, table_watch
-from opboost_ops.run.admin_actions import ActionRequest
-from opboost_ops.run.taking_part import require_taking_part, stopped
+from opboost_ops.pipeline.party import admin_actions, table_watch
+from opboost_ops.pipeline.party.admin_actions import ActionRequest
+from opboost_ops.pipeline.party.taking_part import require_taking_part, stopped
+from opboost_ops.pipeline.runner import runner
 from tests.commands import opboost
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of, state_of

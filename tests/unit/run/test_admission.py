@@ -17,9 +17,9 @@ from opboost_ops.errors import ConfigError, PolicyError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.run.admission import REFUSED
-from opboost_ops.run.agreement import withdraw
-from opboost_ops.run.phases import stages_of
+from opboost_ops.pipeline.party.admission import REFUSED
+from opboost_ops.pipeline.party.agreement import withdraw
+from opboost_ops.pipeline.phases import stages_of
 from tests.adversary.kit import forge_plan as forged
 from tests.adversary.kit import refusal as told
 from tests.adversary.kit import released

@@ -10,8 +10,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.pipeline.party.agreement import agree, lacking, withdraw
 from opboost_ops.privacy.consent.changes import changes, leaving
-from opboost_ops.run.agreement import agree, lacking, withdraw
 from tests.party_state import edit_agreement
 from tests.unit.config.test_agreement import INCOME, data, federation
 

@@ -8,8 +8,8 @@ from opboost_ops.config.loading import load_policy
 from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ApprovalError, PolicyError
 from opboost_ops.exchange.manifest import parse_manifest
-from opboost_ops.run import approval
-from opboost_ops.run.approval import answer, reasons_for, waiting
+from opboost_ops.pipeline.party import approval
+from opboost_ops.pipeline.party.approval import answer, reasons_for, waiting
 from tests.commands import opboost
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of

@@ -13,8 +13,8 @@ import pytest
 from opboost_ops import api
 from opboost_ops.cli import check, forget
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.stages.home import Home
-from opboost_ops.stages.sources import borrowed
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.inputs.sources import borrowed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
 from tests.party_state import context_of, state_of
 

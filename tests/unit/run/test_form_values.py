@@ -6,7 +6,7 @@ import pytest
 
 from opboost_ops.cli.run import _parameters
 from opboost_ops.errors import ConfigError
-from opboost_ops.run.form_values import FORM, with_form
+from opboost_ops.pipeline.party.form_values import FORM, with_form
 from tests.federation import Workspace
 
 

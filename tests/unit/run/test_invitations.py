@@ -10,10 +10,10 @@ from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.run import invitations
-from opboost_ops.run.agreement import withdraw
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.recovery import recover
+from opboost_ops.pipeline.party import invitations
+from opboost_ops.pipeline.party.agreement import withdraw
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.party.recovery import recover
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
 from tests.party_state import state_of
 

@@ -18,11 +18,11 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_m
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
+from opboost_ops.pipeline.party import agreement, clock
+from opboost_ops.pipeline.party.known_keys import replaced
+from opboost_ops.pipeline.party.rollback import check
+from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
-from opboost_ops.run import agreement, clock
-from opboost_ops.run.known_keys import replaced
-from opboost_ops.run.local import run_federation
-from opboost_ops.run.rollback import check
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 

@@ -11,11 +11,12 @@ import pytest
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.loading import load_policy, load_site
 from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.run import invitations, local
-from opboost_ops.run.disk_space import DETAILS, waiting
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.publication import Publisher
+from opboost_ops.pipeline.party import invitations
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner import local
+from opboost_ops.pipeline.runner.disk_space import DETAILS, waiting
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.publication import Publisher
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of, state_of
 
@@ -128,14 +129,14 @@ def test_a_disk_that_cannot_hold_what_is_sorted_is_told_before_the_first_byte(
     free = sum(path.stat().st_size for path in workspace.folder.rglob("*") if path.is_file())
     free += 8_000_000
     monkeypatch.setattr(
-        "opboost_ops.run.disk_space.shutil.disk_usage",
+        "opboost_ops.pipeline.runner.disk_space.shutil.disk_usage",
         lambda _: namedtuple("R", "total free")(2**50, free),
     )
     workspace.open()
     site = workspace.folder / "bank" / "site.yaml"
     # All but the last row are held in memory; of all rows the disk cannot hold the keys.
     rows = pl.read_parquet(workspace.table_path("bank")).height
-    monkeypatch.setattr("opboost_ops.run.disk_space._POINTS", free)
+    monkeypatch.setattr("opboost_ops.pipeline.runner.disk_space._POINTS", free)
     for held, short in ((rows - 1, True), (rows, False)):
         workspace.declare("bank/site.yaml", block_rows=held)
         assert f"block_rows: {held}" in site.read_text()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.run import progress
-from opboost_ops.run.progress import Far, StoredProgress
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.runner import progress
+from opboost_ops.pipeline.runner.progress import Far, StoredProgress
+from opboost_ops.pipeline.stage import Home
 from tests.federation import Workspace
 
 

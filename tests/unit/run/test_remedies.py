@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import opboost_ops
-from opboost_ops.run.phases import stages_in
+from opboost_ops.pipeline.phases import stages_in
 
 PACKAGE = Path(opboost_ops.__file__).parent
 

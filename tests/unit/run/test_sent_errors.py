@@ -7,7 +7,7 @@ import pytest
 from opboost_ops.errors import ClosedSessionError, ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import LostDatabase
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.run.worker import received_error, sent_error
+from opboost_ops.pipeline.runner.worker import received_error, sent_error
 
 
 def received(error: OpBoostError | ConnectionError) -> Exception:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.run import clock
-from opboost_ops.run.agreement import agree
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.agreement import agree
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import dataset
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.federation import Workspace
 from tests.party_state import entries_of
 

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.stages.reference import reference_of
+from opboost_ops.pipeline.evaluation.reference import reference_of
 from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, score_files
 

@@ -7,7 +7,7 @@ import pytest
 
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import lightgbm_blocks
-from opboost_ops.stages.raw_blocks import blocks, unchanged_blocks, whole_table
+from opboost_ops.pipeline.inputs.raw_blocks import blocks, unchanged_blocks, whole_table
 from opboost_ops.tables.spill import blocks as sizes
 from tests.federation import Workspace, small_credit
 from tests.party_state import context_of, forget

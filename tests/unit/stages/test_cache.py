@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.stages.cache import cached_files, model_cache
-from opboost_ops.stages.home import Home
+from opboost_ops.pipeline.cache import cached_files, model_cache
+from opboost_ops.pipeline.home import Home
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 

@@ -6,7 +6,7 @@ import lightgbm
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.config.training import XGBoostTraining
-from opboost_ops.run.form_values import with_form
+from opboost_ops.pipeline.party.form_values import with_form
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import HOLDERS, dataset
 

@@ -12,11 +12,11 @@ from opboost_ops.errors import BudgetError, ConfigError, ContractError
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.private import budget, tree
 from opboost_ops.learning.private.budget import Spent
+from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
 from opboost_ops.privacy.ledger.events import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
-from opboost_ops.stages.assemble import LABEL, frame_of
-from opboost_ops.stages.resume_log import ResumeLog
-from opboost_ops.stages.stage import Home
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
 from tests.party_state import state_of

@@ -3,7 +3,7 @@
 import hashlib
 from uuid import UUID
 
-from opboost_ops.stages.holdout import hashed_out
+from opboost_ops.pipeline.inputs.holdout import hashed_out
 
 TOY = UUID(int=7)
 

@@ -13,9 +13,9 @@ from opboost_ops.exchange.manifest import ROUND_KINDS
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.exchange.store.store import LocalStore
 from opboost_ops.learning.federboost.private_federboost import BATCH
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.phases import ROUNDS
-from opboost_ops.run.runner import run_stage
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.phases import ROUNDS
+from opboost_ops.pipeline.runner.runner import run_stage
 from tests.unit.stages.test_horizontal_private import models
 from tests.unit.stages.test_horizontal_runs import Lenders
 
@@ -92,7 +92,9 @@ def test_who_is_killed_leaves_a_session_that_ends(lenders, number):
     asked = Run(NAME, run, lenders.names[0])
     # Forked from a process that has only imported: thread pools do not survive a fork.
     server = multiprocessing.get_context("forkserver")
-    server.set_forkserver_preload(["opboost_ops.run.runner", "opboost_ops.run.mailboxes"])
+    server.set_forkserver_preload(
+        ["opboost_ops.pipeline.runner.runner", "opboost_ops.pipeline.runner.mailboxes"]
+    )
 
     def started(at, killed=None):
         args = (lenders.names[at], asked, lenders.folder, killed)

@@ -11,11 +11,11 @@ from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import BudgetError, ConfigError
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise
+from opboost_ops.pipeline.phases import ROUNDS
+from opboost_ops.pipeline.runner.local import Finished
+from opboost_ops.pipeline.steps.assemble import LABEL
+from opboost_ops.pipeline.steps.boost import private_of, settings_of
 from opboost_ops.privacy.ledger.model_account import account_of
-from opboost_ops.run.local import Finished
-from opboost_ops.run.phases import ROUNDS
-from opboost_ops.stages.assemble import LABEL
-from opboost_ops.stages.boost import private_of, settings_of
 from tests.party_state import entries_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
@@ -76,13 +76,13 @@ def test_a_retry_sends_the_noisy_vector_that_was_kept_and_draws_nothing(lenders,
     real = noise.skellam
     monkeypatch.setattr(noise, "skellam", lambda n, m: drawn.append(n) or real(n, m))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        patch.setattr("opboost_ops.pipeline.runner.mailboxes.patience_of", lambda _: 0.3)
         # First the keys of all are out, then the active party is away.
         patch.setattr("opboost_ops.exchange.rounds.mailbox.Mailbox.step", _stops)
         _, errors = lenders.together(lenders.names)
         assert set(errors) == set(lenders.names)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.3)
+        patch.setattr("opboost_ops.pipeline.runner.mailboxes.patience_of", lambda _: 0.3)
         _, errors = lenders.together(passive)
         assert all("waits for" in str(error) for error in errors.values())
     assert len(drawn) == 2
@@ -107,7 +107,7 @@ def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     lenders.run(until=ROUNDS)
     name = lenders.names[1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.1)
+        patch.setattr("opboost_ops.pipeline.runner.mailboxes.patience_of", lambda _: 0.1)
         _, errors = lenders.together([name])
     assert "waits for" in str(errors[name])
     (broken,) = models(lenders, name)

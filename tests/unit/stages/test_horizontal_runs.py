@@ -22,15 +22,15 @@ from opboost_ops.exchange.rounds.protocol import Alone
 from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.models.export import export_model, model_columns
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.opening import open_run
-from opboost_ops.run.phases import ROUNDS, phases
-from opboost_ops.run.runner import run_stage
-from opboost_ops.stages import raw_blocks
-from opboost_ops.stages.boost import model_text, rows_of, settings_of
-from opboost_ops.stages.catalogue import STAGES
-from opboost_ops.stages.home import Home
-from opboost_ops.stages.redaction import whole
+from opboost_ops.pipeline.catalogue import STAGES
+from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.inputs import raw_blocks
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.phases import ROUNDS, phases
+from opboost_ops.pipeline.redaction import whole
+from opboost_ops.pipeline.runner.opening import open_run
+from opboost_ops.pipeline.runner.runner import run_stage
+from opboost_ops.pipeline.steps.boost import model_text, rows_of, settings_of
 from tests.unit.models.test_onnx import run as onnx_scores
 
 TRAIN, SCORE, LATER = (f"{number:016d}" for number in (1, 2, 3))

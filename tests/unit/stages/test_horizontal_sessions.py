@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from opboost_ops.cli import app
 from opboost_ops.datasets.lenders import NAME
 from opboost_ops.datasets.workspace import agree_for_all
-from opboost_ops.run.inbox import Run
-from opboost_ops.run.phases import ROUNDS
+from opboost_ops.pipeline.party.inbox import Run
+from opboost_ops.pipeline.phases import ROUNDS
 from tests.party_state import state_of
 from tests.unit.stages.test_horizontal_runs import TRAIN, Lenders
 
@@ -80,7 +80,7 @@ def test_a_retry_repeats_its_session_to_the_byte(lenders):
     asked = Run(NAME, TRAIN, lenders.names[0])
     key = lenders.home(passive) / "session.json"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opboost_ops.run.mailboxes.patience_of", lambda _: 0.2)
+        patch.setattr("opboost_ops.pipeline.runner.mailboxes.patience_of", lambda _: 0.2)
         _, errors = lenders.together(names)
     assert set(errors) == set(names)
     kept = json.loads(key.read_text())

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.stages import xcom_limits
+from opboost_ops.pipeline import xcom_limits
 from tests.federation import Workspace
 
 #: What an orchestrator keeps of a task's result; longer ones fail their task.

@@ -10,10 +10,10 @@ import pytest
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.learning import metrics
-from opboost_ops.stages.assemble import LABEL
-from opboost_ops.stages.gate import gate
-from opboost_ops.stages.reference import reference_of
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.evaluation.gate import gate
+from opboost_ops.pipeline.evaluation.reference import reference_of
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.assemble import LABEL
 from tests.commands import printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.test_dpboost_runs import declare, ledger, private

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.stages.stage import Home
+from opboost_ops.pipeline.stage import Home
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset
 

@@ -14,8 +14,8 @@ from opboost_ops.config.loading import load_federation, parse_federation
 from opboost_ops.learning.private.metrics import noisy_metric
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.models.export import export_model
+from opboost_ops.pipeline.stage import Home
 from opboost_ops.reports.version_page import card_page
-from opboost_ops.stages.stage import Home
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.models.test_model_api import joined
 from tests.unit.models.test_onnx import run

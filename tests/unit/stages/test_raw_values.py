@@ -17,7 +17,7 @@ from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import IdColumn
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.stages.raw_table import numbers, require_types
+from opboost_ops.pipeline.inputs.raw_table import numbers, require_types
 from opboost_ops.tables.raw_values import declared_series
 from tests.unit.config.test_columns import federation
 

@@ -7,8 +7,8 @@ import yaml
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.pipeline.inputs.result_faults import result_fault
 from opboost_ops.quality.report import Result
-from opboost_ops.stages.result_faults import result_fault
 
 
 @pytest.fixture(scope="module")

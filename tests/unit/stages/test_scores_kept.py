@@ -14,8 +14,8 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.learning.registry import scores
-from opboost_ops.stages import catalogue
-from opboost_ops.stages.stage import Context, Outcome, Stage
+from opboost_ops.pipeline import catalogue
+from opboost_ops.pipeline.stage import Context, Outcome, Stage
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import score_files, scoring

@@ -12,7 +12,7 @@ from opboost_ops.config.federation import ScoringMode
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
-from opboost_ops.stages import score
+from opboost_ops.pipeline.steps import score
 from opboost_ops.tables.spill import blocks
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import (

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from opboost_ops.config.source import Sink
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.pipeline.evaluation.sinks import deliver
 from opboost_ops.reports.display.spreadsheets import csv_text, text_of
-from opboost_ops.stages.sinks import deliver
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.federation import Workspace
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from opboost_ops.cli import check, forget
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
-from opboost_ops.run.table_watch import changed
+from opboost_ops.pipeline.party.table_watch import changed
 from opboost_ops.tables import copies
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.expected import Expected

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.run import table_watch
-from opboost_ops.stages import raw_table
-from opboost_ops.stages.raw_blocks import whole_table
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.party import table_watch
 from opboost_ops.tables.spill import arrays, blocks
 from tests.bad_input.faults import CANARY_TEXT, message_is_right
 from tests.federation import Workspace, small_credit

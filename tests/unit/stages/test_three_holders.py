@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.stages.home import Home
+from opboost_ops.pipeline.home import Home
 from tests.federation import Workspace
 from tests.unit.stages.scoring_data import COLOURS, clear, dataset, scoring
 

@@ -14,8 +14,8 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import model_of
-from opboost_ops.stages.assemble import frame_of
-from opboost_ops.stages.train import parameters_of
+from opboost_ops.pipeline.steps.assemble import frame_of
+from opboost_ops.pipeline.steps.train import parameters_of
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
 from tests.unit.stages.scoring_data import HOLDERS, dataset

@@ -1,0 +1,130 @@
+"""The baseline that a common model has to beat: the label holder's own columns, at their best.
+
+What suits the common model may not suit fewer columns: a baseline that has to use the same 300
+trees gets worse, and the common model then looks better. So the baseline has parameters of its
+own, chosen by trials on training rows: those of `training.tuning`, otherwise at most three, which
+are compared on a third of the rows.
+
+Nothing of it comes from another party, so it is kept at home, and made again only if something of
+its own has changed: rows, columns, labels, parameters or software.
+"""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.config.training import LightGBMTraining
+from opboost_ops.learning import metrics, tuning
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_blocks import SAMPLE
+from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.losses import trial_score
+from opboost_ops.pipeline.cache import baseline_cache, fingerprint, software
+from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
+from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
+from opboost_ops.pipeline.steps.train import parameters_of
+
+#: At most so many training rows are in the trials without `training.tuning`; one part of so many
+#: judges models of the others.
+_ROWS, _PARTS = 50_000, 3
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """What the label holder's columns predict alone.
+
+    Attributes:
+        prediction: Of the held-out rows.
+        chosen: The parameters and how many were tried, for the card; empty without own columns.
+    """
+
+    prediction: np.ndarray
+    chosen: Mapping[str, Any]
+
+
+def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> Baseline:
+    """Train on the label holder's columns alone, with the best parameters tried, and predict.
+
+    Args:
+        context: The label holder's.
+        facts: What `assemble` says of the frame.
+        holdout: The held-out rows.
+    """
+    table = context.home.table("frame")
+    label = np.array(table.column(LABEL).to_numpy())
+    own = frame_of(table, facts, f"{context.party}.")
+    del table
+    task, classes = facts["task"], facts["classes"]
+    if not own.names:
+        rows = holdout.num_rows
+        return Baseline(metrics.constant_prediction(task, len(classes), label, rows), {})
+    training = context.federation.training
+    declared = parameters_of(training, task, classes)
+    held_out = frame_of(holdout, facts, f"{context.party}.").matrix
+    how = (declared, training.tuning, classes, _ROWS, _PARTS, SAMPLE, software(declared.trainer))
+    made_of = fingerprint(repr(how), own, label, held_out)
+    cache = baseline_cache(context.lasting)
+    if (known := cache.read(made_of)) is not None:
+        chosen, content = known
+        return Baseline(np.load(io.BytesIO(content), allow_pickle=False), chosen)
+    if training.tuning is not None:
+        look = training.tuning
+        found = search(context.home, own, label, declared, look, context.tell, "evaluate")
+        best, metric = with_trial(declared, found), found["metric"]
+        tried, parts = found["trials"], found["folds"]
+    else:
+        metric, parts = tuning.metric_of(declared), 1
+        best, tried = _best(own, label, declared, metric)
+    if best.trainer == "lightgbm":
+        # Among them is no rank: bins of own numbers may come from some of the rows.
+        best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE})
+    model = trainer.train(own, label, best, tell=context.tell)
+    chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
+    chosen |= {"trials": tried, "metric": metric, "folds": parts}
+    prediction = trainer.predict(model, held_out)
+    file = io.BytesIO()
+    np.save(file, prediction, allow_pickle=False)
+    cache.write(made_of, chosen, file.getvalue())
+    return Baseline(prediction, chosen)
+
+
+def _best(
+    own: Frame, label: np.ndarray, declared: Parameters, metric: str
+) -> tuple[Parameters, int]:
+    """The best of the declared parameters and two others, and how many were tried."""
+    # Their order follows from a key, so that each so many of them are like the others.
+    few = np.arange(0, len(label), -(-len(label) // _ROWS))
+    rows, truth = own.rows(few), label[few]
+    judges = folds(truth, _PARTS, declared.seed, "alone") == 0
+    learns, matrix = rows.rows(~judges), rows.rows(judges).matrix
+    candidates = list(_candidates(declared))
+    scores = [
+        trial_score(
+            metric,
+            each,
+            truth[judges],
+            trainer.predict(trainer.train(learns, truth[~judges], each), matrix),
+        )
+        for each in candidates
+    ]
+    return candidates[int(np.argmax(scores))], len(candidates)
+
+
+def _candidates(declared: Parameters) -> Iterator[Parameters]:
+    """The declared parameters first: of equals they are chosen."""
+    yield declared
+    usual = LightGBMTraining()
+    # A parameter of the objective, such as a quantile, is no matter of choice.
+    own = declared.own if declared.objective else {}
+    for trees, depth in ((usual.trees, usual.depth), (usual.trees // 4, usual.depth - 1)):
+        other = replace(
+            declared, trees=trees, depth=depth, learning_rate=usual.learning_rate, own=own
+        )
+        if other != declared:
+            yield other

@@ -1,0 +1,198 @@
+"""What held-out rows say of a new model: metrics, how its scores are made, the gate's decision."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.config.scoring import Scoring, ScoringMode
+from opboost_ops.learning import calibration, decisions, metrics
+from opboost_ops.learning.curves import base_rates, curves
+from opboost_ops.learning.distribution import LEAST, grid, held_out_distribution, on_grid
+from opboost_ops.learning.intervals import Comparison
+from opboost_ops.learning.metrics import Task, all_metrics
+from opboost_ops.learning.private.metrics import difference_error
+from opboost_ops.pipeline.evaluation.baseline import Baseline
+from opboost_ops.pipeline.evaluation.coverage import coverage, metrics_by_group
+from opboost_ops.pipeline.evaluation.gate import gate
+from opboost_ops.pipeline.evaluation.interval_gate import (
+    ALONE,
+    REFERENCE,
+    interval_gate,
+    intervals_of,
+)
+from opboost_ops.pipeline.evaluation.noisy_metrics import CLASSES, noisy_metrics
+from opboost_ops.pipeline.evaluation.repeated import unless_repeated
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.quality.live import score_profile
+
+#: Name of the document, and of the version's file.
+SCORING = "scoring"
+
+Predictions = Mapping[ScoringMode, np.ndarray]
+
+
+def judge(
+    context: Context,
+    facts: Mapping[str, Any],
+    truth: np.ndarray,
+    model: str,
+    predictions: Predictions,
+    reference: np.ndarray | None,
+    version: str | None,
+    alone: Callable[[], Baseline],
+) -> Outcome:
+    """Evaluate a model on held-out rows, and decide whether it becomes champion.
+
+    Args:
+        context: Of the party that holds the rows.
+        facts: Of the training frame.
+        truth: Their labels, shape (n,).
+        model: Its text.
+        predictions: The model's, by mode; that of scoring is among them.
+        reference: The reference's, in the mode of scoring, where it can predict these rows.
+        version: The reference.
+        alone: Trains what the party could do without the others. Not of a private model: a second
+            private one would be a second charge, and one without noise would undo the first.
+    """
+    federation, task = context.federation, facts["task"]
+    mode, private = federation.scoring.mode, federation.training.private
+    new = f"federated_{mode}"
+    compared = {f"federated_{name}": of for name, of in predictions.items()}
+    if reference is not None:
+        compared[REFERENCE] = reference
+    evaluation: dict[str, Any] = {"rows": len(truth), "mode": mode}
+    documents: dict[str, Any] = {}
+    lasting: dict[str, Any] = {}
+    charge, error = None, None
+    if private is None:
+        base = alone()
+        compared = {ALONE: base.prediction, **compared}
+        if base.chosen:
+            evaluation["alone"] = base.chosen
+        comparison = Comparison(task, truth, compared)
+        result = {name: comparison.evaluated(name) for name in compared}
+        # Of a private model they would be exact functions of the rows.
+        fitted = documents[SCORING] = scoring_of(federation.scoring, task, truth, predictions)
+        scores = _scores(fitted, predictions)
+        shown = [name for name in compared if name == new or not name.startswith("federated_")]
+        classes = [str(name) for name in facts["classes"]]
+        evaluation |= {
+            **intervals_of(comparison, new),
+            "base": base_rates(task, truth, len(classes)),
+            "curves": {name: curves(task, truth, compared[name]) for name in shown},
+            "distributions": {
+                name: held_out_distribution(task, classes, truth, of) for name, of in scores.items()
+            },
+        }
+        lasting[score_profile(context.run)] = _profiles(task, scores)
+        decision = interval_gate(context, task, comparison, version)
+    else:
+        if private.metrics_epsilon is not None:
+            found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
+            result = {name: found[name] for name in compared}
+            label = context.declared.label
+            assert label is not None
+            error = difference_error(
+                task, len(compared), private.metrics_epsilon, len(truth), label.bounds or CLASSES
+            )
+        else:
+            result = {name: metrics.evaluate(task, truth, of) for name, of in compared.items()}
+        decision = gate(context, task, result[new], result.get(REFERENCE), version, error)
+    result.pop(REFERENCE, None)
+    decision = unless_repeated(context, model, decision)
+    evaluation["metrics"] = result
+    if federation.keeps_all:
+        codes = coverage(context, context.home.json("alignment")["train"], len(truth))
+        of = {name: compared[name] for name in result}
+        evaluation["coverage"] = metrics_by_group(task, truth, of, codes)
+    return Outcome(
+        tables={"predictions": _table(predictions)},
+        documents={**documents, "evaluation": evaluation, "gate": decision},
+        lasting=lasting,
+        summary={"rows": len(truth), "mode": mode, "metrics": result, "gate": decision["why"]},
+        model=charge,
+    )
+
+
+def _table(predictions: Predictions) -> pa.Table:
+    """Predictions by mode; a list a row where there are several classes."""
+    columns = {}
+    for mode, prediction in predictions.items():
+        flat = pa.array(np.ravel(prediction))
+        several = prediction.ndim == 2
+        columns[mode] = (
+            pa.FixedSizeListArray.from_arrays(flat, prediction.shape[1]) if several else flat
+        )
+    return pa.table(columns)
+
+
+def scoring_of(
+    scoring: Scoring, task: Task, truth: np.ndarray, predictions: Mapping[ScoringMode, np.ndarray]
+) -> dict[str, Any]:
+    """How the version's scores are made, by the held-out rows in each mode by itself.
+
+    Args:
+        scoring: As declared.
+        task: What was learnt.
+        truth: Labels of the held-out rows, shape (n,).
+        predictions: For these, by mode.
+
+    Returns:
+        By mode ``calibration`` with its figures by rows of other folds; ``threshold`` with what it
+        does to the held-out rows; ``interval``. Each only where it is declared, or a threshold of
+        0.5.
+    """
+    return {mode: _scoring_in(scoring, task, truth, of) for mode, of in predictions.items()}
+
+
+def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
+    """The bins in which new scores are counted, and the held-out rows in them; for the home."""
+    found: dict[str, Any] = {}
+    for mode, scores in by_mode.items():
+        flat = scores.max(axis=1) if scores.ndim == 2 else scores
+        if len(flat) < LEAST:
+            continue
+        ends = grid(task, flat)
+        found[mode] = {"edges": ends.tolist(), "counts": on_grid(flat, ends).tolist()}
+    return found
+
+
+def _scores(
+    fitted: Mapping[str, Mapping[str, Any]], predictions: Predictions
+) -> dict[ScoringMode, np.ndarray]:
+    """Predictions as people see them: calibrated, where the version calibrates."""
+    found: dict[ScoringMode, np.ndarray] = {}
+    for mode, prediction in predictions.items():
+        known = fitted.get(mode, {}).get("calibration")
+        found[mode] = prediction if known is None else calibration.apply(known, prediction)
+    return found
+
+
+def _scoring_in(
+    scoring: Scoring, task: Task, truth: np.ndarray, prediction: np.ndarray
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"rows": len(truth)}
+    if task == "regression":
+        if scoring.interval is not None:
+            half = decisions.half_width(scoring.interval, truth, prediction)
+            found["interval"] = {"level": scoring.interval, "half_width": half}
+        return found
+    if task == "multiclass":
+        return found
+    score, honest = prediction, prediction
+    if scoring.calibration is not None:
+        fitted = calibration.fit(scoring.calibration, truth, prediction)
+        score = calibration.apply(fitted, prediction)
+        honest = calibration.out_of_fold(scoring.calibration, truth, prediction)
+        kept = ("brier", "log_loss")
+        figures = {
+            name: {k: v for k, v in all_metrics(task, truth, of).items() if k in kept}
+            for name, of in (("before", prediction), ("after", honest))
+        }
+        found["calibration"] = fitted | {"figures": figures}
+    value = decisions.threshold(scoring.cost_ratio)
+    confusion = decisions.confusion(truth, score, value)
+    found["threshold"] = {"value": value, "confusion": confusion}
+    return found

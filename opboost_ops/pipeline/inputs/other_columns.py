@@ -1,0 +1,231 @@
+"""Other parties' columns of rows that were not trained on, in each mode of scoring."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.columns import Column, columns_of
+from opboost_ops.config.federation import Federation, ScoringMode
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.learning import routes
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.matching.opened_rows import open_tables
+from opboost_ops.pipeline.stage import Context
+from opboost_ops.pipeline.steps.open_rows import members_table, opened_table, routed_rows
+from opboost_ops.tables.spill.parts import gather
+
+#: Who asks for other parties' columns in the own table, for the error.
+_WHY = "scoring.mode local needs"
+
+#: Gives a number of columns of so many rows more, by full name, float64, shape (n,).
+Take = Callable[[int], dict[str, np.ndarray]]
+
+
+def other_columns(
+    context: Context, mode: ScoringMode, positions: np.ndarray, used: Iterable[str]
+) -> dict[str, np.ndarray]:
+    """Values on which a model of domain values gives what the mode can know.
+
+    Args:
+        context: The label holder's.
+        mode: Of scoring; ``local`` or ``routed``.
+        positions: Which rows of the label holder's own table, shape (n,).
+        used: Full names of the columns on which the model splits.
+
+    Returns:
+        By full name, float64, shape (n,). In mode ``routed`` stand-ins on the same side of every
+        threshold; a column that is not needed, and so not known, is constant.
+
+    Raises:
+        Rejected: An answer is not what it must be.
+        ContractError: In mode ``local``, the label holder's table lacks a column, or holds it
+            otherwise than declared, or was rewritten since the rows were chosen.
+    """
+    if mode == "local":
+        raw_table.require_unchanged(context)
+        needed, names = set(used), local_names(context, used)
+        raw = whole_table(context, names, _WHY)[positions] if names else pl.DataFrame()
+        return local_columns(context.federation, raw, needed, len(positions))
+    return _routed_again(context, positions)
+
+
+def opened_values(context: Context, mode: ScoringMode) -> Take:
+    """The opened values of new rows in the common order, some after the other.
+
+    Args:
+        context: The label holder's.
+        mode: Of scoring; not ``local``.
+    """
+    holders, home = context.federation.feature_holders, context.home
+    tables = {holder: home.table(opened_table(holder)) for holder in holders}
+    left = context.federation.keeps_all
+    members = {h: home.table(members_table(h)).column("there") for h in holders if left}
+    done = 0
+
+    def take(count: int) -> dict[str, np.ndarray]:
+        nonlocal done
+        begin, done = done, done + count
+        found: dict[str, np.ndarray] = {}
+        for party, table in tables.items():
+            some = table.slice(begin, count)
+            there = np.ones(count, dtype=bool)
+            if left:
+                there = members[party].slice(begin, count).to_numpy()
+            columns = {n: some.column(n).fill_null(0).to_numpy() for n in some.column_names}
+            if mode == "routed":
+                found |= _stand_ins(context, party, columns, there)
+            else:
+                found |= {
+                    f"{party}.{name}": np.where(there, values, np.nan)
+                    for name, values in columns.items()
+                }
+        return found
+
+    return take
+
+
+def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarray]:
+    """In a training run: comparisons of held-out rows, sealed beside their ranks."""
+    holders = context.federation.feature_holders
+    forms = {holder: routed_rows(context, holder) for holder in holders}
+    found: dict[str, np.ndarray] = {}
+    for holder, (present, packed) in open_tables(context, forms).items():
+        there = gather(context.home.scratch, present, positions)
+        columns = forms[holder].unpack(gather(context.home.scratch, packed, positions))
+        found |= _stand_ins(context, holder, columns, there)
+    return found
+
+
+def _stand_ins(
+    context: Context, party: str, cells: Mapping[str, np.ndarray], there: np.ndarray
+) -> dict[str, np.ndarray]:
+    asked = context.receive("route_request", party).document["thresholds"]
+    return of_cells(party, columns_of(context.federation, party), asked, cells, there)
+
+
+def of_cells(
+    party: str,
+    columns: Iterable[Column],
+    asked: Mapping[str, Sequence[float]],
+    cells: Mapping[str, np.ndarray],
+    there: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """Stand-ins of cells between thresholds, by full name, float64, shape (n,).
+
+    Args:
+        party: A feature holder.
+        columns: Its columns.
+        asked: The thresholds of those that are asked for.
+        cells: Its answers, by column, shape (n,).
+        there: Which people it has, bool, shape (n,); the others' values are NaN.
+    """
+    found: dict[str, np.ndarray] = {}
+    for column in columns:
+        full = f"{party}.{column.name}"
+        if column.name not in asked:
+            found[full] = np.where(there, float(column.domain.lower), np.nan)
+            continue
+        thresholds = np.asarray(asked[column.name], dtype=np.float64)
+        inside = routes.stand_ins(np.where(there, cells[column.name], 0), thresholds)
+        found[full] = np.where(there, inside, np.nan)
+    return found
+
+
+def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Table:
+    """Another party's features as domain integers, from the label holder's own table.
+
+    Args:
+        context: The label holder's.
+        party: Whose features they are; the columns are ``party.feature``.
+        features: Which.
+
+    Raises:
+        ContractError: The table lacks a column, or holds it otherwise than declared.
+    """
+    raw = whole_table(context, [f"{party}.{name}" for name in features], _WHY)
+    return _integers(context.federation, raw, party, features)
+
+
+def local_names(context: Context, used: Iterable[str]) -> list[str]:
+    """Which other parties' columns mode ``local`` needs in the label holder's own table.
+
+    Args:
+        context: The label holder's.
+        used: Full names of the columns on which the model splits.
+
+    Raises:
+        ContractError: It lacks one, or holds it otherwise than declared.
+    """
+    needed, found = set(used), list[str]()
+    for party, features in needed_elsewhere(context.federation, needed).items():
+        names = [f"{party}.{name}" for name in features]
+        schema = raw_table.schema(context, raw_table.files(context), names, _WHY)
+        _require_types(context.federation, pl.DataFrame(schema=schema), party, features)
+        found += names
+    return found
+
+
+def local_columns(
+    federation: Federation, raw: pl.DataFrame, used: Collection[str], rows: int
+) -> dict[str, np.ndarray]:
+    """What `other_columns` gives in mode ``local``, of some rows.
+
+    Args:
+        federation: As declared.
+        raw: Columns of the label holder's table, `local_names` among them, shape (rows, ...).
+        used: Full names of the columns on which the model splits.
+        rows: How many.
+
+    Raises:
+        ContractError: A value is not as declared.
+    """
+    found: dict[str, np.ndarray] = {}
+    for party, features in needed_elsewhere(federation, used).items():
+        table = _integers(federation, raw, party, features) if features else pa.table({})
+        for column in columns_of(federation, party):
+            full = f"{party}.{column.name}"
+            if full not in used:
+                found[full] = np.full(rows, float(column.domain.lower))
+                continue
+            values = integers(table, column.source)
+            if column.bit is not None:
+                values = values == column.bit
+            found[full] = values.astype(float)
+    return found
+
+
+def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:
+    """By feature holder, the features that a model splits on.
+
+    Args:
+        federation: As declared.
+        used: Full names of the columns on which the model splits.
+    """
+    return {
+        party: list(
+            dict.fromkeys(
+                c.feature for c in columns_of(federation, party) if f"{party}.{c.name}" in used
+            )
+        )
+        for party in federation.feature_holders
+    }
+
+
+def _require_types(
+    federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
+) -> pl.DataFrame:
+    """Columns ``party.feature`` as features, if they are of the declared types."""
+    named = raw.select(pl.col(f"{party}.{name}").alias(name) for name in features)
+    raw_table.require_types(named, party, federation.parties[party].features)
+    return named
+
+
+def _integers(
+    federation: Federation, raw: pl.DataFrame, party: str, features: Sequence[str]
+) -> pa.Table:
+    frame = _require_types(federation, raw, party, features)
+    return domain_integers(federation, party, frame)

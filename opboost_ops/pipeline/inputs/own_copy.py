@@ -1,0 +1,140 @@
+"""A feature holder's own copy of its table in a run: everybody's IDs, and values without a pin.
+
+The table is read here and nowhere else in the run. Values are copied of people who have no pin yet;
+those of others cannot fail, start, skip or lengthen a run.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.errors import ContractError
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.inputs import sources
+from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.inputs.raw_blocks import IDS, blocks
+from opboost_ops.pipeline.inputs.raw_names import declared_columns
+from opboost_ops.pipeline.inputs.raw_table import empty
+from opboost_ops.pipeline.stage import COPY, Context
+from opboost_ops.tables.spill.arrays import release_memory
+from opboost_ops.tables.spill.blocks import blocks_of
+
+#: Names of the copies: raw values of people without a pin, and everybody's integers of features
+#: with ``routed: every_run``.
+UNPINNED, TODAY = "unpinned", "today"
+
+#: Column of the copy that names the row of the table.
+ROW = " row"
+
+
+def take(context: Context) -> None:
+    """Copy the table, unless the run has recorded its releases already.
+
+    Raises:
+        ContractError: The table cannot be read as declared, has no rows to train on, or somebody
+            in it has no ID or several rows.
+        BudgetError: A release does not fit a budget, or pins are lost.
+    """
+    assert context.releases is not None
+    if context.home.has("recorded"):
+        return
+    sources.take(context)
+    keys = _ids(context)
+    if not len(keys) and context.purpose == "train":
+        raise empty(context)
+    wanted = context.releases.unpinned(keys)
+    rows = int(wanted.sum())
+    if rows:
+        context.home.write_table(UNPINNED, _unpinned(context, wanted))
+    names = tuple(name for name, one in context.declarations().items() if one.routed == "every_run")
+    if names and "answer_routes" in context.stages:
+        context.home.write_table(TODAY, _today(context, names))
+    context.home.write_json(UNPINNED, {"rows": rows})
+    digest = hashlib.sha256(np.ascontiguousarray(keys).data).hexdigest()
+    context.home.write_json("table", {"sha256": digest, "rows": len(keys)})
+    (context.home.folder / COPY).unlink(missing_ok=True)
+
+
+def person_keys(context: Context) -> np.ndarray:
+    """Keyed hashes of everybody in the run's copy, uint8, shape (n, 16).
+
+    Args:
+        context: The feature holder's.
+    """
+    ids = context.home.table(IDS).column(0)
+    rows = len(ids)
+    blocks_of_ids = (chunk for chunk in ids.chunks)
+    kind = context.federation.id.type
+    hashed = (noise.person_keys(context.person_key, chunk, kind) for chunk in blocks_of_ids)
+    return context.home.scratch.filled(rows, ("u1", (16,)), hashed)
+
+
+def unpinned_rows(context: Context) -> int:
+    """The number of people whose values were copied.
+
+    Args:
+        context: The feature holder's.
+    """
+    return int(context.home.json(UNPINNED)["rows"])
+
+
+def unpinned_blocks(context: Context, columns: Sequence[str] = ()) -> Iterator[pl.DataFrame]:
+    """The copied values, block by block; the column `ROW` is among them.
+
+    Args:
+        context: The feature holder's.
+        columns: Which columns; all when absent.
+    """
+    return blocks_of(context.home.table(UNPINNED))(columns)
+
+
+def _ids(context: Context) -> np.ndarray:
+    """Copy everybody's IDs; their keyed hashes, uint8, shape (n, 16)."""
+    identity = context.federation.id
+    hashed: list[np.ndarray] = []
+
+    def read() -> Iterator[pa.Table]:
+        for block in blocks(context, [identity.column]):
+            table = block.to_arrow()
+            ids = table.column(0).combine_chunks()
+            hashed.append(noise.person_keys(context.person_key, ids, identity.type))
+            yield pa.table({identity.column: ids})
+
+    context.home.write_table(IDS, read())
+    rows = sum(len(part) for part in hashed)
+    return context.home.scratch.filled(rows, ("u1", (16,)), iter(hashed))
+
+
+def _unpinned(context: Context, wanted: np.ndarray) -> Iterator[pa.Table]:
+    end = 0
+    for block in blocks(context, declared_columns(context)):
+        begin, end = end, end + block.height
+        here = wanted[begin:end]
+        if len(here) < block.height:
+            break
+        numbers = pl.Series(ROW, np.arange(begin, end, dtype=np.int64))
+        yield block.with_columns(numbers).filter(pl.Series(here)).to_arrow()
+        del block
+        release_memory()
+    if end != len(wanted):
+        raise _changed(context)
+
+
+def _today(context: Context, names: Sequence[str]) -> Iterator[pa.Table]:
+    rows, end = len(context.home.table(IDS)), 0
+    for block in blocks(context, names):
+        end += block.height
+        yield domain_integers(context.federation, context.party, block)
+        del block
+    if end != rows:
+        raise _changed(context)
+
+
+def _changed(context: Context) -> ContractError:
+    return ContractError(
+        f"The table of {context.party} was rewritten while the run was reading it.",
+        "Trigger a new run when the job that writes it has ended.",
+    )

@@ -1,0 +1,280 @@
+"""Reading a party's own Parquet table as declared, with errors that show no cell."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.party_state import forgotten_of
+from opboost_ops.pipeline.inputs.positive_class import require_positive
+from opboost_ops.pipeline.inputs.raw_names import declared_columns, raw_names
+from opboost_ops.pipeline.stage import Context
+from opboost_ops.privacy.forgotten import ForgottenPeople
+from opboost_ops.tables.categories import label_values
+from opboost_ops.tables.column_types import (
+    common_type,
+    holds_categories,
+    require_readable,
+    type_name,
+)
+from opboost_ops.tables.names import found_names
+from opboost_ops.tables.parquet import differing, digest_of, files_of, schema_of, unreadable
+from opboost_ops.tables.raw_values import declared_series, declared_values
+
+
+def files(context: Context) -> tuple[Path, ...]:
+    """The files that make up the table, in the order of their names.
+
+    Args:
+        context: The party's.
+
+    Raises:
+        ContractError: There is none.
+    """
+    found: tuple[Path, ...] = ()
+    with suppress(OSError):
+        found = files_of(context.table_path)
+    if not found:
+        raise unreadable(context.party)
+    return found
+
+
+def fingerprint(context: Context) -> str:
+    """Sha256 of the table's files, in their order, and of who is forgotten; it stays at home.
+
+    Args:
+        context: The party's.
+
+    Raises:
+        ContractError: A file cannot be read.
+    """
+    paths = files(context)
+    try:
+        digest = digest_of(paths)
+        gone = sorted(forgotten_of(context.site).people)
+        if gone:
+            digest = hashlib.sha256(digest + repr(gone).encode()).digest()
+        return digest.hex()
+    except OSError:
+        pass
+    raise unreadable(context.party)
+
+
+def require_unchanged(context: Context) -> None:
+    """Refuse to go on with another table than the one that was checked.
+
+    Raises:
+        ContractError: It was rewritten.
+    """
+    # A feature holder reads its own copy.
+    if "desensitize" in context.stages:
+        return
+    if fingerprint(context) != context.home.json("table")["sha256"]:
+        raise changed(context)
+
+
+def changed(context: Context) -> ContractError:
+    """The error for a table that was rewritten during the run."""
+    return ContractError(
+        f"The table of {context.party} was rewritten while the run was using it.",
+        "Trigger a new run when the job that writes it has ended.",
+    )
+
+
+def as_declared(context: Context, frame: pl.DataFrame) -> pl.DataFrame:
+    """The party's raw columns as their declarations take them.
+
+    Args:
+        context: The party's.
+        frame: Raw columns by declared name.
+    """
+    label = context.declared.label
+    if label is not None and label.column in frame.columns:
+        frame = frame.with_columns(label_values(frame.get_column(label.column)))
+    return declared_values(frame, context.declared.features)
+
+
+def without_forgotten(
+    context: Context, forgotten: ForgottenPeople, frame: pl.DataFrame
+) -> pl.DataFrame:
+    """The rows of persons who are not forgotten; all where an ID is missing, which a check tells.
+
+    Args:
+        context: The party's.
+        forgotten: Its list.
+        frame: Raw columns, the IDs among them if somebody is on the list.
+    """
+    identity = context.federation.id
+    if len(forgotten) and not frame.get_column(identity.column).null_count():
+        ids = frame.get_column(identity.column).to_arrow()
+        frame = frame.filter(pl.Series(forgotten.keep(ids, identity.type)))
+    return frame
+
+
+def numbers(values: pl.Series, feature: Feature) -> np.ndarray:
+    """A column as float64, fill applied; what is still missing is NaN.
+
+    Categories become their position in the declaration.
+
+    Args:
+        values: The raw column, shape (n,).
+        feature: Its declaration.
+
+    Raises:
+        ContractError: A category is not among the declared ones.
+    """
+    values = declared_series(values, feature)
+    if isinstance(feature.missing, Fill):
+        if values.dtype.is_float():
+            values = values.fill_nan(None)
+        fill = feature.missing.fill
+        values = values.cast(pl.Float64) if isinstance(fill, float | int) else values
+        values = values.fill_null(fill)
+    if feature.type != "numeric":
+        order = {category: i for i, category in enumerate(feature.categories or ())}
+        text = values.cast(pl.String)
+        codes = text.replace_strict(order, default=None, return_dtype=pl.Float64)
+        if codes.null_count() > text.null_count():
+            raise ContractError(
+                f"A feature of type {feature.type} holds categories that are not declared.",
+                "Declare them all, map them by `mapping`, or name a `rest`.",
+            )
+        values = codes
+    # NaN where a value is missing.
+    return values.cast(pl.Float64).to_numpy()
+
+
+def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Feature]) -> None:
+    """Refuse columns of another type than declared.
+
+    Args:
+        frame: Raw columns, of which some are features.
+        party: Whose features they are.
+        features: Their declarations.
+
+    Raises:
+        ContractError: A numeric feature's column holds no numbers, or another's no categories.
+    """
+    kinds = frame.schema  # Made again, of all columns, each time that it is asked for.
+    for name, feature in features.items():
+        kind = kinds.get(name)
+        if kind is None:
+            continue
+        # A column of nothing but gaps has no type: few new rows may be such.
+        numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+        dated = kind.is_temporal() or kind in _TEXT
+        if feature.type == "numeric" and not numeric and not (feature.unit and dated):
+            remedy = "Convert the column, or declare its type as ordinal or nominal."
+            if kind.is_temporal():
+                remedy = "Declare in which unit it is counted since 1970, for example unit: days."
+            raise ContractError(
+                f"{party}.{name} is declared numeric, and its column is of type {type_name(kind)}.",
+                remedy,
+            )
+        if feature.type != "numeric" and not holds_categories(kind):
+            raise ContractError(
+                f"{party}.{name}: a column of type {type_name(kind)} holds no categories.",
+                "Convert the column to strings.",
+            )
+
+
+def missing(values: pl.Series) -> np.ndarray:
+    """Which values of a raw column are missing, boolean, shape (n,)."""
+    gaps = values.is_null()
+    if values.dtype.is_float():
+        gaps = gaps | values.is_nan().fill_null(False)
+    return gaps.to_numpy()
+
+
+def schema(
+    context: Context, paths: Sequence[Path], wanted: Sequence[str], why: str
+) -> dict[str, pl.DataType]:
+    """The types of columns, which all files of the table have and agree about.
+
+    Args:
+        context: The party's.
+        paths: The files.
+        wanted: Which columns.
+        why: Who asks for them, for the error.
+
+    Returns:
+        By declared name.
+
+    Raises:
+        ContractError: A file is no readable Parquet, has no such column, disagrees, or keeps
+            integers of 128 bits; or two declared columns are one.
+    """
+    raw = raw_names(context, wanted)
+    schemas = [schema_of(path, context.party) for path in paths]
+    found = [found_names(raw, list(schema)) for schema in schemas]
+    missing = [c for c in wanted if not all(c in names for names in found)]
+    if missing:
+        raise ContractError(
+            f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
+            "Add it to the table, or to its aggregate where site.yaml has one; let policy.yaml say "
+            "what it is called there; or remove it from the federation file.",
+        )
+    kinds = [
+        {c: schema[names[c]] for c in wanted} for schema, names in zip(schemas, found, strict=True)
+    ]
+    types = {c: common_type([kind[c] for kind in kinds]) for c in wanted}
+    if disagreed := [c for c, kind in types.items() if kind is None]:
+        raise differing(context.party, disagreed)
+    # One column of 128 bits makes the others of its file unreadable, too.
+    declared = found_names(raw_names(context, declared_columns(context)), list(schemas[0]))
+    require_readable(context.party, {c: schemas[0][name] for c, name in declared.items()})
+    return {c: kind for c, kind in types.items() if kind is not None}
+
+
+def require_declared(context: Context, frame: pl.DataFrame) -> None:
+    """Refuse columns whose types are not those that the federation file declares.
+
+    Args:
+        context: The party's.
+        frame: Raw columns.
+
+    Raises:
+        ContractError: Of IDs, of the label or of a feature.
+    """
+    declared = context.federation.id
+    ids = frame.schema.get(declared.column)
+    if ids is not None:
+        text = "string" if ids in _TEXT else type_name(ids)
+        found = "integer" if ids.is_integer() else text
+        if found != declared.type:
+            raise ContractError(
+                f"The IDs of {context.party} (column {declared.column}) are of type {found}; "
+                f"the federation file declares {declared.type}.",
+                "All parties need the same type: convert this table's column.",
+            )
+    party = context.declared
+    label = party.label if context.purpose == "train" else None
+    kind = frame.schema.get(label.column) if label is not None else None
+    if label is not None and label.task == "regression" and kind and not kind.is_numeric():
+        raise ContractError(
+            f"The label {label.column} is of type {type_name(kind)}; regression needs numbers.",
+            "Declare another task, or convert the column.",
+        )
+    if label is not None and kind is not None:
+        if not holds_categories(kind):
+            raise ContractError(
+                f"The label {label.column} is of type {type_name(kind)}, which holds no classes.",
+                "Convert the column to numbers or strings.",
+            )
+        require_positive(context, label, kind)
+    require_types(frame, context.party, party.features)
+
+
+def empty(context: Context) -> ContractError:
+    """The error for a table without rows."""
+    return ContractError(
+        f"The table of {context.party} has no rows.", "Check the job that writes it."
+    )
+
+
+_TEXT = (pl.String, pl.Categorical)

@@ -1,0 +1,137 @@
+"""What each training row counts, and which labels an objective takes: the label holder's own."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.training import Training
+from opboost_ops.errors import ContractError
+from opboost_ops.pipeline.inputs.raw_blocks import blocks
+from opboost_ops.pipeline.stage import Context
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
+from opboost_ops.tables.spill.statistics import total
+
+#: Of the training frame, beside `assemble.LABEL`.
+WEIGHT = "weight"
+
+#: Objectives that are of counts or amounts.
+_NOT_NEGATIVE = ("poisson", "tweedie")
+
+#: The squares of larger numbers are no 32-bit floats.
+_LARGEST = 1e18
+
+
+def require_trainable(context: Context) -> None:
+    """Refuse a table with labels or weights that training would refuse, before anything leaves.
+
+    Raises:
+        ContractError: Which column, and what is wrong with it.
+    """
+    party, training = context.declared, context.federation.training
+    if context.purpose != "train" or party.role == "feature_holder":
+        return
+    if (name := training.weight_column) is not None:
+        read = blocks(context, [name], "training.weight_column needs")
+        # All of them are looked at: one may be no number.
+        if not sum([bool(weights_in(frame.get_column(name)).any()) for frame in read]):
+            raise _no_weights(name)
+    label = party.label
+    if label is not None and label.task == "regression":
+        for frame in blocks(context, [label.column]):
+            require_moderate(frame.to_series().cast(pl.Float64).to_numpy(), label.column)
+    if training.objective in _NOT_NEGATIVE and party.label is not None:
+        read = blocks(context, [party.label.column])
+        labels = (frame.to_series().cast(pl.Float64).to_numpy() for frame in read)
+        require_labels(training, labels)
+
+
+def require_moderate(labels: np.ndarray, name: str) -> None:
+    """Refuse numbers to predict whose squares no 32-bit float holds, in which boosters count.
+
+    Args:
+        labels: Numbers, shape (n,); gaps are another check's.
+        name: The label's column.
+
+    Raises:
+        ContractError: A number is infinite or too large.
+    """
+    with np.errstate(invalid="ignore"):
+        excess = int((np.abs(labels) > _LARGEST).sum())
+    if excess:
+        raise ContractError(
+            f"The label {name} has {excess:,} numbers beyond {_LARGEST:g} in size.",
+            "Correct the table: such a number may stand for an unknown value. Leave its row out.",
+        )
+
+
+def require_labels(training: Training, labels: Iterable[np.ndarray]) -> None:
+    """Refuse numbers that the objective does not take.
+
+    Args:
+        training: As declared.
+        labels: Numbers or class indices, some at a time.
+
+    Raises:
+        ContractError: One is negative, or all are zero.
+    """
+    if training.objective not in _NOT_NEGATIVE:
+        return
+    negative = above = False
+    for some in labels:
+        negative |= not (some >= 0).all()  # Nor is a gap.
+        above |= bool((some > 0).any())
+        release_memory()
+    if negative or not above:
+        raise ContractError(
+            f"training.objective is {training.objective}, and the label holds negative numbers or "
+            "nothing but zeros.",
+            "Declare another objective, for example l2, or correct the table.",
+        )
+
+
+def weights_in(values: pl.Series) -> np.ndarray:
+    """Weights as they stand in some rows of the table, float64, shape (n,).
+
+    Args:
+        values: Of the weight column.
+
+    Raises:
+        ContractError: They are no numbers of 0 or more, or too large.
+    """
+    if values.dtype.is_numeric() and not values.null_count():
+        found = values.cast(pl.Float64).to_numpy()
+        if ((found >= 0) & (found <= _LARGEST)).all():
+            return found
+    raise _no_weights(values.name)
+
+
+def weights_of(column: str, values: np.ndarray, scratch: Scratch) -> np.ndarray:
+    """How much each training row counts.
+
+    Args:
+        column: ``training.weight_column``.
+        values: `weights_in` of the training rows, shape (n,).
+        scratch: Holds them on disk where they are too many.
+
+    Returns:
+        Float64, shape (n,), with a mean of 1.
+
+    Raises:
+        ContractError: All weights are zero.
+    """
+    mean = total(values) / len(values)
+    if not mean:
+        raise _no_weights(column)
+    scaled = scratch.zeros(len(values), np.float64)
+    for some in slices(len(values)):
+        scaled[some] = values[some] / mean
+    return scaled
+
+
+def _no_weights(name: str) -> ContractError:
+    return ContractError(
+        f"training.weight_column {name} holds something other than numbers from 0 to "
+        f"{_LARGEST:g}, or nothing but zeros.",
+        "Correct the column, or name another one.",
+    )

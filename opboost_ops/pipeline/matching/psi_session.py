@@ -1,0 +1,211 @@
+"""What a party's stages of the oblivious exchange share: messages, keys, points that are known."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from opboost_ops.errors import SetupError
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed.engine import BLOCK, Engine, processors
+from opboost_ops.exchange.sealed.ids import CANARY, Reader
+from opboost_ops.exchange.sealed.month_keys import delete_expired, month_key
+from opboost_ops.exchange.sealed.point_cache import PointCache
+from opboost_ops.exchange.sealed.sealing import ContentHash
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
+from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.tables.spill.arrays import release_memory, slices
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+#: Name of what a party keeps at home of the set of its IDs.
+_PEOPLE = "psi_people"
+
+#: Name of what a party keeps at home once it has begun a run in its month.
+EPOCH = "psi_epoch"
+
+#: Folder of a federation's home with points that are known for a month.
+POINTS = "points"
+
+
+@dataclass(frozen=True)
+class Session:
+    """One party's side of one run's oblivious exchange.
+
+    Attributes:
+        rows: Of its table.
+        messages: Gives one a row, in the order of its table, block by block.
+        people: What tells the set of its IDs from any other.
+        seed: What is the session's own: it follows from the party's secret, the run, the plan, and
+            the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
+            two tables, have it in common.
+        exponent: What its exponent follows from: its key of the month, federation, label holder.
+        place: Federation, run and plan: what nonces of the run follow from.
+        engine: Multiplies its points.
+        cache: Gives the points of one feature holder's exponent that are known.
+        forget_blocks: Deletes finished blocks of points, once they are in a cache or were sent.
+    """
+
+    rows: int
+    messages: Callable[[], Iterator[list[bytes]]]
+    people: bytes
+    seed: bytes
+    exponent: bytes
+    place: str
+    engine: Engine
+    cache: Callable[[str], PointCache]
+    forget_blocks: Callable[[], None]
+
+    def everybody(self) -> Iterator[tuple[list[bytes], slice]]:
+        """Messages of all people, piece by piece, and their rows; the canary's is the last."""
+        end = 0
+        for messages in self.messages():
+            begin, end = end, end + len(messages)
+            yield messages, slice(begin, end)
+            release_memory()
+        yield [CANARY], slice(self.rows, self.rows + 1)
+
+    def chosen(self, wanted: np.ndarray) -> Iterator[tuple[list[bytes], slice]]:
+        """The same, with messages of some people only.
+
+        Args:
+            wanted: Whose, bool, shape (rows + 1,).
+        """
+        for messages, rows in self.everybody():
+            marked = zip(messages, wanted[rows], strict=True)
+            yield [message for message, is_in in marked if is_in], rows
+
+
+def session_of(context: Context) -> Session:
+    """A party's side of the run's oblivious exchange.
+
+    Raises:
+        ContractError: The table is not the one that was checked, or an ID is missing, or could be
+            written otherwise; or by this party's clock it is not the plan's month.
+    """
+    raw_table.require_unchanged(context)
+    month = _require_month(context)
+    table = context.home.json("table")
+    if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table["sha256"]:
+        known = {"table": table["sha256"], "people": _people(context)}
+        context.home.write_json(_PEOPLE, known)
+    federation = context.federation
+    digest = bytes.fromhex(context.home.json(_PEOPLE)["people"])
+    seed = noise.run_seed(
+        context.site.noise_secret(),
+        federation.name,
+        context.run,
+        b"psi:" + context.plan.encode() + digest,
+    )
+    key = month_key(context.site.month_keys, month)
+    points = context.lasting.folder / POINTS
+    engine = Engine(
+        context.site.alignment_processes or processors(), _Blocks(context.home), _progress(context)
+    )
+
+    def points_of(holder: str) -> PointCache:
+        hashed = noise.keyed_by(key, f"psi:cache:{federation.name}:{holder}")
+        return PointCache(points / f"{month}-{holder}.points", hashed, context.home.scratch)
+
+    return Session(
+        table["rows"],
+        _repeatable(lambda: _messages(context), table["rows"]),
+        digest,
+        seed,
+        # Of its own for each federation: an answer in one is none in another.
+        noise.keyed_by(key, f"psi:exponent:{federation.name}:{federation.label_holder}"),
+        f"{federation.name}/{context.run}/{context.plan}",
+        engine,
+        points_of,
+        lambda: shutil.rmtree(context.home.folder / _Blocks.FOLDER, ignore_errors=True),
+    )
+
+
+def _require_month(context: Context) -> str:
+    """Refuse to begin a run of another month than this clock's; what has begun may end.
+
+    Keys and points of months that are over are deleted here.
+    """
+    now = epochs.now()
+    for folder in (context.site.month_keys, context.lasting.folder / POINTS):
+        delete_expired(folder, now)
+    month = context.epoch
+    begun = context.home.has(EPOCH)
+    gone = not (context.site.month_keys / f"{month}.key").exists()
+    if month is None or not ((begun and not gone) or epochs.may_begin(month, now)):
+        raise SetupError(
+            f"The run is of the month {month}, which by the clock of {context.party} is over, or "
+            "has not begun.",
+            "Compare the clocks of the parties, and trigger a new run.",
+        )
+    if not begun:
+        context.home.write_json(EPOCH, {"epoch": month})
+    return month
+
+
+def _repeatable(
+    read: Callable[[], Iterator[list[bytes]]], rows: int
+) -> Callable[[], Iterator[list[bytes]]]:
+    """The same messages at each call; of a table of one block, read once."""
+    if rows > BLOCK:
+        return read
+    known = cache(lambda: list(read()))
+    return lambda: iter(known())
+
+
+def _messages(context: Context) -> Iterator[list[bytes]]:
+    reader = Reader(context.federation.id.type)
+    return map(reader.messages, _ids(context))
+
+
+def _ids(context: Context) -> Iterator[list[object]]:
+    """The IDs of the table, no more at a time than are hashed at a time."""
+    column = context.federation.id.column
+    for _, block in unchanged_blocks(context, [column]):
+        ids = block.get_column(column)
+        for some in slices(len(ids), BLOCK):
+            yield ids[some].to_list()
+
+
+def _people(context: Context) -> str:
+    """What tells the set of IDs from any other, in whatever order."""
+    reader = Reader(context.federation.id.type)
+    people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
+    for ids in _ids(context):
+        people.add(reader.messages(ids))
+    reader.require_one_form()
+    return people.digest().hex()
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Finished blocks of points in the party's home, until their stage has ended."""
+
+    FOLDER = "psi"
+
+    home: Home
+
+    def get(self, name: str) -> bytes | None:
+        path = self._path(name)
+        return path.read_bytes() if path.is_file() else None
+
+    def put(self, name: str, content: bytes) -> None:
+        self.home.write(f"{self.FOLDER}/{name}", content)
+
+    def _path(self, name: str) -> Path:
+        return self.home.folder / self.FOLDER / name
+
+
+def _progress(context: Context) -> Callable[[str, int, int], None]:
+    def tell(role: str, done: int, of: int) -> None:
+        _LOG.info("%s of %s: %s of %s points", role, context.party, f"{done:,}", f"{of:,}")
+        context.tell(f"points ({role})", done, of)
+
+    return tell

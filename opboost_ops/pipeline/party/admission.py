@@ -1,0 +1,318 @@
+"""Consent before the first touch: a plan is compared with what the party has agreed to.
+
+The one place where it is, for every stage of every party, before a table is opened. Whatever a
+plan differs in, outside the party all refusals are the same words; its own people find the reason
+in ``errors/refused.txt`` of the run's home folder, and in the audit log.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+
+from opboost_ops import __version__
+from opboost_ops.config.agreement import PROTOCOL, fields
+from opboost_ops.config.federation import Federation
+from opboost_ops.errors import OpBoostError, PolicyError
+from opboost_ops.exchange.party_state import agreements_of, open_state
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.pipeline.matching.psi_session import EPOCH
+from opboost_ops.pipeline.party import clock, known_keys
+from opboost_ops.pipeline.party.rollback import rolled_back
+from opboost_ops.pipeline.party.taking_part import Stop, stopped
+from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.privacy.consent.agreements import Agreements
+from opboost_ops.privacy.consent.compliance import require_consent
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
+
+#: Where a run's home keeps why it was refused.
+REFUSED = "errors/refused.txt"
+
+#: Where a run's home keeps what was compared: nothing is compared twice while it is unchanged.
+_ADMITTED = "admitted"
+
+#: Folder of the federation's home with the month's runs, by purpose.
+_RUNS = "runs"
+
+#: What a refusal is to the notifiers of the party's own people.
+_NOTICES = {"not agreed": "agreement_needed", "stopped": "schedule_stopped"}
+
+#: Most fields that an audit line names; the home folder has all.
+_NAMED = 20
+
+
+def admit(
+    party: Publisher,
+    plan: Plan,
+    run: str,
+    digest: str,
+    home: Home,
+    day: date,
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
+) -> None:
+    """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
+
+    The party's own state is looked at besides, before its first task: where it was rolled back, or
+    pins are lost, nothing is released.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+        seen: By party, the latest checkpoint that the plan says to have received.
+
+    Raises:
+        PolicyError: In the same words, whatever the reason.
+        ConfigError: The party's secret cannot be read.
+    """
+    # Without its secret a party can answer nothing, whatever is asked: that tells of no plan.
+    party.site.noise_secret()
+    with open_state(party.site) as state:
+        stop = stopped(state, plan.federation.name)
+    compared = _compared(party, digest)
+    if clock.today() > plan.federation.terms.until:
+        compared = ""  # Nothing is answered any more, also in a run under way.
+    if stop is None and home.has(_ADMITTED) and home.json(_ADMITTED) == compared:
+        return
+    what, reasons = "not agreed", reasons_against(party, plan, day)
+    month, runs = runs_of_month(party, plan)
+    if not reasons:
+        reasons = list(_against_terms(plan, runs, run))
+    if not reasons and plan.epoch is not None and not home.has(EPOCH):
+        reasons = list(_against_month(plan.epoch))
+    if stop is not None:
+        what, reasons = "stopped", _against_stop(stop)
+    if not reasons:
+        what, reasons = "gaps", _against_state(party, plan.federation, seen)
+        with open_state(party.site) as state:
+            state.stores.note_check(len(reasons))
+    if reasons:
+        raise _refused(party, plan.federation, run, digest, what, reasons, home)
+    home.write_json(_ADMITTED, compared)
+    if run not in runs:
+        _federation_home(party, plan).write_json(f"{_RUNS}/{plan.purpose}", {month: [*runs, run]})
+
+
+def runs_of_month(party: Publisher, plan: Plan) -> tuple[str, list[str]]:
+    """This month, and the runs of the plan's purpose that the party takes part in.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+    """
+    month = f"{clock.today():%Y-%m}"
+    home, name = _federation_home(party, plan), f"{_RUNS}/{plan.purpose}"
+    return month, list((home.json(name) if home.has(name) else {}).get(month, ()))
+
+
+def _federation_home(party: Publisher, plan: Plan) -> Home:
+    return Home(party.site.home / plan.federation.name)
+
+
+def _against_terms(plan: Plan, runs: Sequence[str], run: str) -> Iterator[str]:
+    """Why the terms that were agreed end or limit a party's answers."""
+    terms = plan.federation.terms
+    if clock.today() > terms.until:
+        yield f"terms: the agreement was until {terms.until}"
+    most = getattr(terms.runs_per_month, plan.purpose)
+    if run not in runs and len(runs) >= most:
+        yield f"terms: {most:,} {plan.purpose} runs a month are agreed, and this is another"
+
+
+def require_not_stopped(
+    party: Publisher, federation: Federation, run: str, digest: str, home: Home
+) -> None:
+    """Refuse to publish for a run that the party has stopped taking part in meanwhile.
+
+    Args:
+        party: Who is about to publish.
+        federation: The plan's.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+
+    Raises:
+        PolicyError: In the words of `admit`.
+    """
+    with open_state(party.site) as state:
+        stop = stopped(state, federation.name)
+    if stop is not None:
+        raise _refused(party, federation, run, digest, "stopped", _against_stop(stop), home)
+
+
+def _against_stop(stop: Stop) -> list[str]:
+    return [f"this party takes part in no run of it since {stop.at}"]
+
+
+def _refused(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    digest: str,
+    what: str,
+    reasons: list[str],
+    home: Home,
+) -> PolicyError:
+    name = federation.name
+    new = _note(party, name, federation.label_holder, run, digest, what, reasons, home)
+    return refusal(party.name, name, run, _NOTICES.get(what, "") if new else "")
+
+
+def refuse_unknown(
+    party: Publisher, federation: str, run: str, holder: str, why: str, home: Home
+) -> PolicyError:
+    """Refuse a run of a label holder that the party's policy does not know, in the same words.
+
+    Args:
+        party: Who is asked to take part.
+        federation: Name of the federation.
+        run: The run's id.
+        holder: Who opened it.
+        why: The reason, for the party's own eyes.
+        home: The party's folder for the run.
+    """
+    _note(party, federation, holder, run, "", "not agreed", [why], home)
+    return refusal(party.name, federation, run)
+
+
+def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyError:
+    """What is told outside, and all of it.
+
+    Args:
+        party: Who refuses.
+        federation: Name of the federation.
+        run: The run's id.
+        notice: What the party's own people are told of it.
+    """
+    return PolicyError(
+        f"{party} refused run {run} of {federation} and releases nothing more of this run.",
+        f"Its own people find why in its home folder, in {federation}/{run}/{REFUSED}; "
+        "`opboost agree SITE FEDERATION` shows what is new in a federation file, "
+        "`opboost ledger check SITE` what the party's state has lost, and `opboost resume SITE "
+        "FEDERATION` ends a stop.",
+        notice=notice,
+    )
+
+
+def reasons_against(party: Publisher, plan: Plan, day: date) -> list[str]:
+    """Why a party refuses a plan, for its own eyes; empty if it takes part.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+        day: As of when keys are judged.
+    """
+    try:
+        agreements = agreements_of(party.site)
+    except OpBoostError as error:
+        return [str(error)]
+    reasons = list(_against_agreement(agreements, plan, day))
+    # Only an agreed federation has channels that are worth building.
+    if not reasons:
+        try:
+            policy = known_keys.for_run(party.policy, agreements, plan.federation)
+            require_consent(policy, plan.federation, party.name)
+        except PolicyError as error:
+            reasons.append(error.problem)
+    return reasons
+
+
+def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterator[str]:
+    name = plan.federation.name
+    if not agreements.of(name):
+        yield f"agreement: {agreements.party} has not agreed to {name}"
+        return
+    if plan.protocol != PROTOCOL:
+        yield f"protocol: the plan is of protocol {plan.protocol}, this software of {PROTOCOL}"
+        return
+    newest = agreements.newest(name)
+    named = agreements.standing(name, plan.agreement)
+    if plan.purpose == "train":
+        if newest is None:
+            yield "agreement: the newest one was withdrawn"
+            return
+        pinned = newest
+        if named is not None and known_keys.alike_but_for_keys(named, newest):
+            # Parties agree to a new key one after the other, and runs go on.
+            pinned = named
+        elif named is None or named.digest != newest.digest:
+            yield f"agreement: the plan is not under the newest, number {newest.number}"
+    else:
+        scored = known_keys.scored_under(agreements, name, plan.agreement, plan.model)
+        if scored is None:
+            yield (
+                "agreement: the plan is under no agreement in force"
+                if named is None
+                else f"agreement: number {named.number} is no longer in force, and version "
+                f"{plan.model} is not kept under it (`opboost agree --keep-version`)"
+            )
+        if (found := scored or named or newest) is None:
+            return
+        pinned = found
+    if new := fields(pinned.content, plan.federation):
+        yield f"differs from agreement {pinned.number} in {', '.join(new)}"
+    yield from known_keys.against_newest(agreements, plan.federation, day)
+
+
+def _against_month(month: str) -> Iterator[str]:
+    if not epochs.may_begin(month, epochs.now()):
+        yield f"month: by this party's clock {month} is over, or has not begun"
+
+
+def _against_state(
+    party: Publisher, federation: Federation, seen: Mapping[str, Checkpoint]
+) -> list[str]:
+    holder = federation.label_holder
+    with open_state(party.site) as state:
+        reasons = rolled_back(state, party.site, party.store, federation.name, seen, holder)
+        if party.name not in federation.feature_holders:
+            return reasons
+        for lost in state.releases.lost():
+            if lost.receiver == holder:
+                reasons.append(
+                    f"pins: the file with the pins of {lost.feature} is gone, or is not the one "
+                    "that the ledger points to: put the newest file back, or end its release "
+                    "(`opboost ledger recover`)"
+                )
+        return reasons
+
+
+def _compared(party: Publisher, digest: str) -> str:
+    """A name of all that a plan is compared with."""
+    policy, software = party.policy.model_dump_json(), (__version__, PROTOCOL)
+    try:
+        agreed = agreements_of(party.site).fingerprint()
+    except OpBoostError:
+        # It is refused as a reason of its own, and so never admitted.
+        agreed = ""
+    facts = (digest, agreed, policy, software)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _note(
+    party: Publisher,
+    federation: str,
+    holder: str,
+    run: str,
+    digest: str,
+    what: str,
+    reasons: list[str],
+    home: Home,
+) -> bool:
+    """Tell the party's own people, once for each reason; whether it is new."""
+    text = "\n".join(reasons) + "\n"
+    file = home.folder / REFUSED
+    if file.is_file() and file.read_text(encoding="utf-8") == text:
+        return False
+    home.write(REFUSED, text.encode())
+    short = "; ".join(reasons).split(", ")
+    more = f", and {len(short) - _NAMED} more" if len(short) > _NAMED else ""
+    with open_state(party.site) as state:
+        detail = f"{what}: " + ", ".join(short[:_NAMED]) + more
+        state.audit.add("rejected", f"{federation}/{run}/plan", holder, digest, detail)
+    return True

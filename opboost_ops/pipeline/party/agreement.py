@@ -1,0 +1,245 @@
+"""Agreeing and withdrawing: what a party answers, numbered, dated, with a line in its audit log.
+
+One agreement of a federation is in force: a new one retires the former. A version that was trained
+under a former one is scored only where the party's own audit log has its training, and its people
+keep it by name.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from opboost_ops.config.agreement import PROTOCOL, digest_of, document, fields
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.encryption import key_name
+from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.known_keys import require_honest
+from opboost_ops.privacy.consent.agreements import Agreement
+from opboost_ops.privacy.consent.exposure import exposure_words
+from opboost_ops.privacy.edge_charges import require_charged
+from opboost_ops.privacy.ledger.tables import now
+
+#: Beside ``site.yaml``: its party is one of a demonstration or an experiment.
+MADE_UP = ".made-up"
+
+#: Most fields that a line names; `opboost agree` shows all.
+_NAMED = 20
+
+
+#: Artifacts of a training run: a party that has released one has taken part in it.
+_TRAINED = frozenset({"ranks", "split_request"})
+
+#: Parts of an artifact's place after its federation: run, kind and sender.
+_ARTIFACT = 3
+
+
+def agree(
+    site: Site,
+    federation: Federation,
+    keep: Collection[str] = (),
+    *,
+    by: str = "",
+    because: str = "",
+) -> Agreement:
+    """Pin a federation as it is declared; what is agreed already is not agreed again.
+
+    The former agreement is no longer in force.
+
+    Args:
+        site: The party's.
+        federation: As declared.
+        keep: Versions that may still be scored under the agreement of their training.
+        by: Who agrees for the party.
+        because: Why.
+
+    Returns:
+        The agreement that stands now.
+
+    Raises:
+        ConfigError: The party is not in the federation, an agreement was changed, or the database
+            is gone; or the federation's terms have ended, or it has another uuid than before, or
+            names keys that it may not; or the party has no record of a version to keep.
+    """
+    require_member(site, federation)
+    _require_future(federation)
+    content = document(federation)
+    digest = digest_of(content)
+    with open_state(site) as state, state.together():
+        agreements = state.agreements.read()
+        newest = agreements.newest(federation.name)
+        kept = _kept(state, federation.name, keep)
+        if newest is not None and newest.digest == digest:
+            if kept:
+                state.agreements.keep(federation.name, kept, fresh=False)
+                detail = f"number {newest.number}{_in_words(kept)}"
+                _enter(state, "agreed", newest, federation.label_holder, detail)
+            return newest
+        _require_same_uuid(agreements.of(federation.name), federation)
+        require_honest(agreements, federation, clock.today())
+        require_charged(state.releases, federation, site.party)
+        made = Agreement(
+            number=max((a.number for a in agreements.agreements), default=0) + 1,
+            federation=federation.name,
+            at=now(),
+            digest=digest,
+            content=content,
+        )
+        state.agreements.add(made)
+        state.agreements.keep(federation.name, kept, fresh=True)
+        gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
+        revoked = f", revoked {' '.join(gone)}" if gone else ""
+        who = f", by {by.strip()}" if by.strip() else ""
+        why = f", because {because.strip()}" if because.strip() else ""
+        detail = f"number {made.number}{revoked}{_in_words(kept)}{who}{why}"
+        if means := exposure_words(federation, site.party):
+            detail = f"{detail}. {means}"
+        _enter(state, "agreed", made, federation.label_holder, detail)
+    return made
+
+
+def _require_future(federation: Federation) -> None:
+    """Refuse terms by which nothing would be answered."""
+    until = federation.terms.until
+    if clock.today() > until:
+        raise ConfigError(
+            f"The terms of {federation.name} ended on {until}.",
+            "Write a later day as terms.until in the federation file.",
+        )
+
+
+def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:
+    """Refuse to hold out other people than before: models have trained on them."""
+    agreed = {one.content["federation"]["uuid"] for one in before}
+    if agreed - {str(federation.uuid)}:
+        raise ConfigError(
+            f"The uuid of {federation.name} differs from the one agreed before, so that models "
+            "would be evaluated on people whom earlier ones were trained on.",
+            f"Write `uuid: {min(agreed)}`, or give another federation another name.",
+        )
+
+
+def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
+    """By version that the party helped to train, the agreement in force then; the last first.
+
+    Args:
+        state: The party's.
+        federation: The federation's name.
+    """
+    made = {one.number: one for one in state.agreements.read().of(federation)}
+    found: dict[str, Agreement] = {}
+    in_force: Agreement | None = None
+    # The log's order decides: two entries may be of one second, and a clock may be set back.
+    for _number, entry, _hash in state.audit.entries():
+        name, _, rest = entry.place.partition("/")
+        if name != federation:
+            continue
+        parts = rest.split("/")
+        if entry.action == "agreed":
+            in_force = made.get(int(parts[1]))
+        trained = entry.action == "sent" and len(parts) == _ARTIFACT and parts[1] in _TRAINED
+        if trained and in_force is not None:
+            found.setdefault(parts[0], in_force)
+    return dict(reversed(found.items()))
+
+
+def _kept(state: PartyState, federation: str, versions: Collection[str]) -> dict[str, int]:
+    """The number of the agreement of each version's training."""
+    if not versions:
+        return {}
+    known = trained_under(state, federation)
+    for version in versions:
+        if version not in known:
+            raise ConfigError(
+                f"This party has no record of a version {version} of {federation}.",
+                "Nothing was agreed to. `opboost agree` lists the versions that it has helped to "
+                "train.",
+            )
+        under = known[version]
+        if under.withdrawn is not None or under.content["protocol"] != PROTOCOL:
+            why = "was withdrawn" if under.withdrawn is not None else "is of another protocol"
+            raise ConfigError(
+                f"Version {version} was trained under agreement {under.number}, which {why}.",
+                "Nothing was agreed to. Train another version under the federation as it is now.",
+            )
+    return {version: known[version].number for version in versions}
+
+
+def _in_words(kept: dict[str, int]) -> str:
+    return "".join(f", keeps {version} under {number}" for version, number in kept.items())
+
+
+def lacking(site: Site, federation: Federation) -> str:
+    """What a party has not agreed to of a federation as it is declared; empty if nothing.
+
+    Args:
+        site: The party's.
+        federation: As declared.
+
+    Raises:
+        ConfigError: An agreement was changed by hand.
+    """
+    newest = agreements_of(site).newest(federation.name)
+    if newest is None:
+        return f"has not agreed to {federation.name}"
+    new = fields(newest.content, federation)
+    more = f", and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
+    return f"has not agreed to what is new in {', '.join(new[:_NAMED])}{more}" if new else ""
+
+
+def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
+    """Answer nothing any more under an agreement, and under others of the same content.
+
+    Args:
+        site: The party's.
+        number: The agreement's.
+
+    Returns:
+        What was withdrawn.
+
+    Raises:
+        ConfigError: There is no such agreement, or it was withdrawn before.
+    """
+    with open_state(site) as state, state.together():
+        agreements = state.agreements.read()
+        named = next((a for a in agreements.agreements if a.number == number), None)
+        if named is None or named.withdrawn is not None:
+            standing = [str(a.number) for a in agreements.agreements if a.withdrawn is None]
+            raise ConfigError(
+                f"{site.party} has no agreement {number} in force.",
+                f"These do: {', '.join(standing)}." if standing else "None does.",
+            )
+        gone = frozenset(
+            a.number
+            for a in agreements.of(named.federation)
+            if a.digest == named.digest and a.withdrawn is None
+        )
+        state.agreements.withdraw(gone, now())
+        numbers = ", ".join(str(n) for n in sorted(gone))
+        _enter(state, "withdrawn", named, site.party, f"number {numbers}")
+        return tuple(a for a in state.agreements.read().agreements if a.number in gone)
+
+
+def require_member(site: Site, federation: Federation) -> None:
+    """Refuse a federation in which the site's party has no part.
+
+    Raises:
+        ConfigError: It has none.
+    """
+    if site.party not in federation.parties:
+        raise ConfigError(
+            f"{site.party} is not a party of {federation.name}.",
+            f"Its parties are {', '.join(federation.parties)}.",
+        )
+
+
+def _enter(
+    state: PartyState,
+    action: Literal["agreed", "withdrawn"],
+    agreement: Agreement,
+    party: str,
+    detail: str,
+) -> None:
+    place = f"{agreement.federation}/agreement/{agreement.number}"
+    state.audit.add(action, place, party, agreement.digest, detail)

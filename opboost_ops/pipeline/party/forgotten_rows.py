@@ -1,0 +1,82 @@
+"""A forgotten person's rows in the copies that runs have made of a party's sources."""
+
+from collections.abc import Collection
+from pathlib import Path
+from uuid import uuid4
+
+import polars as pl
+
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.party_state import agreements_of, open_state
+from opboost_ops.pipeline.inputs.own_copy import UNPINNED
+from opboost_ops.pipeline.inputs.raw_blocks import IDS
+from opboost_ops.pipeline.stage import COPY, Home
+from opboost_ops.tables.parquet import scan
+from opboost_ops.tables.spill.files import whole_file
+
+
+def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tuple[str, ...]:
+    """Write every copy again without a person's rows.
+
+    In a feature holder's copy of IDs a random ID stands for the person, which is never pinned: a
+    run that is under way goes on, and their row carries noise about no value.
+
+    Args:
+        site: The party's.
+        policy: The party's.
+        people: The person's ID, in each type that IDs have.
+
+    Returns:
+        Federations of whose copies rows were removed.
+
+    Raises:
+        OSError: A copy cannot be written.
+    """
+    found = []
+    for agreed in agreements_of(site).agreements:
+        declared = agreed.content["federation"]["id"]["column"]
+        column = policy.raw_column(declared, declared).strip()
+        theirs = {str(person) for person in people}
+        copies = sorted(site.home.glob(f"{agreed.federation}/*/{COPY}"))
+        removed = [copy for copy in copies if _removed(copy, column, theirs)]
+        own = sorted(site.home.glob(f"{agreed.federation}/*/{IDS}.arrow"))
+        removed += [path for path in own if _replaced(site, Home(path.parent), theirs)]
+        if removed:
+            found.append(agreed.federation)
+    return tuple(dict.fromkeys(found))
+
+
+def _removed(copy: Path, column: str, people: Collection[str]) -> bool:
+    rows = scan(copy)
+    names = {name.strip(): name for name in rows.collect_schema().names()}
+    if column not in names:
+        return False
+    theirs = pl.col(names[column]).cast(pl.String).is_in(list(people)).fill_null(False)
+    if not rows.filter(theirs).select(names[column]).collect(engine="streaming").height:
+        return False
+    with whole_file(copy) as file:
+        rows.filter(~theirs).sink_parquet(file, compression="zstd")
+    return True
+
+
+def _replaced(site: Site, home: Home, people: Collection[str]) -> bool:
+    """Replace a person in a run's copy of IDs, and remove their values from its copy of values."""
+    ids = pl.DataFrame(home.table(IDS))
+    (name,) = ids.columns
+    theirs = pl.col(name).cast(pl.String).is_in(list(people))
+    if not ids.filter(theirs).height:
+        return False
+    stranger: str | int = uuid4().hex
+    if ids.schema[name].is_integer():
+        stranger = -(uuid4().int >> 66) - 1
+    with open_state(site) as state:
+        state.forgotten.add([state.forgotten.hashed(stranger)])
+    kept = pl.when(theirs).then(pl.lit(stranger, ids.schema[name])).otherwise(pl.col(name))
+    home.write_table(IDS, ids.select(kept.alias(name)).to_arrow())
+    if (home.folder / f"{UNPINNED}.arrow").is_file():
+        values = pl.DataFrame(home.table(UNPINNED))
+        left = values.filter(~pl.col(name).cast(pl.String).is_in(list(people)))
+        home.write_table(UNPINNED, left.to_arrow())
+        home.write_json(UNPINNED, {"rows": left.height})
+    return True

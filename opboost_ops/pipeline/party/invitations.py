@@ -1,0 +1,240 @@
+"""Runs that were opened in another Airflow: which there are, and what has come of them.
+
+All of it is read off the store. That a run is open is a signed plan in it; how old the plan is,
+only the store's clock says, which nobody has signed: who writes the store may make a party join a
+run that is over, where it waits in vain, as it may withhold a plan.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opboost_ops.config.federation import Purpose
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.store.store import open_store
+from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.admission import admit
+from opboost_ops.pipeline.party.inbox import (
+    Run,
+    accept_plan,
+    accepting,
+    has_part,
+    home_of,
+    keep,
+    note_received,
+    note_refused,
+    pinned_key,
+)
+from opboost_ops.pipeline.phases import stages_of
+from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.stage import Home
+
+#: Where a party's home keeps when the plans that it knows were written.
+_WRITTEN = "plans_written"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A run that the label holder has opened.
+
+    Attributes:
+        run: Its id.
+        at: When its plan was written, in seconds since 1970, by the store's clock.
+        plan: Its plan; None if the party refuses it.
+        refused: What it tells about that.
+    """
+
+    run: str
+    at: float
+    plan: Plan | None = None
+    refused: Rejected | PolicyError | None = None
+
+
+def to_join(party: str, federation: str, label_holder: str, patience: float) -> list[Opened]:
+    """Runs that wait for a party: of each purpose the newest, if it has no part in it yet.
+
+    The label holder runs one at a time for each purpose, so all older ones are over.
+
+    Args:
+        party: Who may join.
+        federation: Name of the federation.
+        label_holder: Who opens the runs.
+        patience: Seconds after which a run is over, whatever has become of it.
+
+    Returns:
+        Oldest first.
+
+    Raises:
+        PolicyError: The party's policy does not know the label holder, or there is nothing to join
+            but a plan to which the party has not agreed.
+        Rejected: There is nothing to join but a plan that the party refuses.
+    """
+    me = _publisher(party)
+    refusals: list[Rejected | PolicyError] = []
+    newest: dict[Purpose, Opened] = {}
+    for opened in _opened(me, federation, label_holder, patience):
+        if opened.plan is not None:
+            newest[opened.plan.purpose] = opened
+        elif opened.refused is not None and not has_part(me.site, federation, opened.run):
+            refusals.append(opened.refused)
+    found = [
+        opened
+        for opened in newest.values()
+        if not has_part(me.site, federation, opened.run) and _ready(me, opened.plan)
+    ]
+    if not found and refusals:
+        raise refusals[-1]
+    return sorted(found, key=_age)
+
+
+def join(
+    party: str, run: Run, purpose: Purpose, also: Sequence[OpBoostError] = ()
+) -> dict[str, Any]:
+    """Take part in a run: its plan is accepted, and remembered at home.
+
+    Args:
+        party: Who joins.
+        run: Which run.
+        purpose: What it must be for.
+        also: What else blocks it.
+
+    Returns:
+        A summary that anybody may see.
+
+    Raises:
+        ArtifactError: There is no such run in the store.
+        ConfigError: It is for something else, or the party has no part in it.
+        Rejected: The party refuses its plan.
+        PolicyError: The party has not agreed to it.
+    """
+    me = _publisher(party)
+    try:
+        acceptance, digest = accept_plan(me, run, also=also)
+    except (Rejected, BudgetError) as error:
+        note_refused(me.site, run, "join_run", error)
+        raise
+    plan = acceptance.plan
+    if plan.purpose != purpose or not stages_of(plan.federation, purpose, party):
+        raise ConfigError(
+            f"Run {run.run} of {run.federation} is a {plan.purpose} run, and {party} was to take "
+            f"part in a {purpose} run.",
+            f"Trigger {run.federation}_{plan.purpose} for it.",
+        )
+    home = home_of(me.site, run.federation, run.run)
+    if not has_part(me.site, run.federation, run.run):
+        note_received(me.site, acceptance, run, set())
+        keep(acceptance, home)
+    return {"run": run.run, "plan": digest[:16]}
+
+
+def missing(party: str, run: Run, wanted: Sequence[str]) -> list[str]:
+    """What has not come yet of what a party needs.
+
+    Args:
+        party: Who needs it.
+        run: In which run.
+        wanted: Places in the run, as ``<kind>/<party>``.
+
+    Returns:
+        Those where nothing was published yet.
+    """
+    store = _publisher(party).store
+    places = {place: reference(run.federation, run.run, *place.split("/")) for place in wanted}
+    return [place for place, full in places.items() if store.written(full) is None]
+
+
+def newer(party: str, run: Run, purpose: Purpose, patience: float) -> str | None:
+    """A run that waits for a party because the party waits in this one, which is over.
+
+    A run in which the party has a part already is none: then this one was cleared on purpose.
+
+    Args:
+        party: Who waits.
+        run: In which run.
+        purpose: What it is for.
+        patience: Seconds after which a run is over, whatever has become of it.
+
+    Returns:
+        Its id.
+    """
+    me = _publisher(party)
+    mine = me.store.written(reference(run.federation, run.run, "plan", run.label_holder))
+    for opened in _opened(me, run.federation, run.label_holder, patience):
+        later = mine is not None and _age(opened) > (mine, run.run)
+        same = opened.plan is not None and opened.plan.purpose == purpose
+        if later and same and not has_part(me.site, run.federation, opened.run):
+            return opened.run
+    return None
+
+
+def _opened(me: Publisher, federation: str, label_holder: str, patience: float) -> Iterator[Opened]:
+    """Runs that may still go on, oldest first."""
+    pinned_key(me, label_holder)  # Who is not pinned opens nothing, even where there is no plan.
+    today = clock.today()
+    for run, at in _plans(me, federation, label_holder):
+        if time.time() - at > patience:
+            continue
+        place = reference(federation, run, "plan", label_holder)
+        acceptance = accepting(me, federation, run, label_holder)
+        try:
+            files = me.store.get(place, acceptance.admit("plan", label_holder))
+            if files is None:
+                continue  # Removed just now.
+            digest = acceptance.accept("plan", label_holder, files, today).digest
+            plan = acceptance.plan
+            if me.name not in plan.federation.parties or _has_stages(me, plan):
+                home = Home(me.site.home / federation / run)
+                admit(me, plan, run, digest, home, acceptance.day(today))
+        except (Rejected, PolicyError) as error:
+            yield Opened(run, at, refused=error)
+        else:
+            yield Opened(run, at, acceptance.plan)
+
+
+def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str, float]]:
+    """All runs with a plan and when it was written, oldest first.
+
+    That never changes, so each plan is asked for once, however many runs the store keeps.
+    """
+    home = Home(me.site.home / federation)
+    known = home.json(_WRITTEN) if home.has(_WRITTEN) else {}
+    found: dict[str, float] = {}
+    for run in me.store.runs(federation):
+        at = known.get(run)
+        if at is None:
+            at = me.store.written(reference(federation, run, "plan", label_holder))
+        if at is not None:
+            found[run] = float(at)
+    if found != known:
+        home.write_json(_WRITTEN, found)
+    return sorted(found.items(), key=lambda item: (item[1], item[0]))
+
+
+def _ready(me: Publisher, plan: Plan | None) -> bool:
+    assert plan is not None
+    federation = plan.federation
+    if not _has_stages(me, plan):
+        return False
+    if federation.learning == "horizontal" and plan.purpose == "score":
+        # The active party is perhaps the first to have registered the common model.
+        return plan.model in Registry(me.site.models, federation.name).versions()
+    return True
+
+
+def _has_stages(me: Publisher, plan: Plan) -> bool:
+    return bool(stages_of(plan.federation, plan.purpose, me.name))
+
+
+def _age(opened: Opened) -> tuple[float, str]:
+    return (opened.at, opened.run)
+
+
+def _publisher(party: str) -> Publisher:
+    site, policy = site_of(party)
+    return Publisher(party, site, policy, open_store(site.store))

@@ -1,0 +1,211 @@
+"""Which public keys a party believes, by its policy and by all that it has agreed to.
+
+The policy pins one signing key of a receiver. Those that it has replaced come with it where the
+newest agreement names them, and `pipeline.party.agreement` lets in no key as replaced that was not
+agreed to before. What an agreement has revoked stays revoked, whatever later or older ones say.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.public_keys import LONGEST_OVERLAP, FormerKey, PublicKeys
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError
+from opboost_ops.exchange.encryption import key_name
+from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.privacy.consent.agreements import Agreement, Agreements
+
+_FIELDS = frozenset(PublicKeys.model_fields)
+
+
+def keys_in(agreement: Agreement) -> dict[str, PublicKeys]:
+    """The keys that an agreement names, by party.
+
+    Args:
+        agreement: Of whatever age.
+    """
+    return {
+        name: PublicKeys.model_validate({k: v for k, v in spec.items() if k in _FIELDS})
+        for name, spec in agreement.content["federation"]["parties"].items()
+    }
+
+
+def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
+    """All keys that any agreement with a federation has revoked, a withdrawn one too.
+
+    Args:
+        agreements: What the party has agreed to.
+        federation: The federation's name.
+    """
+    every = (spec for made in agreements.of(federation) for spec in keys_in(made).values())
+    return frozenset(key for spec in every for key in spec.revoked_keys)
+
+
+def replaced(agreements: Agreements, federation: str, party: str, pinned: str) -> tuple[str, ...]:
+    """Signing keys of a party that the pinned one has replaced, and that may be good still.
+
+    Args:
+        agreements: What the party that asks has agreed to.
+        federation: The federation's name.
+        party: Whose keys.
+        pinned: The one that the policy pins.
+    """
+    made = agreements.of(federation)
+    spec = keys_in(made[-1]).get(party) if made else None
+    if spec is None or spec.signing_key != pinned:
+        return ()
+    # A party that joins later has never compared the key that was good before: it knows the new
+    # one.
+    earlier = {keys[party].signing_key for keys in map(keys_in, made) if party in keys}
+    believed = earlier - {pinned, *revoked(agreements, federation)}
+    return tuple(key for key in spec.signed_ever if key in believed)
+
+
+def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> Policy:
+    """A policy as a run is asked by it: its pins, or the keys that these have replaced.
+
+    A run that was opened under the key before goes on. Which keys are still good `against_newest`
+    decides.
+
+    Args:
+        policy: The party's own.
+        agreements: What it has agreed to.
+        federation: The plan's.
+    """
+    receivers = dict(policy.receivers)
+    for name, receiver in policy.receivers.items():
+        asked = federation.parties[name].signing_key if name in federation.parties else ""
+        if asked in replaced(agreements, federation.name, name, receiver.signing_key):
+            receivers[name] = receiver.model_copy(update={"signing_key": asked})
+    return policy.model_copy(update={"receivers": receivers})
+
+
+def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tuple[str, ...]:
+    """All keys that ever signed for a party, to read what is old; never to begin anything.
+
+    Args:
+        site: Whose agreements say it.
+        federation: The federation's name.
+        party: Who signed.
+        pinned: The key that the policy pins for it, if any.
+    """
+    found = [pinned] if pinned else []
+    if party == site.party:
+        found += [signer.public for signer in each(site.signing_key, Signer.from_file)]
+    # A damaged agreement is told elsewhere; the pinned key is known without it.
+    with suppress(ConfigError):
+        for made in agreements_of(site).of(federation):
+            spec = keys_in(made).get(party)
+            found += spec.signed_ever if spec else ()
+    return tuple(dict.fromkeys(found))
+
+
+def against_newest(agreements: Agreements, federation: Federation, day: date) -> Iterator[str]:
+    """Why a plan's keys are not those that the newest agreement lets a run of a day have.
+
+    Args:
+        agreements: What the party has agreed to.
+        federation: The plan's.
+        day: As of when keys are judged.
+    """
+    gone, newest = revoked(agreements, federation.name), keys_in(agreements.of(federation.name)[-1])
+    for name, spec in federation.parties.items():
+        signing, opening = spec.signing(day), spec.opening(day)
+        for key in dict.fromkeys((*signing, *opening)):
+            if key in gone:
+                yield (
+                    f"parties.{name}: the plan goes by key {key_name(key)}, which is revoked: a "
+                    "new run under the newest agreement"
+                )
+        known = newest.get(name)
+        if known is None:
+            continue
+        if not set(signing) <= set(known.signing(day)):
+            yield f"parties.{name}.signing_key: no longer good by the newest agreement"
+        if spec.encryption_key not in known.opening(day):
+            yield f"parties.{name}.encryption_key: no longer good by the newest agreement"
+
+
+def alike_but_for_keys(one: Agreement, other: Agreement) -> bool:
+    """Whether two agreements differ in nothing but keys and their dates."""
+    return _without_keys(one) == _without_keys(other)
+
+
+def scored_under(
+    agreements: Agreements, federation: str, digest: str, version: str | None
+) -> Agreement | None:
+    """The agreement under which a version may be scored; None where nothing of it is answered.
+
+    It is the one in force, or one that differs from it in keys alone: parties agree to a new key
+    one after the other. Of former agreements it is the one that the party keeps for this version.
+
+    Args:
+        agreements: What the party has agreed to.
+        federation: The federation's name.
+        digest: Of the agreement of the plan.
+        version: The version that the plan scores with.
+    """
+    newest, named = agreements.newest(federation), agreements.standing(federation, digest)
+    if named is None:
+        return None
+    if newest is not None and alike_but_for_keys(named, newest):
+        return named
+    kept = agreements.kept_under(federation, version)
+    return kept if kept is not None and kept.digest == digest else None
+
+
+def require_honest(agreements: Agreements, federation: Federation, today: date) -> None:
+    """Refuse to agree to keys as replaced that never were the party's, or are good for long.
+
+    Args:
+        agreements: What the party has agreed to before.
+        federation: What it is asked to agree to.
+        today: By its own clock.
+
+    Raises:
+        ConfigError: Saying which.
+    """
+    gone, made = revoked(agreements, federation.name), agreements.of(federation.name)
+    before = [keys_in(one) for one in made]
+    for name, spec in federation.parties.items():
+        where = f"parties.{name} of {federation.name}"
+        named = {spec.signing_key, spec.encryption_key, *(f.key for f in spec.former_keys)}
+        for key in sorted(k for k in named if k and k in gone):
+            raise ConfigError(
+                f"{where} names key {key_name(key)}, which was revoked.",
+                "Nothing was agreed to. A revoked key stays revoked: its party makes a new one "
+                "with `opboost keys renew`.",
+            )
+        for former in spec.former_keys:
+            if (former.until - today).days > LONGEST_OVERLAP:
+                raise ConfigError(
+                    f"{where}: key {key_name(former.key)} was replaced, and would be valid until "
+                    f"{former.until}.",
+                    f"Nothing was agreed to. An overlap lasts at most {LONGEST_OVERLAP} days.",
+                )
+            known = [keys[name] for keys in before if name in keys]
+            if known and former.until >= today and not any(_had(keys, former) for keys in known):
+                raise ConfigError(
+                    f"{where} names key {key_name(former.key)} as a former one, but this party "
+                    "never agreed to it.",
+                    "Nothing was agreed to. Ask that party over another channel whose key it is.",
+                )
+
+
+def _had(keys: PublicKeys, former: FormerKey) -> bool:
+    if former in keys.former_keys:
+        return True
+    return former.key == (keys.signing_key if former.use == "signing" else keys.encryption_key)
+
+
+def _without_keys(made: Agreement) -> object:
+    parties = {
+        name: {key: value for key, value in spec.items() if key not in _FIELDS}
+        for name, spec in made.content["federation"]["parties"].items()
+    }
+    return {**made.content, "federation": {**made.content["federation"], "parties": parties}}

@@ -1,0 +1,230 @@
+"""`opboost edges --private`: edges of cells drawn from a party's own table, charged to its ledger.
+
+They are drawn once for a column, a number of cells, an epsilon and a number of the draw, and kept:
+asked for again, they are the same whatever the table has, at no further cost. Only the party itself
+can ask: no run, no plan and no form draws edges.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from opboost_ops.config.feature import Feature
+from opboost_ops.errors import ConfigError, ContractError, PolicyError
+from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.mechanisms import noise, private_quantiles
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.raw_blocks import whole_table
+from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.runner.publication import SEEDED
+from opboost_ops.pipeline.stage import Context
+from opboost_ops.privacy import edge_charges
+from opboost_ops.privacy.consent.compliance import require_own_columns
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.releases import Release
+
+
+@dataclass(frozen=True)
+class PrivateEdges:
+    """Edges that were drawn for a column.
+
+    Attributes:
+        edges: In the feature's unit, rising.
+        epsilon: As asked for.
+        loss: What they cost a person, at any distance.
+        charged: Whether this was a new draw.
+    """
+
+    edges: tuple[float, ...]
+    epsilon: float
+    loss: float
+    charged: bool
+
+    @property
+    def scale(self) -> dict[str, object]:
+        """The feature's ``scale`` in the federation file."""
+        return {"edges": list(self.edges), "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """A column as the mechanism sees it: how many values lie at or below each point of its grid."""
+
+    points: np.ndarray
+    below: np.ndarray
+    people: int
+
+
+def draw_edges(
+    context: Context, columns: Mapping[str, int], epsilon: float, number: int = 1
+) -> dict[str, PrivateEdges]:
+    """Draw the edges of some columns: all are charged, or none is drawn.
+
+    Missing values and forgotten people do not count.
+
+    Args:
+        context: The party's, of no run.
+        columns: How many cells, by feature.
+        epsilon: Of each column, for a person who is added, removed or replaced.
+        number: Of the draw, from 1; another one draws, and costs, again.
+
+    Raises:
+        ConfigError: A feature takes no edges, the numbers are out of range, or there are too few
+            people for them.
+        ContractError: The table cannot be read, or somebody is in it twice.
+        PolicyError: A feature is not in the policy, or two of them are one column.
+        BudgetError: They would exceed a budget.
+    """
+    require_own_columns(context.policy, context.federation, context.party)
+    features = {name: _numeric(context, name) for name in columns}
+    domain = context.federation.domain.to_domain()
+    for cells in columns.values():
+        if cells > domain.size:
+            raise ConfigError(f"{cells} cells are more than the domain's {domain.size} values.")
+    for name in columns:
+        if name not in context.policy.features:
+            raise PolicyError(
+                f"{name} is not among the features of {context.party}'s policy.",
+                "Nothing was drawn. Its owner may add it to policy.yaml.",
+            )
+    asked = [
+        _asked(context, name, features[name], n, epsilon, number) for name, n in columns.items()
+    ]
+    with open_state(context.site) as state:
+        drawn = _kept(state, asked)
+    new = [one for one in asked if one.feature not in drawn]
+    if new:
+        with borrowed(context) as lent:
+            counted = _counted(lent, {one.feature: features[one.feature] for one in new})
+        for one in new:
+            people = counted[one.feature].people
+            _require_enough(one.feature, columns[one.feature], epsilon, people)
+        with open_state(context.site) as state, state.together():
+            drawn = _kept(state, asked)
+            new = [one for one in asked if one.feature not in drawn]
+            Budget(context.policy)(state.releases.spent(), new)
+            for one in new:
+                drawn[one.feature] = _drawn(context, state, one, columns, counted[one.feature])
+            if new:
+                names = ", ".join(one.feature for one in new)
+                detail = f"edges of {names} drawn at epsilon {epsilon:g} each"
+                state.audit.add("noted", "ledger", context.party, detail=detail)
+    return {name: drawn[name] for name in columns}
+
+
+def _asked(
+    context: Context, name: str, feature: Feature, cells: int, epsilon: float, number: int
+) -> Release:
+    """The release of one draw, without its edges."""
+    column = context.policy.raw_column(name, context.federation.id.column).strip()
+    return edge_charges.edges_release(
+        name,
+        column,
+        edge_charges.curve(cells, epsilon, context.federation.domain.to_domain()),
+        edge_charges.declaration_of(column, feature, cells, epsilon, number),
+        clock.today(),
+        context.federation.name,
+    )
+
+
+def _kept(state: PartyState, asked: Sequence[Release]) -> dict[str, PrivateEdges]:
+    """Edges that were drawn before, by feature."""
+    known = {one.declaration: one for one in state.releases.all() if one.kind == "edges"}
+    return {
+        one.feature: _edges_of(known[one.declaration], new=False)
+        for one in asked
+        if one.declaration in known
+    }
+
+
+def _drawn(
+    context: Context,
+    state: PartyState,
+    asked: Release,
+    columns: Mapping[str, int],
+    counted: _Counted,
+) -> PrivateEdges:
+    """Draw and charge the edges of one column, in the caller's transaction."""
+    cells, loss = columns[asked.feature], next(iter(asked.losses.values()))
+    secret = context.site.noise_secret()
+    seeded = secret.startswith(SEEDED)
+    words = (
+        noise.Words.seeded(secret, f"edges/{asked.declaration}") if seeded else noise.Words.fresh()
+    )
+    table = private_quantiles.weights(cells, loss.epsilon)
+    places = private_quantiles.draw(counted.below, counted.people, table, cells, words.below)
+    edges = [float(counted.points[at]) for at in places]
+    release = replace(asked, content=edge_charges.content_of(edges, loss.epsilon))
+    with state.database.writing() as connection:
+        state.releases.open(connection, release, party=context.party, experiment=seeded)
+    return _edges_of(release, new=True)
+
+
+def _edges_of(release: Release, *, new: bool) -> PrivateEdges:
+    loss = next(iter(release.losses.values()))
+    edges = edge_charges.edges_in(release)
+    return PrivateEdges(edges, loss.epsilon, float(loss.loss[0]), new)
+
+
+def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
+    """Refuse a draw that would say nothing of where people are, before it is paid for."""
+    off, wanted = private_quantiles.people_off(cells, epsilon), people / cells
+    if off > wanted:
+        raise ConfigError(
+            f"At epsilon {epsilon:g} the {cells - 1} edges of {name} would lie {off:,.0f} people "
+            f"or more from where they should, and a cell should hold {wanted:,.0f}.",
+            "Nothing was drawn. Ask for fewer cells, or for a larger epsilon.",
+        )
+
+
+def _numeric(context: Context, name: str) -> Feature:
+    federation, party = context.federation, context.party
+    feature = federation.parties[party].features.get(name)
+    if feature is None or federation.parties[party].role != "feature_holder":
+        known = ", ".join(numeric_features(context)) or "none"
+        raise ConfigError(
+            f"{party} releases no column {name}.", f"It may draw edges for these: {known}."
+        )
+    if feature.type != "numeric" or feature.bounds is None:
+        raise ConfigError(
+            f"{name} is not a number with declared bounds, so it takes no edges.",
+            "Declare bounds first: public facts, not read from the data.",
+        )
+    return feature
+
+
+def numeric_features(context: Context) -> tuple[str, ...]:
+    """The columns of a party that take edges: numbers with bounds.
+
+    Args:
+        context: The party's.
+    """
+    features = context.federation.parties[context.party].features
+    return tuple(
+        name
+        for name, feature in features.items()
+        if feature.type == "numeric" and feature.bounds is not None
+    )
+
+
+def _counted(context: Context, features: Mapping[str, Feature]) -> dict[str, _Counted]:
+    """Counts of each column's values, of people who are there once."""
+    identity = context.federation.id.column
+    frame = whole_table(context, [identity, *features])
+    ids = frame.get_column(identity)
+    if ids.null_count() or ids.is_duplicated().any():
+        raise ContractError(
+            f"In the table of {context.party} somebody has no ID, or more than one row.",
+            "Nothing was drawn. Keep one row a person: the epsilon is for a person.",
+        )
+    found: dict[str, _Counted] = {}
+    for name, feature in features.items():
+        column = frame.get_column(name)
+        values = raw_table.numbers(column, feature)[~raw_table.missing(column)]
+        assert feature.bounds is not None
+        points = private_quantiles.grid(feature.bounds)
+        below = np.searchsorted(np.sort(values[np.isfinite(values)]), points, side="right")
+        found[name] = _Counted(points, below, int(np.isfinite(values).sum()))
+    return found

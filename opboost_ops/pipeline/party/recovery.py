@@ -1,0 +1,291 @@
+"""`opboost ledger recover` and `renew`: end releases, and charge those that the ledger has lost.
+
+A rolled-back state does not know what was sent since. Its own signed manifests name releases; those
+that the ledger lacks are charged. Where manifests may be missing, too, one release a declaration,
+receiver and year is charged besides. All open releases end, and the list of the forgotten stays.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+from uuid import uuid4
+
+from opboost_ops.config.agreement import fields
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.artifact import DOCUMENT
+from opboost_ops.exchange.json_text import read_json
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, reference
+from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.exchange.plan import parse_plan
+from opboost_ops.exchange.signing import signed_by
+from opboost_ops.exchange.store.store import open_store
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.edge_gaps import missing_edges
+from opboost_ops.pipeline.party.known_keys import signed_as
+from opboost_ops.pipeline.party.known_store import accept_store
+from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_manifests
+from opboost_ops.pipeline.runner.expected_cost import model_cost
+from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.ledger.budgets import Budget
+from opboost_ops.privacy.ledger.checkpoints import Standing
+from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.releases import Release
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """The outcome of a recovery.
+
+    Attributes:
+        releases: How many missing releases were charged.
+        ended: How many open releases have ended.
+        stores: Of which federations another store is used from now on.
+    """
+
+    releases: int
+    ended: int
+    stores: tuple[str, ...] = ()
+
+
+def recover(site: Site, policy: Policy) -> Recovered:
+    """End all releases, charge what a party's state has lost, and use the store that is there now.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+
+    Raises:
+        ConfigError: The party has agreed to nothing yet, or no plan says what was declared.
+    """
+    with open_state(site, fresh=True) as state:
+        store = open_store(site.store)
+        stores = tuple(
+            name for name in sorted(site.tables) if accept_store(state, store, site.party, name)
+        )
+        unknown = evidence(state, site)
+        with state.together():
+            releases = _charge_named(state, site, policy)
+            for federation, receiver in sorted({(e.federation, e.receiver) for e in unknown}):
+                of = [e for e in unknown if (e.federation, e.receiver) == (federation, receiver)]
+                releases += _charge_unnamed(state, site, policy, of)
+            for missing in missing_edges(state, policy):
+                _open(state, site.party, missing)
+                releases += 1
+            ended = state.releases.end(one.id for one in state.releases.all())
+            if releases or ended:
+                detail = f"recovered: {releases} missing releases charged, {ended} releases ended"
+                state.audit.add("noted", "ledger", site.party, detail=detail)
+        state.releases.collect()
+    return Recovered(releases, ended, stores)
+
+
+def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[str]:
+    """End the open releases of a raw column; the next run of each opens, and is charged for, one.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+        column: Name of the raw column.
+        confirmed: Whether to do so; otherwise the cost is only reported.
+
+    Returns:
+        Lines for people.
+
+    Raises:
+        ConfigError: The column has no open release, or the cost is not confirmed.
+        BudgetError: Another release would not fit the budget; nothing was ended.
+    """
+    with open_state(site) as state, state.together():
+        there = [
+            one
+            for one in state.releases.all()
+            if one.column == column and one.kind == "values" and not one.ended
+        ]
+        if not there:
+            raise ConfigError(
+                f"{site.party} has no open release of the raw column {column}.",
+                "`opboost ledger show SITE` lists them.",
+            )
+        Budget(policy)(state.releases.spent(), there)
+        lines = [
+            f"{one.feature} to {one.receiver}: the release of {one.opened} ends, and the next run "
+            f"is charged loss(R-L) {float(one.loss):.4g}."
+            for one in there
+        ]
+        if not confirmed:
+            raise ConfigError(
+                " ".join(lines), "Everybody's value is drawn again. Add --yes. Nothing was changed."
+            )
+        state.releases.end(one.id for one in there)
+        state.audit.add("noted", "ledger", site.party, detail=f"renewed: {' '.join(lines)}")
+    with open_state(site) as state:
+        state.releases.collect()
+    return lines
+
+
+def _charge_named(state: PartyState, site: Site, policy: Policy) -> int:
+    """Charge the releases that the party's own signed manifests name and the ledger lacks."""
+    known = {release.id for release in state.releases.all()}
+    found: dict[str, Release] = {}
+    for manifest in own_manifests(state, site):
+        for feature, name in manifest.releases.items():
+            if name not in known:
+                found.setdefault(name, _named(state, policy, manifest, feature, name))
+    for release in found.values():
+        _open(state, site.party, release)
+    return len(found)
+
+
+def _named(
+    state: PartyState, policy: Policy, manifest: Manifest, feature: str, name: str
+) -> Release:
+    losses = {c: curve for c, curve in manifest.losses.items() if c.partition("=")[0] == feature}
+    newest = state.agreements.read().newest(manifest.federation)
+    identity = newest.content["federation"]["id"]["column"] if newest else ""
+    return Release(
+        id=name,
+        kind="values",
+        feature=feature,
+        column=policy.raw_column(feature, identity).strip(),
+        receiver=_receiver(state, manifest),
+        federation=manifest.federation,
+        declaration=hashlib.sha256(f"lost/{name}".encode()).hexdigest(),
+        opened=clock.today(),
+        run=manifest.run,
+        losses=losses,
+    )
+
+
+def _receiver(state: PartyState, manifest: Manifest) -> str:
+    """The label holder, as the party has agreed to it; unknown where its agreement is lost."""
+    newest = state.agreements.read().newest(manifest.federation)
+    parties = newest.content["federation"]["parties"] if newest else {}
+    return next(
+        (n for n, one in parties.items() if one["role"] in ("label_holder", "active")), "unknown"
+    )
+
+
+def _charge_unnamed(
+    state: PartyState, site: Site, policy: Policy, found: Sequence[Evidence]
+) -> int:
+    """Charge what checkpoints of one federation and receiver stand for without a manifest."""
+    newest = max(found, key=lambda one: one.checkpoint.number)
+    name, receiver = newest.federation, newest.receiver
+    last = state.checkpoints.last_number(name, receiver)
+    # Of another past, the numbers of which the database has given to other runs.
+    oldest = min(one.checkpoint.number for one in found)
+    after = min(last, oldest - 1)
+    missing = newest.checkpoint.number - after
+    federation = _declared(state, site, policy, name)
+    place = f"recovered/{name}/{receiver}/{after}/{newest.checkpoint.number}"
+    for entry in _entries(site, federation, receiver, place, missing):
+        state.ledger.reserve([entry])
+        state.ledger.commit(entry.artifact)
+    seen = {one.checkpoint.number for one in found if one.manifest is not None}
+    count = 0
+    if len(seen) < missing and receiver == federation.label_holder:
+        for release in _possible(state, site, policy, federation):
+            _open(state, site.party, release)
+            count += 1
+    state.checkpoints.enter(name, receiver, "", Standing(head=newest.checkpoint), after)
+    return count
+
+
+def _possible(
+    state: PartyState, site: Site, policy: Policy, federation: Federation
+) -> Iterator[Release]:
+    """A release of each declaration, one a year since the ledger's last entry."""
+    dated = state.ledger.dated()
+    today = clock.today()
+    first = int(dated[-1][0][:4]) if dated else today.year
+    for one in declarations(federation, site.party, policy, site).values():
+        years = range(first, today.year + 1) if one.refresh == "yearly" else [today.year]
+        for year in years:
+            yield Release(
+                id=uuid4().hex,
+                kind="values",
+                feature=one.feature,
+                column=one.column,
+                receiver=federation.label_holder,
+                federation=federation.name,
+                declaration=one.digest,
+                opened=date(year, 1, 1) if year < today.year else today,
+                run="",
+                losses=one.losses,
+            )
+
+
+def _open(state: PartyState, party: str, release: Release) -> None:
+    with state.database.writing() as connection:
+        ended = replace(release, ended="recovered" if release.kind == "values" else "")
+        state.releases.open(connection, ended, party=party, recovered=True)
+
+
+def _entries(
+    site: Site, federation: Federation, receiver: str, place: str, missing: int
+) -> Iterator[LedgerEntry]:
+    facts: dict[str, Any] = {
+        "federation": federation.name,
+        "run": "",
+        "party": site.party,
+        "receiver": receiver,
+        "rows": 0,
+        "discloses": f"{missing} runs that the ledger had lost",
+        "recovered": True,
+    }
+    yield LedgerEntry(**facts, kind="recovered", artifact=_name(place), account="exact")
+    yield from _models(federation, site.party, place, missing, facts)
+
+
+def _models(
+    federation: Federation, party: str, place: str, missing: int, facts: dict[str, Any]
+) -> Iterator[LedgerEntry]:
+    private = federation.training.private
+    horizontal = federation.learning == "horizontal"
+    if private is None or (not horizontal and party != federation.label_holder):
+        return
+    metrics = private.metrics_epsilon
+    costs = {"model": model_cost(federation), "metrics": {"epsilon": metrics} if metrics else None}
+    for number in range(missing):
+        for kind, cost in costs.items():
+            if cost is not None:
+                name = _name(f"{place}/{kind}/{number}")
+                of = {**facts, **cost, "kind": kind, "artifact": name}
+                yield LedgerEntry(**of, account="model")
+
+
+def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Federation:
+    """By the newest plan in the store that the party agreed to."""
+    newest = state.agreements.read().newest(name)
+    store = open_store(site.store)
+    for run in store.runs(name) if newest is not None else ():
+        for place in store.list(f"{name}/{run}/plan"):
+            holder = place.split("/")[3]
+            known = policy.receivers.get(holder)
+            keys = signed_as(site, name, holder, known.signing_key if known else None)
+            try:
+                files = store.get(reference(name, run, "plan", holder))
+                good = files and any(
+                    signed_by(key, files[MANIFEST], files[SIGNATURE]) for key in keys
+                )
+                document = read_json(files[DOCUMENT]) if files and good else None
+                # Of an older release, too: what it has given is to be charged.
+                plan = parse_plan(document, place) if document else None
+            except (OpBoostError, KeyError, ValueError):
+                continue
+            if newest and plan and not fields(newest.content, plan.federation):
+                return plan.federation
+    raise ConfigError(
+        f"What {name} declares is not known: {site.party} has agreed to nothing in it, or no plan "
+        "of what it has agreed to is in the store.",
+        "Agree first (`opboost agree SITE FEDERATION`), then recover.",
+    )
+
+
+def _name(place: str) -> str:
+    return hashlib.sha256(place.encode()).hexdigest()

@@ -1,0 +1,362 @@
+"""Whether a party's state was rolled back: its database against checkpoints that itself signed.
+
+What counts is a checkpoint under the party's own signature: in its own artifacts in the store, or
+returned by another party. One that the database does not know was given after the state that it
+holds, so something was released that is not charged. A claim without that signature is no evidence.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from opboost_ops.config.agreement import federation_of
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ArtifactError, ConfigError
+from opboost_ops.exchange.manifest import (
+    MANIFEST,
+    ROUND_KINDS,
+    SIGNATURE,
+    Kind,
+    Manifest,
+    checkpoint_towards,
+    is_run_id,
+    parse_manifest,
+)
+from opboost_ops.exchange.party_state import LostDatabase, PartyState, open_state
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.signing import signed_by
+from opboost_ops.exchange.store.limits import heads_alone
+from opboost_ops.exchange.store.store import Store, open_store
+from opboost_ops.pipeline.party.known_keys import signed_as
+from opboost_ops.pipeline.party.known_store import store_fault
+from opboost_ops.privacy.edge_charges import uncharged
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint, signed_bytes
+
+#: Kinds of artifact that have a ledger entry each.
+KINDS = frozenset(get_args(Kind)) - frozenset(ROUND_KINDS)
+
+#: Kinds of which a run has many.
+_MANY = frozenset(ROUND_KINDS) - {"round_key"}
+
+#: Of how many of its last checkpoints a party looks at every artifact before a run.
+_RECENT = 6
+
+#: What to do where the state is too old.
+RECOVER = "Restore the newest backup, or charge what is missing with `opboost ledger recover`."
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A checkpoint of the party's that its database does not know.
+
+    Attributes:
+        federation: Of which federation.
+        receiver: Towards whom it was given.
+        checkpoint: The checkpoint.
+        where: Where it was found.
+        manifest: Of the party's own artifact with it; None where another party returned it.
+    """
+
+    federation: str
+    receiver: str
+    checkpoint: Checkpoint
+    where: str
+    manifest: Manifest | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Something that a party's state has lost.
+
+    Attributes:
+        lacks: Which part of it; ``open`` where nothing is lost, but not completed.
+        missing: What, in words.
+        where: Where the evidence lies.
+        remedy: What to do.
+        federation: Of which federation; empty where that is not known, or all are meant.
+        run: Of which run, likewise.
+        feature: Of which feature, or bit of it, likewise.
+    """
+
+    lacks: str
+    missing: str
+    where: str
+    remedy: str
+    federation: str = ""
+    run: str = ""
+    feature: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.lacks} lacks {self.missing}; known by {self.where}. {self.remedy}"
+
+
+def is_genuine(
+    keys: Collection[str], party: str, federation: str, receiver: str, checkpoint: Checkpoint
+) -> bool:
+    """Whether a party has signed a checkpoint.
+
+    Args:
+        keys: All that ever signed for the party; see `known_keys.signed_as`.
+        party: Whose it would be.
+        federation: The federation's name.
+        receiver: Towards whom it was given.
+        checkpoint: The checkpoint.
+    """
+    message = signed_bytes(checkpoint, party, federation, receiver)
+    signature = bytes.fromhex(checkpoint.signature)
+    return bool(signature) and any(signed_by(key, message, signature) for key in keys)
+
+
+def signed_checkpoints(
+    site: Site, store: Store, federation: str, run: str, keys: Collection[str]
+) -> Iterator[Evidence]:
+    """Checkpoints in a run's artifacts that a party has signed: its own, and those returned to it.
+
+    Args:
+        site: The party's.
+        store: The exchange.
+        federation: Name of the federation.
+        run: The run's id.
+        keys: As for `is_genuine`.
+    """
+    places = [place.split("/") for place in store.list(f"{federation}/{run}")]
+    holder = next((parts[3] for parts in places if parts[2:3] == ["plan"]), "")
+    for parts in places:
+        if len(parts) != 4 or not is_run_id(parts[1]) or parts[2] in _MANY:
+            continue
+        place = "/".join(parts)
+        found = manifest_at(store, place)
+        if found is None or found[0].reference != place:
+            continue
+        manifest, raw, signature = found
+        if manifest.party != site.party:
+            claim = manifest.seen.get(site.party)
+            if claim is not None and is_genuine(keys, site.party, federation, holder, claim):
+                yield Evidence(federation, holder, claim, f"{place} of {manifest.party}")
+        elif manifest.head is not None and any(signed_by(key, raw, signature) for key in keys):
+            towards = checkpoint_towards(manifest.kind, manifest.about, holder)
+            where = f"{place} in the store, signed by {site.party}"
+            yield Evidence(federation, towards, manifest.head, where, manifest)
+
+
+def unknown_checkpoints(
+    state: PartyState, site: Site, store: Store, federation: str, recent: int | None = None
+) -> Iterator[Evidence]:
+    """The party's signed checkpoints in a federation that its database does not know.
+
+    Args:
+        state: The party's.
+        site: Its site.
+        store: The exchange.
+        federation: Name of the federation.
+        recent: Of how many of its last checkpoints every artifact is looked at, for a state that
+            was put back to the middle of a run; of all when absent.
+    """
+    known: set[str] = set()
+    keys = signed_as(site, federation, site.party, None)
+    if recent is not None:
+        given = state.checkpoints.runs(federation)
+        known = (state.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
+    for run in store.runs(federation):
+        if run not in known:
+            signed = signed_checkpoints(site, store, federation, run, keys)
+            yield from _lost(state, federation, list(signed))
+
+
+def _lost(state: PartyState, federation: str, found: Sequence[Evidence]) -> Iterator[Evidence]:
+    """Those that the database does not know, of a run: asked about all at once."""
+    if not found:
+        return
+    signed = [(one.receiver, one.checkpoint) for one in found]
+    unknown = state.checkpoints.unknown(federation, signed)
+    # A run's later artifacts have the checkpoint of its first one, and entries of their own.
+    manifests = (one.manifest for one in found)
+    entries = {each.digest for each in manifests if each is not None and each.kind in KINDS}
+    missing = entries - state.ledger.known(entries)
+    for one in found:
+        place, manifest = (one.receiver, one.checkpoint), one.manifest
+        if place in unknown or (
+            manifest is not None
+            and manifest.digest in missing
+            and not state.checkpoints.covers(federation, one.receiver, one.checkpoint.number)
+        ):
+            yield one
+
+
+def evidence(state: PartyState, site: Site) -> list[Evidence]:
+    """All checkpoints of a party's in its stores that its database does not know.
+
+    Args:
+        state: The party's.
+        site: Its site.
+    """
+    store = open_store(site.store)
+    names = _federations(state, site)
+    return [one for name in names for one in unknown_checkpoints(state, site, store, name)]
+
+
+def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
+    """The manifests in a party's stores that it has signed and that name releases.
+
+    Args:
+        state: The party's.
+        site: Its site.
+    """
+    store = open_store(site.store)
+    for federation in _federations(state, site):
+        keys = signed_as(site, federation, site.party, None)
+        for run in store.runs(federation):
+            for one in signed_checkpoints(site, store, federation, run, keys):
+                if one.manifest is not None and one.manifest.releases:
+                    yield one.manifest
+
+
+def rolled_back(
+    state: PartyState, site: Site, store: Store, federation: str, claims: Mapping[str, Checkpoint],
+    label_holder: str,
+) -> list[str]:  # fmt: skip
+    """Why a party's state does not let it begin a run, for its own eyes; empty if it does.
+
+    Args:
+        state: The party's.
+        site: Its site.
+        store: The exchange.
+        federation: Name of the run's federation.
+        claims: By party, the latest checkpoints that the plan says to have received.
+        label_holder: The federation's.
+    """
+    reasons: list[str] = []
+    if claim := claims.get(site.party):
+        keys = signed_as(site, federation, site.party, None)
+        if not is_genuine(keys, site.party, federation, label_holder, claim):
+            reasons.append(
+                f"the plan claims checkpoint {claim.number} of {site.party}, which {site.party} "
+                "has not signed"
+            )
+        elif not state.checkpoints.knows(federation, label_holder, claim):
+            last = state.checkpoints.last_number(federation, label_holder)
+            reasons.append(
+                f"rolled back: {label_holder} has received checkpoint {claim.number} of "
+                f"{site.party} in {federation}, and the database ends at {last}. {RECOVER}"
+            )
+    for name in _federations(state, site):
+        one = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
+        if one is not None:
+            reasons.append(f"rolled back: the database does not know {one.where}. {RECOVER}")
+    try:
+        state.audit.verify()
+    except ArtifactError as error:
+        reasons.append(f"{error.problem} {error.remedy}")
+    return reasons
+
+
+def check(site: Site) -> list[Gap]:
+    """What a party's state has lost, and what is charged and not known to be published.
+
+    Args:
+        site: The party's.
+
+    Raises:
+        ConfigError: The database or the store cannot be opened.
+        ConnectionError: The store cannot be reached.
+    """
+    try:
+        with open_state(site) as state:
+            found = [
+                *_store_gaps(state, site),
+                *_ledger_gaps(state, site),
+                *_pin_gaps(state),
+                *_open_gaps(state),
+            ]
+            state.stores.note_check(len(found))
+            return found
+    except LostDatabase as error:
+        what = error.problem
+    return [Gap("ledger", "all of it: the database is gone, or empty", what, RECOVER)]
+
+
+def _store_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
+    for federation in sorted(site.tables):
+        fault = store_fault(state, open_store(site.store), site.party, federation)
+        if fault is not None:
+            what = f"the store that {site.party} has pinned for {federation}"
+            yield Gap("store", what, fault.problem, fault.remedy, federation)
+
+
+def _ledger_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
+    try:
+        state.audit.verify()
+    except ArtifactError as error:
+        yield Gap("audit", "a whole chain", error.problem, "Restore the newest backup.")
+    try:
+        state.agreements.read()
+    except ConfigError as error:
+        yield Gap("agreement", "what was agreed", error.problem, error.remedy)
+    else:
+        for agreed in state.agreements.read().agreements:
+            federation = federation_of(agreed.content)
+            if federation is None or site.party not in federation.parties:
+                continue
+            for name in uncharged(state.releases, federation, site.party):
+                missing = f"the draw of edges of {name}"
+                yield Gap("ledger", missing, "what was agreed", RECOVER, agreed.federation)
+    known = {release.id for release in state.releases.all()}
+    for manifest in own_manifests(state, site):
+        for feature, name in manifest.releases.items():
+            if name not in known:
+                known.add(name)
+                missing = f"the release {name} of {feature}"
+                where = manifest.reference
+                yield Gap(
+                    "ledger", missing, where, RECOVER, manifest.federation, manifest.run, feature
+                )
+    for one in evidence(state, site):
+        missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
+        run = one.manifest.run if one.manifest is not None else ""
+        yield Gap("ledger", missing, one.where, RECOVER, one.federation, run)
+
+
+def _pin_gaps(state: PartyState) -> Iterator[Gap]:
+    for lost in state.releases.lost():
+        what = f"the pins of {lost.feature} towards {lost.receiver}"
+        yield Gap("pins", what, "the ledger", RECOVER, lost.federation, feature=lost.feature)
+
+
+def _open_gaps(state: PartyState) -> Iterator[Gap]:
+    for line in state.ledger.uncommitted():
+        yield Gap(
+            "open",
+            f"that {line.kind} of run {line.run} was published"
+            f"{f', {line.feature}' if line.feature else ''}",
+            "the ledger, where it is reserved",
+            "Clear the run's failed task: it completes its own reservation at no further cost.",
+            line.federation,
+            line.run,
+            line.feature or "",
+        )
+
+
+def _federations(state: PartyState, site: Site) -> list[str]:
+    try:
+        agreed = {made.federation for made in state.agreements.read().agreements}
+    except ConfigError:
+        agreed = set()
+    return sorted(agreed | set(site.tables))
+
+
+def manifest_at(store: Store, reference: str) -> tuple[Manifest, bytes, bytes] | None:
+    """Manifest and signature of what lies at a place; its files are not read.
+
+    Args:
+        store: The exchange.
+        reference: The place.
+
+    Returns:
+        The manifest, its bytes and the signature, not verified; None where there is none to read.
+    """
+    try:
+        heads = heads_alone(lambda admit: store.get(reference, admit)) or {}
+        raw, signature = heads[MANIFEST], heads[SIGNATURE]
+        return parse_manifest(raw, reference), raw, signature
+    except (KeyError, Rejected):
+        return None

@@ -1,0 +1,285 @@
+"""What is wrong at the parties' sites and in their tables, where one machine may read all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_party
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, Fault, OpBoostError
+from opboost_ops.exchange.encryption import key_name, private_key
+from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store.store import Store, open_store
+from opboost_ops.learning.registry.tracking import tracking_server
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.inputs.rehearsal import common_people, rehearse, table_fault
+from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.party import agreement, clock
+from opboost_ops.pipeline.party.known_store import require_known_store
+from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.runner import mailboxes
+from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.privacy.consent.compliance import require_consent
+from opboost_ops.privacy.consent.pinned_receivers import once_agreed
+from opboost_ops.privacy.ledger.database import has_tables
+from opboost_ops.tables.people import PEOPLE
+
+#: Context and folder of ``site.yaml`` by party.
+Parties = Mapping[str, tuple[Context, Path]]
+
+#: What IDs and aggregates make of tables, by party and purpose, as `tables.people.write_ids` says;
+#: of tables that are used as they are there is nothing. It stays at home.
+MadePeople = dict[str, dict[Purpose, Mapping[str, Any]]]
+
+
+def site_faults(
+    file: Path, federation: Federation
+) -> tuple[list[Fault], dict[str, tuple[Context, Path]], MadePeople]:
+    """All that is wrong at the parties' sites and in their tables.
+
+    Args:
+        file: ``federation.yaml``.
+        federation: Its content.
+
+    Returns:
+        The faults; each readable party's context with the folder of its site; and how its tables'
+        rows become people.
+    """
+    faults: list[Fault] = []
+    if clock.today() > federation.terms.until:
+        faults.append(Fault("terms.until", "has passed: nobody answers", "agree on a later day"))
+    contexts: dict[str, tuple[Context, Path]] = {}
+    for party, path in site_files(file, federation).items():
+        found, context = _of_party(federation, party, path)
+        faults += found
+        if context is not None:
+            contexts[party] = (context, path.parent)
+    people: MadePeople = {}
+    faults += _table_faults(federation, contexts, people)
+    return faults, contexts, people
+
+
+def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Fault], Context | None]:
+    faults: list[Fault] = []
+    try:
+        site, policy = load_party(file)
+    except ConfigError as error:
+        inner = error.faults or (Fault("", error.problem, error.remedy),)
+        return [
+            Fault(f"{party}/{error.file}:{f.where}", f.problem, f.suggestion) for f in inner
+        ], None
+
+    def require_policy() -> None:
+        nonlocal policy
+        if agreement.lacking(site, federation):
+            # Agreeing pins keys and columns; until then `require_agreed` says what is missing.
+            policy = once_agreed(policy, federation)
+        require_consent(policy, federation, party)
+
+    own = federation.parties[party].signing_key
+    checks: dict[str, Callable[[], object]] = {"site.yaml:secret": site.noise_secret}
+    if federation.learning == "horizontal":
+        checks["policy.yaml:receivers"] = partial(
+            mailboxes.pinned_keys, party, policy, federation, own
+        )
+    elif site.alignment_key.is_file():
+        checks["site.yaml:alignment_key"] = partial(noise.read_secret, site.alignment_key)
+    checks["policy.yaml"] = require_policy
+    checks["site.yaml:models_to"] = partial(tracking_server, site, federation.name)
+    for place, check in checks.items():
+        try:
+            check()
+        except OpBoostError as error:
+            faults.append(Fault(f"{party}/{place}", error.problem, error.remedy))
+    faults += [*key_faults(federation, party, site), *_lost(party, site)]
+    try:
+        store = open_store(site.store)
+    except OpBoostError as error:
+        return [*faults, Fault(f"{party}/site.yaml:store", error.problem, error.remedy)], None
+    faults += _store_faults(federation, party, site, store)
+    home = Home(site.home)
+    return faults, Context(federation, "", party, site, policy, home, store, "", 0.0)
+
+
+def _lost(party: str, site: Site) -> list[Fault]:
+    if not has_tables(site.ledger_url()):
+        return []
+    with open_state(site) as state:
+        lost = [one.feature for one in state.releases.lost()]
+    return [
+        Fault(
+            f"{party}/pins",
+            f"the pin file of {feature} is lost",
+            "put the newest files back, or see `opboost ledger recover`",
+        )
+        for feature in lost
+    ]
+
+
+def _store_faults(federation: Federation, party: str, site: Site, store: Store) -> Sequence[Fault]:
+    """What is wrong with the store of a party that has used one before."""
+    where = f"{party}/site.yaml:store"
+    try:
+        require_known_store(site, store, federation.name)
+    except OpBoostError as error:
+        return (Fault(where, error.problem, error.remedy),)
+    except ConnectionError as error:
+        return (Fault(where, str(error), "Do this again later."),)
+    return ()
+
+
+def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
+    """What is wrong with a party's signing and encryption keys.
+
+    Args:
+        federation: As declared.
+        party: Whose.
+        site: Its site.
+    """
+    spec, faults = federation.parties[party], []
+    today = datetime.now(UTC).date()
+    good = spec.signing(today)
+    try:
+        held = [signer.public for signer in each(site.signing_key, Signer.from_file)]
+        if not set(held) & set(spec.signed_ever):
+            faults.append(
+                Fault(
+                    f"parties.{party}.signing_key",
+                    "is not the public key of the party's signing key",
+                    f"its site's is {held[0]}",
+                )
+            )
+        elif not set(held) & set(good):
+            key = next(key for key in held if key in spec.signed_ever)
+            why = spec.fault_on(key, today)
+            faults.append(
+                Fault(
+                    f"parties.{party}.signing_key",
+                    f"is not valid today: {key_name(key)}, which the site has, {why}",
+                    "`opboost keys renew SITE signing` makes another one",
+                )
+            )
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:signing_key", error.problem, error.remedy))
+    try:
+        private_key(site.encryption_key, spec.encryption_key)
+    except OpBoostError as error:
+        faults.append(Fault(f"{party}/site.yaml:encryption_key", error.problem, error.remedy))
+    return faults
+
+
+def key_dates(federation: Federation) -> list[str]:
+    """What the federation file says of keys' dates, a line each.
+
+    Args:
+        federation: As declared.
+    """
+    lines = []
+    for name, spec in federation.parties.items():
+        first, last = spec.signing_key_from, spec.signing_key_expires
+        dates = [f"from {first}" if first else "", f"until {last}" if last else ""]
+        if any(dates):
+            said = " ".join(filter(None, dates))
+            lines.append(f"{name}: signing key {key_name(spec.signing_key)} {said}")
+        lines += [
+            f"{name}: former {former.use} key {key_name(former.key)} until {former.until}"
+            for former in spec.former_keys
+        ]
+        lines += [f"{name}: key {key_name(key)} is revoked" for key in spec.revoked_keys]
+    return lines
+
+
+def _table_faults(federation: Federation, parties: Parties, people: MadePeople) -> list[Fault]:
+    """All that the first stages of a training run and of a scoring run would find."""
+    faults = _looked_at(federation, parties, "train", tuple(federation.parties), people)
+    scored = scoring_parties(federation, parties)
+    if not scored and federation.scoring.cron is None:
+        return faults
+    for party in scorers(federation):
+        if party in parties and party not in scored:
+            why = f"{', '.join(scored)} does" if scored else "scoring.cron is set"
+            faults.append(
+                Fault(
+                    f"{party}/site.yaml:tables.{federation.name}.score",
+                    f"names no table of new rows, and {why}",
+                    "name the file of rows to score, or remove it everywhere",
+                )
+            )
+    return faults + _looked_at(federation, parties, "score", scored, people)
+
+
+def scorers(federation: Federation) -> tuple[str, ...]:
+    """The parties that need a table of new rows where any are scored.
+
+    Args:
+        federation: As declared.
+    """
+    if federation.learning == "vertical" and federation.scoring.mode == "local":
+        return (federation.label_holder,)
+    return tuple(federation.parties)
+
+
+def scoring_parties(federation: Federation, parties: Parties) -> tuple[str, ...]:
+    """Those of them whose ``site.yaml`` names one.
+
+    Args:
+        federation: As declared.
+        parties: Context and folder of ``site.yaml`` of each party whose site is in order.
+    """
+    return tuple(
+        party
+        for party in scorers(federation)
+        if party in parties
+        and (tables := parties[party][0].site.tables.get(federation.name))
+        and tables.score is not None
+    )
+
+
+def _looked_at(
+    federation: Federation,
+    parties: Parties,
+    purpose: Purpose,
+    whose: tuple[str, ...],
+    people: MadePeople,
+) -> list[Fault]:
+    """What is wrong with the tables for one purpose; sources are copied once for all of it."""
+    faults: list[Fault] = []
+    read: list[Context] = []
+    with ExitStack() as stack:
+        for party in whose:
+            if party not in parties:
+                continue
+            context, folder = parties[party]
+            context = replace(context, purpose=purpose)
+            try:
+                lent = stack.enter_context(borrowed(context))
+            except OpBoostError as error:
+                faults.append(table_fault(context, error))
+                continue
+            read.append(lent)
+            if lent.home.has(PEOPLE):
+                people.setdefault(party, {})[purpose] = lent.home.json(PEOPLE)
+            faults += rehearse(lent, folder)
+        concerned = federation.parties if purpose == "train" else scorers(federation)
+        if federation.learning == "vertical" and len(read) == len(concerned) > 1:
+            faults += _nobody(federation, purpose, read)
+    return faults
+
+
+def _nobody(federation: Federation, purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
+    if common_people(read) != 0:
+        return []
+    return [
+        Fault(
+            f"{purpose} tables",
+            f"no value of {federation.id.column} is in the tables of all parties",
+            "look at which column names a person, and how each party writes it",
+        )
+    ]

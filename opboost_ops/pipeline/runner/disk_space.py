@@ -1,0 +1,162 @@
+"""Whether a party's disks have space for what a run writes, before it writes anything.
+
+How much that will be is taken from the party's last runs: no run of the last three that did the
+same took less. Of a table with more rows than a stage holds, what waits on the disk of the home
+comes on top: `waiting`. Sizes follow from private tables, so they stay at home.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from opboost_ops.config.columns import columns_of
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.store.folder import LocalStore
+from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.runner.timings import FOLDER
+from opboost_ops.pipeline.stage import Home, table_of
+from opboost_ops.tables.parquet import files_of
+
+#: Bytes without which no run ends, however small: databases and logs need some.
+_LEAST = 8_000_000
+
+#: How many of the last runs are looked at.
+_LAST = 3
+
+#: Bytes a row that wait at most: points, tags and shares, twice on partitioning; at the label
+#: holder as many for each feature holder; and a number of a column, likewise.
+_POINTS, _ANSWERED, _COLUMN = 192, 192, 24
+
+#: In a run's home: how much space is free, and how much a run takes.
+DETAILS = "errors/disk_space.txt"
+
+
+def require_disk_space(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    purpose: Purpose,
+    stages: Collection[str],
+    home: Home,
+) -> None:
+    """Refuse to begin where a disk has less space than a run takes.
+
+    Args:
+        party: Whose disks.
+        federation: The plan's.
+        run: The run's id.
+        purpose: What it is for.
+        stages: All that the party has in the run.
+        home: The party's folder for it.
+
+    Raises:
+        ContractError: Which folder; the numbers are in the home folder.
+    """
+    earlier = _earlier(party.site.home / federation.name, run, stages)
+    place = Path(federation.name)
+    needed: dict[int, int] = {}
+    named: dict[int, list[str]] = {}
+    folders = {"home": party.site.home, "pins": party.site.pins}
+    if isinstance(party.store, LocalStore):
+        folders["store"] = party.store.folder
+    for name, folder in folders.items():
+        there = _existing(folder)
+        if there is None:
+            continue
+        taken = [_size(folder / place / one) for one in earlier] if name != "pins" else []
+        device = there.stat().st_dev
+        more = min(taken, default=0) - _size(folder / place / run)
+        if name == "home" and stages:
+            more = max(0, more) + waiting(party, federation, purpose)
+        needed[device] = needed.get(device, 0) + max(0, more)
+        named.setdefault(device, []).append(name)
+        folders[name] = there
+    short: list[str] = []
+    lines: list[str] = []
+    for device, names in named.items():
+        disk = shutil.disk_usage(folders[names[0]])
+        want = max(_LEAST, needed[device])
+        # A mount that does not say how large it is may hold anything.
+        if disk.total and disk.free < want:
+            short += names
+            lines.append(
+                f"{', '.join(names)}: {disk.free / 1e6:,.1f} MB are free, and a run takes at least "
+                f"{want / 1e6:,.1f} MB"
+                + (f", as the smallest of the last {len(earlier)}" if earlier else "")
+                + (", what waits while people are sorted among it" if "home" in names else "")
+            )
+    if not short:
+        return
+    # The disk may be too full for the details, too.
+    with contextlib.suppress(OSError):
+        home.write(DETAILS, "\n".join([*lines, ""]).encode())
+    raise ContractError(
+        f"{party.name} has too little disk space in its {' and '.join(short)} for a run.",
+        "Free some, set retention_days, or move it in site.yaml to a larger disk; how much there "
+        f"is and how much a run takes is in its home folder, in {federation.name}/{run}/{DETAILS}.",
+    )
+
+
+def waiting(party: Publisher, federation: Federation, purpose: Purpose) -> int:
+    """Bytes that wait on the disk of the home while a party's people are sorted or looked up.
+
+    Args:
+        party: Whose disk.
+        federation: The plan's.
+        purpose: Which of its tables is meant.
+
+    Returns:
+        0 where its table is held in memory, or is no Parquet file yet.
+    """
+    with contextlib.suppress(ConfigError, OSError, pa.ArrowException):
+        table = table_of(party.site, federation.name, federation.id, purpose)
+        if isinstance(table, Path):
+            rows = sum(pq.read_metadata(path).num_rows for path in files_of(table))
+            each = _POINTS + _COLUMN * (len(federation.parties[party.name].features) + 1)
+            if party.name == federation.label_holder:
+                # What is opened of others' rows.
+                for holder in federation.feature_holders:
+                    each += _ANSWERED + _COLUMN * len(columns_of(federation, holder))
+            return each * rows if rows > party.site.block_rows else 0
+    return 0
+
+
+def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
+    """The last runs in which the party did all of this, by id, the newest first."""
+    try:
+        with os.scandir(folder) as entries:
+            dated = sorted((e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir())
+    except OSError:
+        return []
+    found = []
+    for _, name in reversed(dated):
+        done = folder / name / FOLDER
+        if name != run and stages and all((done / f"{stage}.json").is_file() for stage in stages):
+            found.append(name)
+            if len(found) == _LAST:
+                break
+    return found
+
+
+def _existing(folder: Path) -> Path | None:
+    """The folder, or the nearest one above it that is there."""
+    return next((one for one in (folder, *folder.parents) if one.is_dir()), None)
+
+
+def _size(folder: Path) -> int:
+    return sum(_files(folder))
+
+
+def _files(folder: Path) -> Iterator[int]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                yield os.lstat(Path(root) / name).st_size
+            except OSError:
+                continue  # Removed just now.

@@ -1,0 +1,48 @@
+"""What a run sends without an epsilon: who sends it, to whom, and what it discloses."""
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.pipeline.disclosures import disclosures
+from opboost_ops.pipeline.party import table_watch
+from opboost_ops.pipeline.runner import mailboxes, private_failures
+from opboost_ops.pipeline.runner.disclosures import EVERYBODY
+from opboost_ops.pipeline.steps import (
+    announce_champion,
+    answer_routes,
+    request_routes,
+    request_splits,
+)
+from opboost_ops.privacy import edge_charges
+
+#: Sender, receiver, and what is disclosed.
+Exact = tuple[str, str, str]
+
+
+def exact_releases(federation: Federation) -> list[Exact]:
+    """What a run sends without an epsilon, in the order of the protocol.
+
+    Args:
+        federation: As declared.
+    """
+    if federation.learning == "horizontal":
+        return [
+            (party, to, discloses)
+            for party in federation.parties
+            for _, to, discloses in mailboxes.disclosures(party, federation)
+        ]
+    found = list(disclosures(federation))
+    owner = federation.label_holder
+    for party in federation.feature_holders:
+        for name, feature in edge_charges.private_edges(federation, party).items():
+            words = edge_charges.edges_words(name, feature)
+            found.append((party, edge_charges.EVERYBODY, words))
+        found.append((owner, party, request_splits.DISCLOSES))
+        if "routed" in federation.scoring.modes:
+            found.append((owner, party, request_routes.DISCLOSES))
+            found.append((party, owner, answer_routes.DISCLOSES))
+    for party in federation.parties:
+        found.append((party, EVERYBODY, private_failures.TABLE.discloses))
+        if federation.schedule.on_tables:
+            found.append((party, EVERYBODY, table_watch.DISCLOSES))
+    found.append((owner, EVERYBODY, private_failures.COMMON_ROWS.discloses))
+    found.append((owner, EVERYBODY, announce_champion.DISCLOSES))
+    return found

@@ -1,0 +1,129 @@
+"""The processes of the parties in a run without Airflow: forks of one that has imported everything.
+
+``python -m opboost_ops.pipeline.runner.fork_server FD`` forks a process for each pair of
+descriptors that it receives over a socket. It learns nothing else: a party's variables and site
+reach that party's process alone, over its own input.
+"""
+
+import gc
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+
+_PID = struct.Struct("=i")
+
+
+class ForkServer:
+    """Its side of the one who wants processes; up inside, as a context manager.
+
+    Args:
+        environment: Of the server, and so of each process as the kernel shows it.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-X", "faulthandler", "-m", __name__, str(theirs.fileno())]
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environment),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+
+    def __enter__(self) -> "ForkServer":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+        if error is not None:
+            # It may be importing still.
+            self._process.kill()
+        self._process.wait()
+
+    def fork(self, read: int, write: int) -> int:
+        """Start a process that executes stages, see `worker.serve`.
+
+        Args:
+            read: Descriptor of its input.
+            write: Descriptor of its output.
+
+        Returns:
+            Its PID, which no other process gets before the server has ended.
+
+        Raises:
+            ChildProcessError: The server has ended.
+        """
+        try:
+            socket.send_fds(self._socket, [b"f"], [read, write])
+            answer = self._socket.recv(_PID.size, socket.MSG_WAITALL)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+        if len(answer) < _PID.size:
+            raise ChildProcessError(f"it ended with {self._process.wait()}")
+        return int(_PID.unpack(answer)[0])
+
+
+def _main(number: int) -> int:
+    """Fork a process for each request, until the other side closes the socket."""
+    # Nothing that is imported is garbage; collections would take a fifth of the time.
+    gc.disable()
+    from opboost_ops.pipeline.runner.preload import preload
+    from opboost_ops.pipeline.runner.worker import serve
+
+    preload()
+    # A collection in a process would look through all of it, and copy the memory it is in.
+    gc.freeze()
+    gc.enable()
+    # Ctrl-C reaches all processes of a terminal. This one stays, so that no PID is another's while
+    # the driver ends the parties' processes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=number) as mine:
+        while True:
+            request, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
+            if not request:
+                break
+            # Nobody waits for it before the end: until then its PID stays its own.
+            pid = os.fork()
+            if pid == 0:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                mine.close()
+                for standard, descriptor in enumerate(descriptors):
+                    os.dup2(descriptor, standard)
+                    os.close(descriptor)
+                return serve()
+            for descriptor in descriptors:
+                os.close(descriptor)
+            mine.sendall(_PID.pack(pid))
+    # So that what they took counts as what this process took.
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    code = 1
+    try:
+        code = _main(int(sys.argv[1]))
+        sys.stdout.flush()
+    except Exception as error:
+        # By its kind alone: a traceback may show cells.
+        sys.stderr.write(f"opboost: a process ended by {type(error).__name__}.\n")
+        sys.stderr.flush()
+    finally:
+        # Thread pools of the libraries may abort an interpreter that tears itself down; all work is
+        # on disk by now.
+        os._exit(code)

@@ -1,0 +1,362 @@
+"""A run without Airflow: all its parties on this machine, a process for each.
+
+Each party executes its stages in the order of `phases`. A phase begins when the parties whose
+artifacts it awaits have ended all their earlier phases; parties meet only at the store.
+
+What the parties' processes import takes longer than all else of a small run, so that is begun
+first; this process imports its own part meanwhile, within functions.
+"""
+
+import json
+import os
+import secrets
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition
+from typing import TYPE_CHECKING, Any
+
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_federation, load_site
+from opboost_ops.errors import OpBoostError
+from opboost_ops.pipeline.party.party_sites import common_environment, party_environment, site_files
+from opboost_ops.pipeline.phases import OPEN, Phase, phases, stages_of
+from opboost_ops.pipeline.runner.fork_server import ForkServer
+
+if TYPE_CHECKING:
+    from opboost_ops.pipeline.party.inbox import Run
+    from opboost_ops.pipeline.runner.worker import Assignment
+
+#: Seconds that a party waits for another's artifact.
+TIMEOUT = 900.0
+
+Listener = Callable[[str, dict[str, Any]], None]
+
+#: Called with a text when a stage begins to wait for a person.
+_Waits = Callable[[str], None]
+
+#: What a stage returns: its summary and the seconds it took.
+_Result = tuple[dict[str, Any], dict[str, float]]
+
+#: Called with a party's ``site.yaml`` and the run when that waits for a person.
+AtWait = Callable[[Path, "Run"], None]
+
+
+@dataclass
+class Finished:
+    """A run that ended well.
+
+    Attributes:
+        run: Its id.
+        federation: As it was run.
+        summaries: Of each stage, by party and stage.
+        spent: Seconds that each stage took, by party and stage, as their homes have them: for
+            the one who runs all parties.
+    """
+
+    run: str
+    federation: Federation
+    summaries: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    spent: dict[str, dict[str, dict[str, float]]] = field(default_factory=dict)
+
+    def read_homes(self, sites: Mapping[str, Path]) -> None:
+        """Add what only the parties' homes know: times, and whole summaries for redacted ones.
+
+        Args:
+            sites: ``site.yaml`` of each party.
+        """
+        from opboost_ops.pipeline.party.inbox import home_of
+        from opboost_ops.pipeline.redaction import whole
+        from opboost_ops.pipeline.runner.timings import spent_by
+
+        for party, site in sites.items():
+            self.spent[party] = spent_by(site, self.federation.name, self.run)
+            home = home_of(load_site(site), self.federation.name, self.run)
+            stages = self.summaries.get(party, {})
+            stages.update({stage: whole(home, stage, said) for stage, said in stages.items()})
+
+    def seconds(self, key: str = "seconds") -> dict[str, float]:
+        """Seconds by stage: the slowest party where parties run side by side."""
+        slowest: dict[str, float] = {}
+        for stages in self.spent.values():
+            for stage, spent in stages.items():
+                slowest[stage] = max(slowest.get(stage, 0.0), spent.get(key, 0.0))
+        return slowest
+
+
+def run_federation(
+    federation_file: Path,
+    form: Mapping[str, Any],
+    listener: Listener | None = None,
+    purpose: Purpose = "train",
+    at_wait: AtWait | None = None,
+) -> Finished:
+    """Run a federation, all its parties on this machine; each knows its own site alone.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        form: As in the trigger form.
+        listener: Called with party and event for every started or finished stage, by one thread
+            at a time.
+        purpose: What the run is for.
+        at_wait: Answers for a party's people, or raises; without, the run waits for their answer.
+
+    Raises:
+        ConfigError: A party has not agreed to the file as it is; nothing was published.
+        OpBoostError: All that blocks the run at any party, before it begins; or the first failure
+            of any party.
+    """
+    federation = load_federation(federation_file)
+    sites = site_files(federation_file, federation)
+    with ForkServer(common_environment(sites)) as server:
+        from opboost_ops.pipeline.party.form_values import with_form
+        from opboost_ops.pipeline.party.inbox import Run
+        from opboost_ops.pipeline.runner.readiness import require_agreed, require_ready_parties
+        from opboost_ops.pipeline.runner.worker import Assignment
+
+        if purpose == "train":
+            require_agreed(federation_file, federation)
+            federation = with_form(federation, form)
+        finished = Finished(secrets.token_hex(8), federation)
+        run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
+        require_ready_parties(federation_file, sites, finished.run, form, purpose)
+        assignments = [
+            Assignment(party, run, purpose, form, str(federation_file.resolve()))
+            for party in federation.parties
+            if stages_of(federation, purpose, party)
+        ]
+        _drive(finished, assignments, sites, server, listener, at_wait)
+    return finished
+
+
+def _drive(
+    finished: Finished,
+    assignments: Sequence["Assignment"],
+    sites: Mapping[str, Path],
+    server: ForkServer,
+    listener: Listener | None,
+    at_wait: AtWait | None,
+) -> None:
+    """Let every party execute its stages, to the end or the first failure.
+
+    Args:
+        finished: The run; it gets the stages' summaries and times.
+        assignments: One for each party that has stages.
+        sites: Every party's ``site.yaml``.
+        server: Forks a process for each party.
+        listener: See `run_federation`.
+        at_wait: See there.
+
+    Raises:
+        OpBoostError: The first failure of any party.
+    """
+    workers: dict[str, _Process] = {}
+    runs = {assignment.party: assignment.run for assignment in assignments}
+
+    def asked(party: str) -> None:
+        if at_wait is not None:
+            at_wait(sites[party], runs[party])
+
+    with ExitStack() as stack:
+        for each in assignments:
+            workers[each.party] = _Process(each, sites, server)
+            stack.callback(workers[each.party].end)
+        for worker in workers.values():
+            worker.wait_until_ready()
+        _Driver(finished, assignments[0].purpose, workers, listener, asked).drive()
+
+
+class _StoppedError(Exception):
+    """Another party has failed, so this one goes no further."""
+
+
+class _Driver:
+    """Lets each party execute its stages, and stops all of them when one fails."""
+
+    def __init__(
+        self,
+        finished: Finished,
+        purpose: Purpose,
+        workers: Mapping[str, "_Process"],
+        listener: Listener | None,
+        asked: Callable[[str], None],
+    ) -> None:
+        self._finished, self._purpose, self._workers = finished, purpose, workers
+        self._listener, self._asked = listener, asked
+        self._phases = phases(finished.federation, purpose)
+        self._changed = Condition()
+        self._opened = False
+        self._ended: set[tuple[str, int]] = set()
+        self._failure: BaseException | None = None
+
+    def drive(self) -> None:
+        with ThreadPoolExecutor(len(self._workers)) as pool:
+            try:
+                for party in self._workers:
+                    pool.submit(self._take_part, party)
+                with self._changed:
+                    self._changed.wait_for(lambda: self._failure or self._all_ended())
+            finally:
+                for worker in self._workers.values():
+                    worker.end()
+                with self._changed:
+                    self._failure = self._failure or (
+                        None if self._all_ended() else _StoppedError()
+                    )
+                    self._changed.notify_all()
+        if self._failure is not None:
+            raise self._failure
+
+    def _take_part(self, party: str) -> None:
+        try:
+            self._execute_all(party)
+        except _StoppedError:
+            return
+        except BaseException as error:
+            with self._changed:
+                self._failure = self._failure or error
+                self._changed.notify_all()
+
+    def _execute_all(self, party: str) -> None:
+        federation = self._finished.federation
+        if party == federation.label_holder:
+            self._execute(party, OPEN)
+            self._end(party, opened=True)
+        for at, phase in enumerate(self._phases):
+            if party not in phase.parties(federation):
+                continue
+            self._wait_for(at, phase)
+            for stage in phase.stages:
+                self._execute(party, stage)
+            self._end(party, at)
+
+    def _wait_for(self, at: int, phase: Phase) -> None:
+        """Until the run is open, and those whose artifacts a phase awaits have ended theirs."""
+        federation = self._finished.federation
+        needed = {
+            (sender, before)
+            for before, earlier in enumerate(self._phases[:at])
+            for sender in set(phase.senders(federation)) & set(earlier.parties(federation))
+        }
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._failure or (self._opened and needed <= self._ended)
+            )
+            if self._failure is not None:
+                raise _StoppedError
+
+    def _execute(self, party: str, stage: str) -> None:
+        federation, finished = self._finished.federation, self._finished
+        count = len(stages_of(federation, self._purpose, party))
+        if self._failure is not None:
+            raise _StoppedError
+        of = count + (party == federation.label_holder)
+        self._report(party, {"event": "started", "stage": stage, "of": of})
+
+        def progress(text: str, of_stage: str = stage) -> None:
+            self._report(party, {"event": "progress", "stage": of_stage, "text": text})
+
+        def waits(text: str) -> None:
+            self._report(party, {"event": "waits", "stage": stage, "text": text})
+            self._asked(party)
+
+        try:
+            summary, spent = self._workers[party].execute(stage, progress, waits)
+        except Exception as error:
+            self._report(party, {"event": "failed", "stage": stage, "error": str(error)})
+            raise
+        with self._changed:
+            finished.summaries.setdefault(party, {})[stage] = summary
+            finished.spent.setdefault(party, {})[stage] = spent
+        event = {"event": "finished", "stage": stage, "summary": summary, "spent": spent}
+        self._report(party, event)
+
+    def _report(self, party: str, event: dict[str, Any]) -> None:
+        if self._listener is not None:
+            with self._changed:
+                self._listener(party, event)
+
+    def _end(self, party: str, at: int | None = None, *, opened: bool = False) -> None:
+        with self._changed:
+            self._opened |= opened
+            self._ended |= set() if at is None else {(party, at)}
+            self._changed.notify_all()
+
+    def _all_ended(self) -> bool:
+        federation = self._finished.federation
+        every = {(p, at) for at, ph in enumerate(self._phases) for p in ph.parties(federation)}
+        return every <= self._ended
+
+
+class _Process:
+    """A process that gets the party's own site and variables, and no other party's."""
+
+    def __init__(
+        self, assignment: "Assignment", sites: Mapping[str, Path], server: ForkServer
+    ) -> None:
+        self._party = assignment.party
+        theirs, mine = os.pipe()
+        self._input = os.fdopen(mine, "w", encoding="utf-8")
+        mine, answers = os.pipe()
+        self._output = os.fdopen(mine, encoding="utf-8")
+        try:
+            self._pid = server.fork(theirs, answers)
+        except ChildProcessError as error:
+            raise OpBoostError(f"No process could be started for {self._party}: {error}.") from None
+        finally:
+            os.close(theirs)
+            os.close(answers)
+        environment = party_environment(self._party, sites)
+        self._write(assignment.first_line(environment, sites[self._party].parent))
+
+    def wait_until_ready(self) -> None:
+        self._next()
+
+    def execute(self, stage: str, progress: Callable[..., None], waits: _Waits) -> _Result:
+        from opboost_ops.pipeline.runner.worker import received_error
+
+        self._write(f"{stage}\n")
+        while (event := self._next())["event"] in ("progress", "waits"):
+            if event["event"] == "progress":
+                progress(event["text"], event["stage"])
+            else:
+                waits(event["text"])
+        if event["event"] == "failed":
+            raise received_error(event)
+        return event["summary"], event["spent"]
+
+    def _next(self) -> dict[str, Any]:
+        for line in self._output:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "event" in event:
+                return event
+        raise OpBoostError(
+            f"The process of {self._party} ended without a message.",
+            "The system may have killed it for lack of memory; see its log.",
+        )
+
+    def _write(self, text: str) -> None:
+        # If it has just ended, `_next` says so.
+        with suppress(BrokenPipeError):
+            self._input.write(text)
+            self._input.flush()
+
+    def end(self) -> None:
+        """End it, whatever it does; the server's end frees its PID."""
+        if self._output.closed:
+            return
+        # The server may have been killed, and its processes with it.
+        with suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
+        with suppress(BrokenPipeError):
+            self._input.close()
+        # Its output closes when it has ended.
+        for _ in self._output:
+            pass
+        self._output.close()

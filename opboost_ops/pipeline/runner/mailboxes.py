@@ -1,0 +1,213 @@
+"""A party's side of the rounds: policy and ledger first, and the audit log at the end."""
+
+from collections.abc import Callable
+from datetime import date
+
+import numpy as np
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.encryption import PrivateKey
+from opboost_ops.exchange.manifest import Manifest
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.rounds.acceptance import Conversation
+from opboost_ops.exchange.rounds.identity import Identity
+from opboost_ops.exchange.rounds.mailbox import Mailbox
+from opboost_ops.exchange.rounds.protocol import Phase
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.learning.federboost.private_federboost import noise_of
+from opboost_ops.learning.private import noise as model_noise
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.phases import ROUNDS
+from opboost_ops.pipeline.runner.disclosures import announce, charge_sums
+from opboost_ops.pipeline.runner.publication import Publisher, experiment_of, standing
+from opboost_ops.pipeline.runner.sessions import end_session, open_session
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.steps.boost import growth_of, patience_of, private_of, settings_of
+from opboost_ops.privacy.ledger.sessions import name_of
+
+
+def open_mailbox(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    plan: str,
+    signer: Signer,
+    private: PrivateKey | None,
+    home: Home,
+    heads: Callable[[Manifest], None],
+    day: date,
+) -> Mailbox:
+    """Open a party's side of the rounds; the ledger says what will leave before anything does.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        plan: Digest of the plan.
+        signer: The party's signing key.
+        private: Its private encryption key, if it has declared one.
+        home: Its private folder for the run.
+        heads: Looks at others' checkpoints; see `Acceptance.heads`.
+        day: As of when keys are judged.
+
+    Raises:
+        PolicyError: The party's policy does not name another party, or names another key of it.
+        BudgetError: The policy's cap on all models would be exceeded.
+        ContractError: The run's session was held before and removed.
+    """
+    own = federation.parties[party.name].signing_key
+    pinned = pinned_keys(party.name, party.policy, federation, own)
+    secret = party.site.noise_secret()
+    experiment = experiment_of(party)
+    with open_state(party.site) as state:
+        keys = open_session(state, federation.name, run, home)
+        stands = standing(state, party, federation, run, "round_key", party.name, signer)
+    key = keys.key
+    seed = None if key is None else noise.run_seed(secret, federation.name, run, key)
+    for topic, receiver, discloses in disclosures(party.name, federation):
+        announce(party, federation, run, f"{ROUNDS}_{topic}", discloses, receiver)
+    budget, draw = private_of(federation), None
+    if budget is not None and key is not None:
+        added = noise_of(settings_of(federation), budget)
+        rows = home.table("rows").num_rows
+        charge_sums(party, federation, run, name_of(key), added, rows)
+
+        def draw(phase: Phase, count: int) -> np.ndarray:
+            return model_noise.skellam(count, added.means[phase])
+
+    conversation = Conversation(federation, run, plan, pinned, private, experiment)
+    conversation.heads = heads
+    return Mailbox(
+        Identity(party.name, signer, secret, seed, experiment, draw, keys.decisions, stands),
+        federation,
+        run,
+        party.store,
+        conversation,
+        home.folder / "rounds",
+        patience_of(federation),
+        today=lambda: day,
+    )
+
+
+def close_mailbox(
+    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+) -> None:
+    """Note in ledger and audit log how many sums there were, and the whole conversation's digest.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        mailbox: Its side of the rounds, which have ended.
+        home: Its private folder for the run.
+    """
+    active = federation.label_holder
+    sums = ", ".join(f"{count:,} in phase {name}" for name, count in mailbox.traffic.sums.items())
+    if party.name != active:
+        announce(party, federation, run, f"{ROUNDS}_number", f"number of sums: {sums}", active)
+    place = f"{federation.name}/{run}"
+    with open_state(party.site) as state:
+        receiver = "all" if party.name == active else active
+        detail = f"{mailbox.traffic.sent} messages of rounds"
+        kind = "decision" if party.name == active else "masked"
+        state.audit.add(
+            "sent", f"{place}/{kind}/{party.name}/all", receiver, mailbox.traffic.digest, detail
+        )
+        detail = "all rounds, by the last decision"
+        state.audit.add("received", f"{place}/decision/{active}/all", active, mailbox.head, detail)
+    forget_session(party, federation, run, mailbox, home)
+
+
+def forget_session(
+    party: Publisher, federation: Federation, run: str, mailbox: Mailbox, home: Home
+) -> None:
+    """Destroy a party's key of a session that is over: its rounds have ended, or it was closed.
+
+    Args:
+        party: Whose.
+        federation: The plan's.
+        run: The run's id.
+        mailbox: Its side of the rounds.
+        home: Its private folder for the run.
+    """
+    with open_state(party.site) as state:
+        end_session(state, federation.name, run, home, mailbox.decision_key)
+
+
+def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> dict[str, str]:
+    """The signing keys of all parties, as a party's own policy pins them.
+
+    Args:
+        me: The party.
+        policy: Its policy.
+        federation: As declared.
+        own: Its own public key.
+
+    Raises:
+        PolicyError: The policy does not name another party, or names another key of it.
+    """
+    found = {me: own}
+    for name, spec in federation.parties.items():
+        if name == me:
+            continue
+        known = policy.receivers.get(name)
+        if known is None or known.signing_key != spec.signing_key:
+            problem = "does not name" if known is None else "names another signing key of"
+            raise PolicyError(
+                f"The policy of {me} {problem} {name}, with which it would add up sums.",
+                "Its owner may add every party, with its signing key, to receivers in policy.yaml: "
+                "invented parties could learn this one's sums.",
+            )
+        found[name] = known.signing_key
+    return found
+
+
+def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
+    """What a party tells in a training run, all of it exact, without any epsilon.
+
+    Args:
+        me: The party.
+        federation: As declared.
+
+    Returns:
+        By topic: its name, to whom, and what; nothing where sums have noise, and are charged.
+    """
+    if private_of(federation) is not None:
+        return []
+    settings, active = settings_of(federation), federation.label_holder
+    growth = growth_of(federation)
+    columns = len(shared_columns(federation))
+    model = (
+        "model",
+        "all parties",
+        f"ends of at most {settings.buckets} buckets for each of {columns} columns, which are "
+        "values that people have; and the model, with rows and sums of hessians of each node",
+    )
+    if me == active:
+        return [model]
+    nodes = 2**growth.depth - 1
+    counted = "labels" if settings.objective.task == "regression" else "rows of each class"
+    kept = [column.name for column in shared_columns(federation) if column.keeps]
+    gaps = f"; and rows that miss {', '.join(kept)}" if kept else ""
+    lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
+    return [
+        ("facts", active, f"over all parties: rows, and {counted}{gaps}"),
+        (
+            "lookup",
+            active,
+            f"over all parties: points of the distribution function of {columns} columns, at most "
+            f"{3 * settings.buckets} in each of {lookup} rounds",
+        ),
+        (
+            "histograms",
+            active,
+            "over all parties: rows and sums of gradients and hessians by bucket of each column, "
+            f"in nodes of {growth.least_node} rows or more, at most "
+            f"{settings.trees * settings.objective.trees * nodes} times; a bucket of few rows "
+            "tells their labels",
+        ),
+        model,
+    ]

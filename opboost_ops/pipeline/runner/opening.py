@@ -1,0 +1,312 @@
+"""Opening a run: federation file and trigger form become the signed plan."""
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.agreement import PROTOCOL, digest_of, document
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_federation, site_of
+from opboost_ops.config.public_keys import PublicKeys
+from opboost_ops.config.site import Site
+from opboost_ops.errors import BudgetError, ConfigError, ContractError, OpBoostError
+from opboost_ops.exchange.artifact import DOCUMENT, Draft
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
+from opboost_ops.exchange.plan import Plan, asks
+from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.store.store import Store, open_store
+from opboost_ops.learning import tuning
+from opboost_ops.learning.boosters import dask_engine
+from opboost_ops.learning.boosters.trainer import READERS, format_of
+from opboost_ops.learning.registry.registry import Registry, backend_in, federation_in
+from opboost_ops.pipeline.evaluation.gate import maps
+from opboost_ops.pipeline.evaluation.reference import reference_of
+from opboost_ops.pipeline.party import clock
+from opboost_ops.pipeline.party.form_values import asked_for, with_form
+from opboost_ops.pipeline.party.inbox import Run, acceptance_of, home_of, keep, note_refused
+from opboost_ops.pipeline.party.known_keys import scored_under
+from opboost_ops.pipeline.party.known_store import pin_store, require_known_store
+from opboost_ops.pipeline.runner import timings
+from opboost_ops.pipeline.runner.preflight import require_ready, together
+from opboost_ops.pipeline.runner.publication import Publisher, publish, signer_of
+from opboost_ops.pipeline.stage import SKIP
+
+
+@reuse_open_state()
+def open_run(
+    federation_file: Path,
+    run: str,
+    form: Mapping[str, Any],
+    purpose: Purpose = "train",
+    also: Sequence[OpBoostError] = (),
+) -> dict[str, Any]:
+    """Resolve file and form, and publish the plan that all later stages read.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: What the trigger form asks for.
+        purpose: What the run is for.
+        also: What else blocks it.
+
+    Returns:
+        A summary that anybody may see, under 2 KB.
+
+    Raises:
+        OpBoostError: What blocks it, all at once; nothing was published.
+        ConfigError: File or form is wrong; all faults at once.
+        PolicyError: The label holder has not agreed to the file as it is.
+        ContractError: There is no model to score with, or it does not fit the federation file.
+    """
+    found = list(also)
+    try:
+        party, made = resolved(federation_file, run, form, purpose, found)
+    except OpBoostError as error:
+        raise together([*found, error], f"run {run}") from None
+    if isinstance(made, str):
+        if found:
+            raise together(found, f"run {run}")
+        return {SKIP: made}
+    plan, me, site, today = made, party.name, party.site, clock.today()
+    declared, model = plan.federation, plan.model
+    home = home_of(site, declared.name, run)
+    try:
+        require_ready(party, plan, run, plan.agreement, home, plan.day or today, also=found)
+    except BudgetError as error:
+        note_refused(site, Run(declared.name, run, me), "open_run", error)
+        raise
+    pin_store(site, party.store, declared.name, plan.agreement, run)
+    signer = signer_of(site, plan.federation, me, plan.day or today, home)
+    draft = Draft(
+        kind="plan",
+        about=me,
+        document=plan.document(),
+        rows=len(plan.federation.parties),
+        discloses="nothing beyond the public federation file and the name of a model version",
+    )
+    begin, processor = time.perf_counter(), time.process_time()
+    (published,) = publish(party, plan.federation, run, signer, (draft,))
+    acceptance = acceptance_of(party, Run(declared.name, run, me))
+    acceptance.published(draft, published.digest)
+    keep(acceptance, home)
+    seconds = time.perf_counter() - begin
+    processor = time.process_time() - processor
+    timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
+    summary = {"run": run, "plan": published.digest[:16]}
+    return summary if purpose == "train" else {**summary, "version": model}
+
+
+def resolved(
+    federation_file: Path,
+    run: str,
+    form: Mapping[str, Any],
+    purpose: Purpose,
+    found: list[OpBoostError],
+) -> tuple[Publisher, Plan | str]:
+    """The label holder and the plan that file and form make, or why there is nothing to do.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: What the trigger form asks for.
+        purpose: What the run is for.
+        found: Gets what is not installed here.
+
+    Raises:
+        OpBoostError: File or form is wrong, or the model does not fit.
+    """
+    declared = load_federation(federation_file)
+    me = declared.label_holder
+    site, policy = site_of(me)
+    party = Publisher(me, site, policy, open_store(site.store))
+    require_known_store(site, party.store, declared.name)
+    asked = asked_for(form, purpose)
+    registry = Registry(site.models, declared.name)
+    earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
+    # A run that is cleared goes on with the model with which it was opened.
+    model = earlier["model"] if earlier else asked.get("version") or registry.champion()
+    compared = None
+    if purpose == "train":
+        federation = with_form(declared, asked)
+        compared = _compared(federation, registry, earlier, model)
+    else:
+        tables = site.tables.get(declared.name)
+        if tables is None or tables.score is None:
+            return party, f"site.yaml of {me} names no table of new rows (tables.*.score)"
+        if model is None:
+            # New rows may well be there before the first model is.
+            return party, f"{declared.name} has no champion to score with: train a model first"
+        agreements = agreements_of(site)
+        federation = for_model(
+            declared,
+            model,
+            registry.files(model),
+            lambda digest: scored_under(agreements, declared.name, digest, model) is not None,
+        )
+    known = [registry.names(version) for version in (model, compared) if version is not None]
+    found += not_installed(declared, purpose, site, frozenset().union(*known))
+    named = digest_of(document(federation))
+    epoch = _epoch(federation, purpose, earlier)
+    day = _day(federation, earlier, clock.today())
+    return party, Plan(federation, purpose, model, named, PROTOCOL, asked, compared, epoch, day)
+
+
+def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:
+    """The month of this clock, or that in which the run was opened first."""
+    if not asks(federation, purpose):
+        return None
+    found = earlier.get("epoch") if earlier else None
+    return str(found) if found else epochs.epoch_at(epochs.now())
+
+
+def _compared(
+    federation: Federation, registry: Registry, earlier: Any, model: str | None
+) -> str | None:
+    """The version to compare to, where it is not the champion."""
+    if federation.learning == "horizontal":
+        return None  # Each party chooses among its own.
+    if earlier:
+        found = earlier.get("reference")
+        return str(found) if found else None
+    found = reference_of(federation, registry)
+    return None if found == model else found
+
+
+def _day(federation: Federation, earlier: Any, today: date) -> date | None:
+    """The day that decides about keys, where it does; that of a run that is cleared stays."""
+    if earlier:
+        # What lies there may be anybody's: then ours is refused at its place.
+        with contextlib.suppress(TypeError, ValueError):
+            return date.fromisoformat(earlier.get("day"))
+        return None
+    return today if any(spec.dated for spec in federation.parties.values()) else None
+
+
+def for_model(
+    declared: Federation, version: str, files: Mapping[str, bytes], stands: Callable[[str], bool]
+) -> Federation:
+    """The federation as a version's new rows are scored: its features, today's queues.
+
+    Features are those with which the model was trained and evaluated, so that a row gets the score
+    that it got there. Keys and the mode of scoring are those declared now, if that is agreed for
+    these features; otherwise all is as in the agreement under which the version was trained.
+
+    Args:
+        declared: The federation file as it is now.
+        version: The version's name.
+        files: The version's files.
+        stands: Whether the label holder has agreed to a digest, and not withdrawn.
+
+    Raises:
+        ContractError: Parties, their roles or keys have changed since, or the model was never
+            evaluated in the mode of scoring.
+    """
+    backend_in(files)
+    trained = federation_in(files)
+    remedy = (
+        "Train a model with the federation file as it is now, roll back to an older version, or "
+        "bring the file back."
+    )
+    if excess := trained.domain.to_domain().excess(trained.most_values):
+        raise ContractError(f"The domain of model version {version} {excess}.", remedy)
+    gone = sorted(set(trained.parties) - set(declared.parties))
+    new = sorted(set(declared.parties) - set(trained.parties))
+    if gone or new:
+        told = [f"{', '.join(gone)} has left since"] if gone else []
+        told += [f"{', '.join(new)} has joined since"] if new else []
+        raise ContractError(
+            f"Model version {version} was made by other parties: {'; '.join(told)}.", remedy
+        )
+    if trained.label_holder != declared.label_holder:
+        raise ContractError(f"Model version {version} has another label holder.", remedy)
+    scored = _as_now(declared, trained)
+    if scored is None or not stands(digest_of(document(scored))):
+        before = _as_then(declared, trained)
+        if scored is None or stands(digest_of(document(before))):
+            scored = before
+    changed = sorted(n for n in declared.parties if _keys(declared, n) != _keys(scored, n))
+    if changed:
+        raise ContractError(
+            f"Model version {version} was trained under an agreement with other keys of "
+            f"{', '.join(changed)}, and on other features, maps or IDs than the federation file "
+            "declares now.",
+            remedy,
+        )
+    mode = scored.scoring.mode
+    evaluated = json.loads(files["evaluation.json"])["metrics"]
+    if f"federated_{mode}" not in evaluated:
+        raise ContractError(
+            f"Model version {version} was never evaluated in mode {mode}.",
+            f"Train a model with scoring.mode {mode}, or with {mode} in scoring.evaluate.",
+        )
+    return scored
+
+
+def _as_now(declared: Federation, trained: Federation) -> Federation | None:
+    """Today's declaration with a version's features; None if these are other columns or maps."""
+    parties = {
+        name: spec.model_copy(update={"features": trained.parties[name].features})
+        for name, spec in declared.parties.items()
+    }
+    update = {"parties": parties, "domain": trained.domain}
+    scored = declared.model_copy(update=update)
+    same = trained.id == declared.id and maps(scored) == maps(declared)
+    same = same and trained.alignment.overlap == declared.alignment.overlap
+    return scored if same and _own(scored) == _own(declared) else None
+
+
+def _as_then(declared: Federation, trained: Federation) -> Federation:
+    """A version's own declaration, with what needs no agreement as it is today."""
+    free = ("queue",)
+    parties = {
+        name: spec.model_copy(update={key: getattr(declared.parties[name], key) for key in free})
+        for name, spec in trained.parties.items()
+    }
+    return trained.model_copy(update={"parties": parties, "schedule": declared.schedule})
+
+
+def _keys(federation: Federation, party: str) -> Any:
+    return tuple(getattr(federation.parties[party], name) for name in PublicKeys.model_fields)
+
+
+def not_installed(
+    declared: Federation, purpose: Purpose, site: Site, files: frozenset[str] = frozenset()
+) -> Iterator[OpBoostError]:
+    """Which boosters and clusters of a run do not load here, before anything is published.
+
+    A training run needs that of the champion, too, to compare both models on the same rows.
+
+    Args:
+        declared: The federation.
+        purpose: What the run is for.
+        site: The label holder's.
+        files: Names of the files of the versions that it compares or scores with.
+    """
+    # DPBoost's models are LightGBM's, which comes first and reads them.
+    readers = {backend.file: backend for backend in reversed(READERS)}
+    needed: list[Callable[[], None]] = [r.require for file, r in readers.items() if file in files]
+    if purpose == "train":
+        needed.append(format_of(declared.training.trainer).require)
+        if site.dask and declared.trains_by_blocks:
+            needed.append(dask_engine.require)
+        if declared.training.tuning is not None:
+            needed.append(tuning.require)
+    for require in dict.fromkeys(needed):
+        try:
+            require()
+        except ConfigError as error:
+            yield error
+
+
+def _own(federation: Federation) -> Any:
+    return federation.parties[federation.label_holder].features
+
+
+def _planned_before(store: Store, place: str) -> Any:
+    files = store.get(place)
+    return json.loads(files[DOCUMENT]) if files else None

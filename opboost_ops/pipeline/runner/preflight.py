@@ -1,0 +1,137 @@
+"""Before a party's first work in a run: all that would stop it later, told at once.
+
+Nothing is drawn, charged or published before. A plan that the party refuses is told nothing but
+that, whatever else the party lacks: nobody has agreed to answer it. What cannot be decided here
+refuses nothing; it is decided where it always was, by the stage that needs it.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Any
+
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.errors import BudgetError, ContractError, OpBoostError, PolicyError
+from opboost_ops.exchange.encryption import private_key
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.learning.boosters.trainer import format_of
+from opboost_ops.learning.private import noise as model_noise
+from opboost_ops.pipeline.party.admission import admit
+from opboost_ops.pipeline.party.known_store import require_known_store
+from opboost_ops.pipeline.phases import ROUNDS, stages_of
+from opboost_ops.pipeline.runner.disk_space import require_disk_space
+from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.publication import Publisher, signer_of
+from opboost_ops.pipeline.runner.timings import FOLDER
+from opboost_ops.pipeline.stage import Home, table_of
+from opboost_ops.privacy.ledger.checkpoints import Checkpoint
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def require_ready(
+    party: Publisher,
+    plan: Plan,
+    run: str,
+    digest: str,
+    home: Home,
+    day: date,
+    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
+    also: Sequence[OpBoostError] = (),
+) -> None:
+    """Refuse a run that the party could not do its part of, before it begins it.
+
+    Args:
+        party: Who is asked to take part.
+        plan: The plan.
+        run: The run's id.
+        digest: The plan's digest.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+        seen: By party, the latest checkpoint that the plan says to have received.
+        also: What is in the way besides.
+
+    Raises:
+        OpBoostError: All of it, see `together`.
+    """
+    found = list(also)
+    federation, purpose = plan.federation, plan.purpose
+    try:
+        admit(party, plan, run, digest, home, day, seen)
+    except PolicyError as error:
+        found.append(error)
+    else:
+        found += lacking(party, federation, purpose, run, home, day)
+    if found:
+        raise together(found, f"run {run} of {federation.name} at {party.name}")
+
+
+def lacking(
+    party: Publisher, federation: Federation, purpose: Purpose, run: str, home: Home, day: date
+) -> Iterator[OpBoostError]:
+    """All that a party lacks for a run that it has admitted.
+
+    Args:
+        party: Whose part it is.
+        federation: The plan's.
+        purpose: What the run is for.
+        run: The run's id.
+        home: The party's folder for the run.
+        day: As of when keys are judged.
+    """
+    spec = federation.parties[party.name]
+    stages = stages_of(federation, purpose, party.name)
+    site = party.site
+
+    def budget() -> None:
+        # What is published is charged; a run that is cleared then repeats it.
+        if home.has(f"{FOLDER}/seal"):
+            return
+        with open_state(site) as state:
+            going_on = require_within(state, party, federation, run, purpose, day)
+        if going_on:
+            _LOG.warning("%s", going_on)
+
+    checks: list[Callable[[], Any]] = [
+        lambda: require_known_store(site, party.store, federation.name),
+        lambda: signer_of(site, federation, party.name, day, home),
+        lambda: private_key(site.encryption_key, spec.encryption_key),
+    ]
+    if stages:
+        checks.append(lambda: table_of(site, federation.name, federation.id, purpose))
+    if ROUNDS in stages:
+        checks.append(format_of(federation.training.trainer).require)
+    private = federation.training.private
+    if ROUNDS in stages and private is not None:
+        checks.append(lambda: model_noise.require("training.private is declared"))
+    checks += [budget, lambda: require_disk_space(party, federation, run, purpose, stages, home)]
+    for check in checks:
+        try:
+            check()
+        except OpBoostError as error:
+            yield error
+
+
+def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
+    """Several faults as one error: a refusal if one is among them, then a budget's.
+
+    Args:
+        found: At least one.
+        what: Which run, and where.
+    """
+    # What a machine lacks, each of its parties says.
+    found = list({str(error): error for error in found}.values())
+    if len(found) == 1:
+        return found[0]
+    problem = f"{len(found)} problems block {what}; nothing of it has begun."
+    lines = [f"{n}. {error.problem} {error.remedy}".strip() for n, error in enumerate(found, 1)]
+    text = "\n".join([problem, *lines])
+    remedy = "Fix all of them, then run again."
+    refused = next((error for error in found if isinstance(error, PolicyError)), None)
+    if refused is not None:
+        return PolicyError(text, remedy, notice=refused.notice)
+    if any(isinstance(error, BudgetError) for error in found):
+        return BudgetError(text, remedy)
+    return ContractError(text, remedy)

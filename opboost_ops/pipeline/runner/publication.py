@@ -1,0 +1,302 @@
+"""Publishing for a party: the ledger first, then the store."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, NamedTuple
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.audit import Action
+from opboost_ops.exchange.encryption import Envelope
+from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.manifest import Kind, Manifest, checkpoint_towards, receiver_of
+from opboost_ops.exchange.party_state import PartyState, open_state
+from opboost_ops.exchange.signing import Signer
+from opboost_ops.exchange.store.store import Store
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.party.known_keys import signed_as
+from opboost_ops.pipeline.party.known_store import store_fault
+from opboost_ops.pipeline.party.rollback import KINDS, signed_checkpoints
+from opboost_ops.pipeline.stage import Home
+from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
+from opboost_ops.privacy.ledger.entries import Ledger
+from opboost_ops.privacy.ledger.events import LedgerEntry
+
+#: A noise secret that begins so was made from a public seed.
+SEEDED = b"opboost-seeded:"
+
+
+#: Where a run's home keeps by which key the party signs, where it could be several.
+_SIGNED_BY = "signed_by"
+
+
+class Published(NamedTuple):
+    """An artifact that a party has published.
+
+    Attributes:
+        digest: Its name.
+        size: Bytes of its files, as its manifest states them; 0 where a retry found it there.
+    """
+
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """A party as it publishes.
+
+    Attributes:
+        name: Its name.
+        site: Its site.
+        policy: Its policy.
+        store: The exchange.
+    """
+
+    name: str
+    site: Site
+    policy: Policy
+    store: Store
+
+
+def publish(
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    signer: Signer,
+    drafts: tuple[Draft, ...],
+) -> list[Published]:
+    """Sign drafts, reserve them in the ledger, put them into the store, and commit them.
+
+    Args:
+        party: Who publishes.
+        federation: The plan's.
+        run: The run's id.
+        signer: The party's signing key.
+        drafts: What to publish.
+
+    Returns:
+        The artifacts, in order.
+
+    Raises:
+        ContractError: Responses belong to no open release of the run, or the home has no room for
+            the parts; nothing was published.
+        ArtifactError: The run has already published something else at one of their places, or the
+            store has no room for them.
+        ConfigError: The store is not the one that the party has pinned; nothing was published.
+    """
+    if not drafts:
+        return []
+    experiment = experiment_of(party)
+    sealed: list[tuple[Draft, Manifest, Mapping[str, bytes], str]] = []
+    reserved: list[LedgerEntry] = []
+    with open_state(party.site) as state:
+        for draft in drafts:
+            addressed = receiver_of(draft.kind, draft.about, federation.label_holder)
+            # The plan is for all, and says which keys there are.
+            key = federation.parties[addressed].encryption_key if addressed else None
+            receiver = addressed or draft.about
+            envelope = Envelope(party.site.noise_secret(), key) if key else None
+            stands = standing(state, party, federation, run, draft.kind, draft.about, signer)
+            manifest, files = draft.seal(
+                signer, federation.name, run, party.name, experiment, envelope, stands
+            )
+            shared: dict[str, Any] = {
+                "federation": federation.name,
+                "run": run,
+                "party": party.name,
+                "receiver": receiver,
+                "kind": draft.kind,
+                "artifact": manifest.digest,
+                "rows": draft.rows,
+                "experiment": experiment,
+            }
+            reserved += _entries(party, federation, draft, shared)
+            sealed.append((draft, manifest, files, receiver))
+        # Reserve, publish, commit: a crash in between leaves a line of what was perhaps not
+        # released, never the other way round, and the retry completes its own reservation. Releases
+        # were charged before, when they opened.
+        if fault := store_fault(state, party.store, party.name, federation.name):
+            raise fault
+        _require_released(state, federation.name, run, party.name, reserved)
+        with state.together():
+            _require_one_table(state.ledger, party.name, reserved)
+            if reserved:
+                state.ledger.reserve(reserved)
+        published: list[Published] = []
+        for draft, manifest, files, receiver in sealed:
+            new = party.store.put_once(manifest.reference, files)
+            size = sum(file.size for file in manifest.files.values()) if new else 0
+            published.append(Published(manifest.digest, size))
+            if not state.ledger.committed(manifest.digest):
+                action: Action = "answered" if draft.kind == "split_values" else "sent"
+                detail = f"{draft.rows} splits" if action == "answered" else ""
+                with state.together():
+                    state.audit.add(action, manifest.reference, receiver, manifest.digest, detail)
+                    for name in (manifest.digest, *draft.disclosures):
+                        state.ledger.commit(name)
+    return published
+
+
+def standing(
+    state: PartyState,
+    party: Publisher,
+    federation: Federation,
+    run: str,
+    kind: Kind,
+    about: str,
+    signer: Signer,
+) -> Standing:
+    """Where a party's state stands in a run, signed, towards the receiver of an artifact.
+
+    Args:
+        state: The party's.
+        party: Who publishes.
+        federation: The plan's.
+        run: The run's id.
+        kind: Kind of the artifact.
+        about: The party it is about.
+        signer: The party's signing key.
+
+    Raises:
+        ContractError: The run has published before, and the database does not know it.
+    """
+    name, holder = federation.name, federation.label_holder
+    receiver = checkpoint_towards(kind, about, holder)
+    if state.checkpoints.of_run(name, receiver, run) is None:
+        _require_not_published(state, party, name, run, receiver)
+    others = {receiver} if receiver != party.name else set(federation.parties)
+    received = state.checkpoints.received(name, holder)
+    seen = {other: received[other] for other in sorted(others & received.keys())}
+    key = noise.heads_key(party.site.noise_secret(), name, receiver)
+    found = state.checkpoints.take(key, name, receiver, run, KINDS, seen)
+    message = signed_bytes(found.head, party.name, name, receiver)
+    head = found.head.model_copy(update={"signature": signer.sign(message).hex()})
+    return found.model_copy(update={"head": head})
+
+
+def _require_not_published(
+    state: PartyState, party: Publisher, federation: str, run: str, receiver: str
+) -> None:
+    keys = signed_as(party.site, federation, party.name, None)
+    for one in signed_checkpoints(party.site, party.store, federation, run, keys):
+        known = state.checkpoints.knows(federation, one.receiver, one.checkpoint)
+        if one.manifest is not None and one.receiver == receiver and not known:
+            raise ContractError(
+                f"{party.name} has published in run {run} of {federation}, and its database does "
+                "not know it.",
+                "`opboost ledger check SITE` says what is missing.",
+            )
+
+
+def _require_one_table(ledger: Ledger, party: str, lines: list[LedgerEntry]) -> None:
+    """Exponents do not follow from the table, so a run has one table of shares, permanently.
+
+    Of two of one run, anyone who knows points of the month could see who is in both.
+    """
+    for line in lines:
+        if line.kind == "shares" and any(
+            earlier.kind == "shares"
+            and earlier.receiver == line.receiver
+            and earlier.artifact != line.artifact
+            for _, earlier in ledger.of_run(line.federation, line.run)
+        ):
+            raise ContractError(
+                f"{party} has laid out another table in this run.",
+                "Trigger a new run.",
+            )
+
+
+def _require_released(
+    state: PartyState, federation: str, run: str, party: str, entries: list[LedgerEntry]
+) -> None:
+    """Only responses of the run's own releases, which are open and charged, may be published."""
+    recorded = state.releases.of_run(federation, run) or {}
+    open_ones = {release.id for release in recorded.values() if not release.ended}
+    for entry in entries:
+        if entry.account == "local_dp" and entry.release not in open_ones:
+            raise ContractError(
+                f"The release of {entry.feature} that this run of {party} recorded has ended, or "
+                "was never charged.",
+                "Trigger a new run.",
+            )
+
+
+def _entries(
+    party: Publisher, federation: Federation, draft: Draft, shared: dict[str, Any]
+) -> Iterator[LedgerEntry]:
+    """The ledger entries of an artifact: one for each feature in it, or one for what it tells."""
+    identity = federation.id.column
+    for charge, curve in draft.losses.items():
+        feature = charge.partition("=")[0]
+        yield LedgerEntry(
+            **shared,
+            feature=charge,
+            column=party.policy.raw_column(feature, identity).strip(),
+            account="local_dp",
+            release=draft.releases[feature],
+            loss=curve,
+        )
+    for name, (feature, words) in draft.disclosures.items():
+        of = {**shared, "artifact": name, "feature": feature, "discloses": words}
+        yield LedgerEntry(**of, account="exact")
+    if not draft.losses:
+        yield LedgerEntry(**shared, account="exact", discloses=draft.discloses)
+
+
+def experiment_of(party: Publisher) -> bool:
+    """Whether what a party publishes carries no guarantee.
+
+    Args:
+        party: Who publishes.
+
+    Raises:
+        ConfigError: So it is, and the store is no throw-away one.
+    """
+    seeded = party.site.noise_secret().startswith(SEEDED)
+    if seeded and not party.store.throwaway:
+        raise ConfigError(
+            f"The secret of {party.name} was made from a public seed, and this store is no "
+            "throw-away one.",
+            "Make a secret with `opboost keys init`.",
+        )
+    return seeded
+
+
+def signer_of(site: Site, federation: Federation, party: str, day: date, home: Home) -> Signer:
+    """The party's signing key for a run: the newest that it has of those that are good.
+
+    Args:
+        site: The party's.
+        federation: The plan's.
+        party: Its name.
+        day: As of when keys are judged.
+        home: Its folder for the run, where it keeps which key that was: a retry signs likewise.
+
+    Raises:
+        ConfigError: None of its keys is one that the federation file names as good.
+    """
+    good = federation.parties[party].signing(day)
+    if home.has(_SIGNED_BY) and (noted := home.json(_SIGNED_BY)) in good:
+        good = (noted,)
+    spec, late = federation.parties[party], ""
+    for signer in each(site.signing_key, Signer.from_file):
+        if signer.public in good:
+            if len(good) > 1:
+                home.write_json(_SIGNED_BY, signer.public)
+            return signer
+        if signer.public in spec.signed_ever:
+            late = late or spec.fault_on(signer.public, day)
+    if late:
+        raise ConfigError(
+            f"The signing key of {party} {late}; nothing was signed.",
+            "Make another one with `opboost keys renew SITE signing`, and let all parties agree.",
+        )
+    raise ConfigError(
+        f"The signing key of {party}'s site is not the one in the federation file.",
+        "Put its public key there, or the right key file into its site.yaml.",
+    )

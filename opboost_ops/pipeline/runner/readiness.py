@@ -1,0 +1,96 @@
+"""Whether all parties can begin a run, where one machine may read all their sites."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_site, site_of, sites_known
+from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, PolicyError
+from opboost_ops.exchange.plan import Plan
+from opboost_ops.exchange.store.store import open_store
+from opboost_ops.pipeline.party import agreement, clock
+from opboost_ops.pipeline.party.admission import reasons_against
+from opboost_ops.pipeline.party.inbox import Run, note_refused
+from opboost_ops.pipeline.party.party_sites import site_files
+from opboost_ops.pipeline.runner.opening import resolved
+from opboost_ops.pipeline.runner.preflight import lacking, together
+from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.stage import Home
+
+
+def require_agreed(federation_file: Path, federation: Federation, *, named: bool = False) -> None:
+    """Refuse a federation file that a party has not agreed to.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        federation: Its content.
+        named: Whether to name the fields that are new, too.
+
+    Raises:
+        ConfigError: Naming every party that has not agreed, with the command by which it may.
+    """
+    faults: list[Fault] = []
+    for party, file in site_files(federation_file, federation).items():
+        if lacks := agreement.lacking(load_site(file), federation):
+            command = f"`opboost agree {file.parent} {federation_file}`"
+            problem = lacks if named else "has not agreed to it"
+            faults.append(Fault(party, problem, f"read what will leave: {command}"))
+    if faults:
+        missing = "1 party has" if len(faults) == 1 else f"{len(faults)} parties have"
+        raise ConfigError(
+            f"{missing} not agreed to this version", file=federation_file.name, faults=faults
+        )
+
+
+def require_ready_parties(
+    federation_file: Path,
+    sites: Mapping[str, Path],
+    run: str,
+    form: Mapping[str, Any],
+    purpose: Purpose,
+) -> None:
+    """Refuse a run that a party could not do its part of, before any of them begins.
+
+    A plan that a party refuses is refused, and noted, by the party itself once it is asked; here
+    that is said beside other faults alone.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        sites: Where each party's ``site.yaml`` is.
+        run: The run's id.
+        form: As in the trigger form.
+        purpose: What the run is for.
+
+    Raises:
+        OpBoostError: All that is in the way, by party; nothing was published or charged.
+    """
+    found: list[OpBoostError] = []
+    refused: list[OpBoostError] = []
+    with sites_known(sites):
+        owner, made = resolved(federation_file, run, form, purpose, found)
+        if isinstance(made, str):
+            return  # The party that opens the run says so.
+        for name in made.federation.parties:
+            site, policy = site_of(name)
+            party = Publisher(name, site, policy, open_store(site.store))
+            reasons, faults = _of_party(party, made, run)
+            if reasons:
+                text = f"{name} refuses it: {'; '.join(reasons)}."
+                refused.append(PolicyError(text, "`opboost agree` shows what is new."))
+            for error in faults:
+                if isinstance(error, BudgetError):
+                    this = Run(made.federation.name, run, owner.name)
+                    note_refused(site, this, "preflight", error)
+                found.append(error)
+    if found:
+        raise together([*refused, *found], f"run {run} of {made.federation.name}")
+
+
+def _of_party(party: Publisher, plan: Plan, run: str) -> tuple[list[str], list[OpBoostError]]:
+    federation: Federation = plan.federation
+    home = Home(party.site.home / federation.name / run)
+    day = plan.day or clock.today()
+    if reasons := reasons_against(party, plan, day):
+        return reasons, []
+    return [], list(lacking(party, federation, plan.purpose, run, home, day))

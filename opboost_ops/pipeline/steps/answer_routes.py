@@ -1,0 +1,135 @@
+"""Arrow: route request -> the comparisons of every row with every threshold, exactly."""
+
+import hashlib
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.config.columns import Column
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed.row_formats import Rows
+from opboost_ops.learning import routes
+from opboost_ops.pipeline.inputs import own_copy
+from opboost_ops.pipeline.inputs.holdout import held_out_rows
+from opboost_ops.pipeline.matching.psi_session import session_of
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.desensitize import PINNED, RECORDED
+from opboost_ops.pipeline.steps.seal import sealed_table
+from opboost_ops.privacy.consent.compliance import require_consent, require_splits_allowed
+from opboost_ops.privacy.declarations import Declaration
+from opboost_ops.tables.spill.arrays import Scratch, slices
+
+DISCLOSES = (
+    "for every row that the label holder can open, on which side of these thresholds its value "
+    "lies, exactly: the domain value up to the thresholds"
+)
+
+
+def answer_routes(context: Context) -> Outcome:
+    """Answer every comparison for every held-out or new row, sealed, never a row's path alone.
+
+    A path would show one feature holder's branches to another's; all comparisons of a row tell
+    nothing of which of them a tree came to. A row that is not held out is a sealed dummy: how many
+    rows there are follows from the table alone.
+
+    Raises:
+        ArtifactError: The request is malformed.
+        PolicyError: The party's policy does not allow routed answers of a feature.
+    """
+    require_consent(context.policy, context.federation, context.party)
+    request = context.receive("route_request", context.party)
+    columns = {column.name: column for column in context.columns()}
+    asked = _parse(request.document, columns)
+    require_splits_allowed(context.policy, context.federation, context.party, asked)
+    scratch = context.home.scratch
+    chosen = held_out_rows(context) if context.purpose == "train" else None
+    declared = context.declarations()
+    values = _exact_values(context, {columns[name].feature for name in asked})
+    answers: dict[str, pa.Array] = {}
+    for name, thresholds in asked.items():
+        column = columns[name]
+        answers[name] = _answered(scratch, values[column.source], column, thresholds, chosen)
+    session = session_of(context)
+    rows = Rows("routes", [columns[name] for name in asked], asked)
+    entries, layout = sealed_table(
+        context, session, rows, pa.table(answers), request.digest.encode()
+    )
+    draft = Draft(
+        kind="routes",
+        about=context.party,
+        entries=entries,
+        document=layout.document(),
+        rows=session.rows,
+        columns=tuple(answers),
+        answers=request.digest,
+        disclosures=dict(
+            _disclosure(context, declared[feature])
+            for feature in sorted({columns[name].feature for name in asked})
+        ),
+        discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
+    )
+    return Outcome(drafts=(draft,), summary={"answered": len(answers)})
+
+
+def _answered(
+    scratch: Scratch,
+    values: np.ndarray,
+    column: Column,
+    thresholds: list[float],
+    chosen: np.ndarray | None,
+) -> pa.Array:
+    """Cells between the thresholds; 0 in rows that are not chosen."""
+    edges, kind = np.asarray(thresholds), np.min_scalar_type(len(thresholds))
+
+    def blocks() -> Iterator[np.ndarray]:
+        for rows in slices(len(values)):
+            block = values[rows] if column.bit is None else values[rows] == column.bit
+            cells = routes.cells(block.astype(np.int64), edges)
+            yield cells if chosen is None else np.where(chosen[rows], cells, 0)
+
+    return smallest_integers(scratch.filled(len(values), kind, blocks()), scratch)
+
+
+def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]:
+    """Domain integers by preprocessed column: pinned ones, or those of the day."""
+    found: dict[str, np.ndarray] = {}
+    declared = context.declarations()
+    for feature in features:
+        one = declared[feature]
+        table = context.home.table(PINNED if one.routed == "once" else own_copy.TODAY)
+        found |= {source: narrow_integers(table, source) for source in one.sources}
+    return found
+
+
+def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[str, str]]:
+    """The exact entry of a feature's routed answers: one a release, or one a run."""
+    feature = declaration.feature
+    if declaration.routed == "once":
+        place = f"routed/{context.home.json(RECORDED)[feature]}"
+        words = "the pinned domain value of each person queried, exactly, and whether it is missing"
+    else:
+        place = f"routed/{context.federation.name}/{context.run}/{feature}"
+        words = (
+            "the domain value of the day of each person queried, exactly: no guarantee covers it"
+        )
+    return hashlib.sha256(place.encode()).hexdigest(), (feature, words)
+
+
+def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float]]:
+    asked = document.get("thresholds") if isinstance(document, dict) else None
+    if isinstance(asked, dict) and all(
+        name in columns
+        and isinstance(thresholds, list)
+        and len(thresholds) > 0
+        and all(type(t) in (int, float) for t in thresholds)
+        # Nothing lies on the other side of a threshold outside the domain.
+        and all(columns[name].domain.lower <= t < columns[name].domain.upper for t in thresholds)
+        and all(a < b for a, b in pairwise(thresholds))
+        for name, thresholds in asked.items()
+    ):
+        return asked
+    raise ArtifactError("The route request is malformed.", "Nothing was answered.")

@@ -1,0 +1,94 @@
+"""Arrow: split request -> split values, after policy and the released ranks were asked."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from opboost_ops.config.columns import Column
+from opboost_ops.errors import ArtifactError
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.learning.splits import split_values
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.privacy.consent.compliance import require_splits_allowed
+
+
+def answer_splits(context: Context) -> Outcome:
+    """Give the midpoint of the two randomised values on either side of each split.
+
+    A value that stands for a declared bucket is taken as the bucket's nearer end. For thresholds
+    it gives how many ranks are at most as large.
+
+    Raises:
+        ArtifactError: The request is malformed, or for other ranks than those released.
+        PolicyError: It asks for a feature that the party did not release, or for too many.
+    """
+    request = context.receive("split_request", context.party)
+    splits, thresholds = _parse(request.document)
+    for asked in (splits, thresholds):
+        require_splits_allowed(context.policy, context.federation, context.party, asked)
+    tables = context.home.json("rank_values")
+    values = midpoints(context.columns(), tables, splits)
+    ranks = {
+        name: np.searchsorted(tables[name], wanted, side="right").tolist()
+        for name, wanted in thresholds.items()
+    }
+    count = sum(len(v) for v in (*values.values(), *ranks.values()))
+    draft = Draft(
+        kind="split_values",
+        about=context.party,
+        document={"splits": values, "ranks": ranks},
+        rows=count,
+        columns=request.manifest.columns,
+        answers=request.digest,
+        discloses="the randomised domain values at the ranks that trees use, and ranks at the "
+        "thresholds of the version compared to; they follow from values that were already "
+        "randomised and charged",
+    )
+    return Outcome(drafts=(draft,), summary={"splits": count})
+
+
+def midpoints(
+    columns: Sequence[Column],
+    tables: Mapping[str, Sequence[int]],
+    splits: Mapping[str, Sequence[int]],
+) -> dict[str, dict[str, float]]:
+    """The values halfway between what the ranks on either side of each split stand for.
+
+    Args:
+        columns: The feature holder's.
+        tables: The value of each rank, by column.
+        splits: The lower rank of each, by column.
+
+    Raises:
+        ArtifactError: There is no such rank.
+    """
+    channels = {c.name: c.mechanism.channel(c.domain) for c in columns}
+    values: dict[str, dict[str, float]] = {}
+    for name, ranks in splits.items():
+        table = channels[name].span(np.asarray(tables[name]))
+        if any(not 1 <= rank < len(table) for rank in ranks):
+            raise ArtifactError(
+                f"The split request asks for ranks of {name} that were never released.",
+                "No split value was given; ask the label holder what it trained on.",
+            )
+        found = split_values(ranks, table)
+        values[name] = {str(r): v for r, v in zip(ranks, found, strict=True)}
+    return values
+
+
+def _parse(document: object) -> tuple[dict[str, list[int]], dict[str, list[float]]]:
+    if isinstance(document, dict) and set(document) == {"splits", "thresholds"}:
+        splits, thresholds = document["splits"], document["thresholds"]
+        kinds = ((splits, (int,)), (thresholds, (int, float)))
+        if all(
+            isinstance(asked, dict)
+            and all(
+                isinstance(wanted, list)
+                and all(type(one) in types for one in wanted)
+                and len(set(wanted)) == len(wanted)
+                for wanted in asked.values()
+            )
+            for asked, types in kinds
+        ):
+            return splits, thresholds
+    raise ArtifactError("The split request is malformed.", "No split value was given.")

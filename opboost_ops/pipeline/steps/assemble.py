@@ -1,0 +1,320 @@
+"""Arrow: opened rows, own features and labels -> the training frame."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from opboost_ops.config.category_forms import canonical
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation, Label
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.learning.boosters.trainer import Frame
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.common_rows import CommonRows
+from opboost_ops.pipeline.inputs.weights import (
+    WEIGHT,
+    require_labels,
+    require_moderate,
+    weights_in,
+    weights_of,
+)
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.open_rows import opened_table
+from opboost_ops.tables.categories import class_values
+from opboost_ops.tables.join_blocks import join_blocks
+from opboost_ops.tables.label_classes import require_plausible
+from opboost_ops.tables.spill.arrays import slices
+
+LABEL = "label"
+
+#: So few rows are looked up one by one: a single row is scored in a fraction of a millisecond.
+_FEW = 8
+
+#: Name of the table of held-out rows, others' columns being ranks.
+HOLDOUT_RANKS = "holdout_ranks"
+
+#: Where values may be missing, the highest rank of each column that a training row has.
+HIGHEST = "highest"
+#: The document, for the party's own eyes, of how many labels lay outside their declared bounds.
+CLIPPED = "clipped_labels"
+
+
+def assemble(context: Context) -> Outcome:
+    """Join own features and labels with the others' ranks, by row order alone.
+
+    Raises:
+        ContractError: The label column does not keep its declaration.
+    """
+    raw_table.require_unchanged(context)
+    positions = narrow_integers(context.home.table("alignment"), "position")
+    train = context.home.json("alignment")["train"]
+    party, rules = context.declared, context.federation.training
+    assert party.label is not None
+
+    rows = CommonRows(context, positions)
+    private = rules.trainer == "dpboost"
+    # Of private training, which categories are present would be a fact about single rows.
+    known = {
+        f"{context.party}.{name}": list(feature.categories or ())
+        for name, feature in party.features.items()
+        if feature.type == "nominal"
+    }
+    if known and not private:
+        known = _present(context, rows, train)
+    columns: dict[str, np.ndarray] = {}
+    if party.features:
+        columns = rows.columns(
+            list(party.features),
+            lambda frame: own_columns(context.federation, frame, known),
+            {f"{context.party}.{name}": np.float64 for name in party.features},
+        )
+    label, classes = _labels(rows, party.label, train)
+    require_labels(rules, (label[:train][some] for some in slices(train)))
+    weight = _weights(context, rows, train)
+    holders = context.federation.feature_holders
+    opened = {holder: context.home.table(opened_table(holder)) for holder in holders}
+    ranked = [f"{h}.{column.name}" for h in holders for column in context.columns(h)]
+    names = [*columns, *ranked]
+    counted = {} if weight is None else {WEIGHT: weight}
+    facts = {
+        "names": names,
+        "ranked": ranked,
+        "categories": known,
+        "task": party.label.task,
+        "classes": classes,
+        "thresholds": _thresholds(context) if private else {},
+    }
+    if context.federation.keeps_all:
+        facts[HIGHEST] = {
+            f"{holder}.{name}": pc.max(table.column(name).slice(0, train)).as_py() or 0
+            for holder, table in opened.items()
+            for name in table.column_names
+        }
+    own = [{name: values[side] for name, values in columns.items()} for side in _sides(train)]
+    labels = [{LABEL: label[side]} for side in _sides(train)]
+    others = [
+        {h: t.slice(side.start or 0, (side.stop or t.num_rows) - (side.start or 0))
+         for h, t in opened.items()}
+        for side in _sides(train)
+    ]  # fmt: skip
+    return Outcome(
+        tables={
+            "frame": join_blocks(own[0], others[0], {**labels[0], **counted}),
+            # Ranks, which `materialise` replaces by values on the same side of every threshold.
+            HOLDOUT_RANKS: join_blocks(own[1], others[1], labels[1]),
+        },
+        documents={"frame": facts},
+        summary={"rows": train, "features": len(names), "ranked": len(ranked)},
+    )
+
+
+def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[str]]:
+    """The categories of the own nominal features that training rows have, by full name."""
+    features = context.declared.features
+    nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
+    found: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
+    for places, frame in rows.blocks(list(nominal)):
+        chosen = frame.filter(pl.Series(places < train))
+        for name, feature in nominal.items():
+            text = _text(chosen.get_column(name), feature).drop_nulls().unique()
+            found[f"{context.party}.{name}"].update(text.to_list())
+    return {name: sorted(present) for name, present in found.items()}
+
+
+def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
+    """As `encode_label` of the whole column, of which no more than a block is in memory."""
+    classes: list[str | int] = []
+    if label.task == "regression":
+
+        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+            return {LABEL: encode_label(frame.get_column(label.column), label, None)[0]}
+    else:
+        values = pl.Series()
+        for number, (_, frame) in enumerate(rows.blocks([label.column])):
+            each = frame.get_column(label.column)
+            # At once: the few that polars finds keep the room of all rows they were found in.
+            values = (pl.concat([values, each]) if number else each).unique()
+        codes, classes = encode_label(values, label, None)
+        of_values = pl.Series(codes)
+
+        def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+            found = frame.get_column(label.column)
+            found = found.replace_strict(values, of_values, return_dtype=pl.Float64)
+            return {LABEL: found.to_numpy()}
+
+    found = rows.columns([label.column], numbers, {LABEL: np.float64})[LABEL]
+    if label.task != "regression":
+        present: set[float] = set()
+        for some in slices(train):
+            present.update(np.unique(found[some]).tolist())
+        _require_classes(label, classes, len(present))
+    return found, classes
+
+
+def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | None:
+    """Weights of the first rows; None where all count alike."""
+    if (name := context.federation.training.weight_column) is None:
+        return None
+
+    def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
+        return {WEIGHT: weights_in(frame.get_column(name))}
+
+    weights = rows.columns([name], numbers, {WEIGHT: np.float64})[WEIGHT]
+    return weights_of(name, weights[:count], context.home.scratch)
+
+
+def _sides(train: int) -> tuple[slice, slice]:
+    return slice(0, train), slice(train, None)
+
+
+def _thresholds(context: Context) -> dict[str, list[float]]:
+    """Declared candidate thresholds of all features with an order, by full name."""
+    domain = context.federation.domain.to_domain()
+    found: dict[str, list[float]] = {}
+    for name, feature in context.declared.features.items():
+        if feature.type == "ordinal":
+            count = len(feature.categories or ())
+            found[f"{context.party}.{name}"] = [i + 0.5 for i in range(count - 1)]
+        elif feature.type == "numeric":
+            edges = feature.domain_map(domain).boundaries()
+            found[f"{context.party}.{name}"] = list(edges)
+    for holder in context.federation.feature_holders:
+        for column in context.columns(holder):
+            codes = range(1, column.domain.size)
+            found[f"{holder}.{column.name}"] = [code + 0.5 for code in codes]
+    return found
+
+
+def own_columns(
+    federation: Federation, rows: pl.DataFrame, categories: Mapping[str, list[str]]
+) -> dict[str, np.ndarray]:
+    """The label holder's own features as the booster takes them.
+
+    Args:
+        federation: As declared.
+        rows: Of the label holder's raw table, shape (n, ...).
+        categories: Of its nominal features, by full name; others count as missing.
+
+    Returns:
+        By full name, float64, shape (n,).
+    """
+    owner = federation.label_holder
+    return {
+        (full := f"{owner}.{name}"): own_column(
+            rows.get_column(name), feature, categories.get(full, ())
+        )
+        for name, feature in federation.parties[owner].features.items()
+    }
+
+
+def own_column(values: pl.Series, feature: Feature, categories: Sequence[str]) -> np.ndarray:
+    """One of the label holder's own features as the booster takes it, float64, shape (n,).
+
+    Args:
+        values: The column as its declaration takes it, shape (n,).
+        feature: The declaration.
+        categories: Of a nominal feature; others count as missing.
+    """
+    if feature.type == "nominal":
+        return category_codes(_text(values, feature), categories)
+    return raw_table.numbers(values, feature)
+
+
+def _text(values: pl.Series, feature: Feature) -> pl.Series:
+    text = values.cast(pl.String)
+    if isinstance(feature.missing, Fill):
+        text = text.fill_null(str(feature.missing.fill))
+    return text
+
+
+def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame:
+    """The booster's frame.
+
+    Args:
+        table: A training or held-out frame.
+        facts: What `assemble` says of its columns.
+        only: Keep only the columns whose name begins so.
+    """
+    names = tuple(name for name in facts["names"] if name.startswith(only))
+    ranked = set(facts["ranked"])
+    matrix = np.empty((table.num_rows, len(names)), dtype=np.float64, order="F")
+    for i, name in enumerate(names):
+        matrix[:, i] = table.column(name).to_numpy()
+    return Frame(
+        names=names,
+        matrix=matrix,
+        categorical=tuple(name for name in names if name in facts["categories"]),
+        ranked=tuple(name for name in names if name in ranked),
+        thresholds={n: tuple(t) for n, t in facts.get("thresholds", {}).items()},
+        categories={name: len(known) for name, known in facts["categories"].items()},
+        weight=table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None,
+    )
+
+
+def category_codes(text: pl.Series, categories: Sequence[str]) -> np.ndarray:
+    """Codes from 0; NaN for a missing or unknown category. Shape (n,), float64."""
+    order: dict[str | None, float] = {category: float(i) for i, category in enumerate(categories)}
+    if len(text) <= _FEW:
+        return np.array([order.get(category, np.nan) for category in text.to_list()])
+    return text.replace_strict(order, default=None, return_dtype=pl.Float64).to_numpy()
+
+
+def encode_label(
+    values: pl.Series, label: Label, train: int | None
+) -> tuple[np.ndarray, list[str | int]]:
+    """Labels as the booster wants them.
+
+    Args:
+        values: The label column in the common order.
+        label: Its declaration.
+        train: How many of the rows are training rows, which must have two classes; None where
+            others have training rows, too.
+
+    Returns:
+        Numbers or class indices, shape (n,), float64; and the classes in order.
+
+    Raises:
+        ContractError: Labels are missing, undeclared, of one class only, or no numbers.
+    """
+    name = label.column
+    if values.null_count() or (values.dtype.is_float() and values.is_nan().any()):
+        raise ContractError(
+            f"The label {name} has missing values.", "Leave out rows without a label."
+        )
+    if label.task == "regression":
+        numbers = values.cast(pl.Float64).to_numpy()
+        require_moderate(numbers, name)
+        return numbers, []
+    require_plausible(values, label)
+    values = class_values(values)
+    classes = list(label.classes) if label.classes else values.unique().sort().to_list()
+    if {type(c) for c in classes} != {int if values.dtype.is_integer() else str}:
+        classes = [str(c) for c in classes]
+        values = values.cast(pl.String)
+    order = {
+        canonical(value) if isinstance(value, str) else value: float(i)
+        for i, value in enumerate(classes)
+    }
+    codes = values.replace_strict(order, default=None, return_dtype=pl.Float64)
+    if codes.null_count():
+        raise ContractError(
+            f"The label {name} holds classes that are not declared.", "Declare all its classes."
+        )
+    if train is None:
+        return codes.to_numpy(), classes
+    _require_classes(label, classes, codes[:train].n_unique())
+    return codes.to_numpy(), classes
+
+
+def _require_classes(label: Label, classes: list[str | int], present: int) -> None:
+    if present < 2 or (label.task == "binary" and len(classes) != 2):
+        raise ContractError(
+            f"The label {label.column} has {present} of {len(classes)} classes in the training "
+            f"rows; {label.task} needs {'two' if label.task == 'binary' else 'at least two'}.",
+            "Check the table, or declare another task.",
+        )

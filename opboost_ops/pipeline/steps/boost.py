@@ -1,0 +1,172 @@
+"""Arrow: every party's rows -> the common model, by masked sums (FederBoost, Protocols 3 to 5)."""
+
+import logging
+import time
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.config.faults.private import honest_of, sum_privacy_of
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.config.training import FederBoostTraining
+from opboost_ops.exchange.encoding import integers
+from opboost_ops.exchange.rounds.protocol import LOGGER, Round
+from opboost_ops.learning.federboost import federboost
+from opboost_ops.learning.federboost.federboost import Settings
+from opboost_ops.learning.federboost.histogram import Growth
+from opboost_ops.learning.federboost.histogram_text import ColumnText, text_of
+from opboost_ops.learning.federboost.objectives import Objective
+from opboost_ops.learning.federboost.private_federboost import (
+    BATCH,
+    BUCKETS,
+    Private,
+    learn_private,
+    noise_of,
+)
+from opboost_ops.learning.private import gradients, noise
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL
+from opboost_ops.pipeline.steps.materialise import model_file
+
+_LOG = logging.getLogger(LOGGER)
+
+
+def boost(context: Context) -> Outcome:
+    """Train together with all other parties, which run this stage at the same time.
+
+    Raises:
+        ArtifactError: A party's message did not come in time, or is not the one that is due.
+        ContractError: This party's rows have changed since an earlier try of this run.
+    """
+    assert context.open_mailbox is not None
+    begin = time.process_time()
+    federation = context.federation
+    settings = settings_of(federation)
+    columns, label = rows_of(context.home.table("rows"), federation)
+    declared = federation.training.private
+    if declared is not None and declared.metrics_epsilon is not None:
+        # Before anything is charged, not when the model is to be evaluated.
+        noise.require("training.private.metrics_epsilon is declared")
+    mailbox = context.open_mailbox()
+    private = private_of(federation)
+
+    def progress(done: int) -> None:
+        context.tell("trees", done, settings.trees)
+        if done == settings.trees or done % max(settings.trees // 20, 1) == 0:
+            _LOG.info("%s: tree %d of %d", context.party, done, settings.trees)
+        rounds = (Round("trees", done - 1, level) for level in range(settings.growth.depth))
+        if private is not None:
+            rounds = (Round("trees", first) for first in [(done - 1) // BATCH * BATCH])
+        mailbox.forget(each.name for each in rounds)
+
+    if private is None:
+        ensemble = federboost.learn(columns, label, settings, mailbox, progress)
+    else:
+        ensemble = learn_private(columns, label, settings, private, mailbox, progress)
+    text = model_text(ensemble, federation)
+    context.waited.append(mailbox.traffic.waited)
+    facts = {"rows": ensemble.facts.rows, "trees": settings.trees}
+    traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
+    sums = sum(mailbox.traffic.sums.values())
+    told: dict[str, dict[str, float]] = {}
+    clipped: dict[str, dict[str, int]] = {}
+    if private is not None:
+        clipped = {CLIPPED: {"rows": gradients.outside(label, settings.objective.bounds)}}
+        curve = noise_of(settings, private).curve
+        told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
+    return Outcome(
+        files={model_file(context): text.encode()},
+        documents={
+            "boosted": {**facts, "head": mailbox.head, "edges": ensemble.edges},
+            **clipped,
+        },
+        summary={
+            **facts,
+            **traffic,
+            "sums": sums,
+            "conversation": mailbox.head[:16],
+            **told,
+        },
+        spent={"waited": mailbox.traffic.waited, "cpu": time.process_time() - begin},
+    )
+
+
+def rows_of(table: pa.Table, federation: Federation) -> tuple[list[np.ndarray], np.ndarray]:
+    """Columns as integers of their domains, and the label, as training takes them.
+
+    Args:
+        table: Of `encode_rows`.
+        federation: The plan's.
+    """
+    columns = [integers(table, column.name) for column in shared_columns(federation)]
+    return columns, np.asarray(table.column(LABEL).to_numpy())
+
+
+def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
+    """A trained model in LightGBM's text format, for raw rows.
+
+    Args:
+        ensemble: The model.
+        federation: The plan's.
+    """
+    columns = [
+        ColumnText(c.name, c.bounds, c.threshold, c.keeps) for c in shared_columns(federation)
+    ]
+    return text_of(ensemble, settings_of(federation).objective, columns)
+
+
+def settings_of(federation: Federation) -> Settings:
+    """What is learnt, and how.
+
+    Args:
+        federation: The plan's.
+    """
+    label, training = federation.label, federation.training
+    assert label is not None and isinstance(training, FederBoostTraining)
+    columns = shared_columns(federation)
+    return Settings(
+        objective=Objective(label.task, len(label.classes or ()), label.bounds),
+        domains=tuple(column.domain for column in columns),
+        trees=training.trees,
+        buckets=16 if training.private is None else BUCKETS,
+        growth=growth_of(federation),
+        keeps=tuple(column.keeps for column in columns),
+    )
+
+
+def private_of(federation: Federation) -> Private | None:
+    """What a session of noisy sums may cost; None where sums are exact.
+
+    Args:
+        federation: The plan's.
+    """
+    declared = sum_privacy_of(federation)
+    if declared is None:
+        return None
+    return Private(declared.epsilon, declared.delta, honest_of(federation))
+
+
+def growth_of(federation: Federation) -> Growth:
+    """How trees grow.
+
+    Args:
+        federation: The plan's.
+    """
+    training = federation.training
+    assert isinstance(training, FederBoostTraining)
+    return Growth(
+        depth=training.depth,
+        learning_rate=training.learning_rate,
+        penalty=1.0,
+        least_node=20,
+    )
+
+
+def patience_of(federation: Federation) -> float:
+    """How many seconds a party waits for another in a round: a quarter of an hour of twelve.
+
+    Args:
+        federation: The plan's.
+    """
+    return 3600 * federation.schedule.timeout_hours / 48

@@ -1,0 +1,236 @@
+"""Data-quality checks between the stages: their reports stay at home, and a failed one fails."""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.loading import site_file
+from opboost_ops.domain import Domain
+from opboost_ops.errors import ContractError
+from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline.evaluation.score_columns import PROBABILITY
+from opboost_ops.pipeline.inputs import own_copy, raw_table, sources
+from opboost_ops.pipeline.inputs.positive_class import warn_undeclared
+from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
+from opboost_ops.pipeline.inputs.weights import require_trainable
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.quality import suites
+from opboost_ops.quality.checks import run_suite, run_suites
+from opboost_ops.quality.report import Report
+from opboost_ops.quality.tightening import tightened
+from opboost_ops.tables.label_classes import must_be_plausible, require_plausible
+from opboost_ops.tables.spill.blocks import Blocks
+
+
+def check_table(context: Context) -> Outcome:
+    """Check the raw table, and remember which one it was; a source is read now, and never again."""
+    if "desensitize" in context.stages:
+        own_copy.take(context)
+        return _check_unpinned(context)
+    sources.take(context)
+    before = raw_table.fingerprint(context)
+    require_trainable(context)
+    table = _RawTable(context)
+    outcome = check(context, {"raw_table": (_raw_suite(context), table)})
+    if context.purpose == "train" and outcome.failure is None:
+        _look_at_label(context)
+    return replace(outcome, documents={"table": {"sha256": before, "rows": table.rows}})
+
+
+def _check_unpinned(context: Context) -> Outcome:
+    """Check the values of people who are about to be pinned."""
+    rows = own_copy.unpinned_rows(context)
+    if not rows:
+        return Outcome(summary={"checks": xcom_limits.verdicts({})})
+    first = context.purpose == "train" and rows == context.home.json("table")["rows"]
+    party, identity, limits = context.declared, context.federation.id, context.policy.checks
+    suite = (
+        suites.raw_table(party, identity, limits)
+        if first
+        else suites.new_rows(party, identity, limits, rows)
+    )
+    return check(context, {"raw_table": (suite, lambda c: own_copy.unpinned_blocks(context, c))})
+
+
+def raw_report(context: Context, folder: Path) -> Report:
+    """What `check_table` finds, for callers that only ask.
+
+    Args:
+        context: The party's.
+        folder: Of the party's ``site.yaml``.
+
+    Raises:
+        OpBoostError: The table cannot be read as declared, or ``expectations.yaml`` is faulty.
+    """
+    suite = tightened(_raw_suite(context), folder, "raw_table", _absent(context))
+    return run_suite(suite, _RawTable(context))
+
+
+def _raw_suite(context: Context) -> suites.Suite:
+    party, identity = context.declared, context.federation.id
+    if context.purpose == "train":
+        return suites.raw_table(party, identity, context.policy.checks)
+    rows = sum(block.height for block in blocks(context, [identity.column]))
+    return suites.new_rows(party, identity, context.policy.checks, rows)
+
+
+def _absent(context: Context) -> tuple[str, ...]:
+    """Columns that expectations may name, and that this table need not have."""
+    label = context.declared.label
+    return (label.column,) if label is not None and context.purpose == "score" else ()
+
+
+def _look_at_label(context: Context) -> None:
+    label = context.declared.label
+    if label is not None:
+        kinds = raw_table.schema(context, raw_table.files(context), [label.column], "is the label")
+        warn_undeclared(context, kinds.get(label.column))
+        if label.column in kinds and must_be_plausible(label):
+            # Before a release of anybody's is charged.
+            require_plausible(whole_table(context, [label.column]).get_column(label.column), label)
+
+
+class _RawTable:
+    """The party's table block by block, which counts its rows."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self.rows = 0
+
+    def __call__(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        rows = 0
+        for block in blocks(self._context, columns):
+            rows += block.height
+            yield block
+            del block  # Before the next one is read.
+        self.rows = rows
+
+
+def check_release(context: Context) -> Outcome:
+    """Check the preprocessed values, and what is about to be published: ranks, or values.
+
+    It judges the whole table, which nobody else chooses: what it says follows from no question.
+    """
+    preprocessed = context.home.table("preprocessed").drop_columns([own_copy.ROW])
+    columns = context.columns()
+    sources = {column.source: column.source_domain for column in columns}
+    released = {column.name: column.domain for column in columns}
+    if "rank" in context.stages:
+        ranks = context.home.table("ranks")
+        leaves = (suites.release(released, ranks.num_rows, _dense(context)), ranks)
+    else:
+        values = context.home.table("randomised")
+        leaves = (suites.preprocessed_table(released, values.num_rows), values)
+    boundaries: dict[str, tuple[suites.Suite, pa.Table | Blocks]] = {"release": leaves}
+    if preprocessed.num_rows:
+        suite = suites.preprocessed_table(sources, preprocessed.num_rows)
+        boundaries["preprocessed_table"] = (suite, preprocessed)
+    return check(context, boundaries, marks="checked_release")
+
+
+def check_frame(context: Context) -> Outcome:
+    """Check the training frame."""
+    table = context.home.table("frame")
+    facts = context.home.json("frame")
+    label = context.declared.label
+    assert label is not None
+    ranked = {name: domain.size for name, domain in domains_of(context).items()}
+    rows = context.home.json("alignment")["train"]
+    classes = len(facts["classes"])
+    missing = context.federation.keeps_all
+    suite = suites.training_frame(facts["names"], label, classes, rows, ranked, missing)
+    return check(context, {"training_frame": (suite, table)}, marks="checked_frame")
+
+
+def check_scores(context: Context) -> Outcome:
+    """Check the scores of new rows before anybody uses them."""
+    assert context.model is not None
+    files = context.registry.files(context.model)
+    facts = json.loads(files["columns.json"])
+    scores = context.home.table("scores")
+    suite = suites.scores(
+        context.federation.id.column,
+        facts["task"],
+        facts["classes"],
+        scores.num_rows,
+        [name for name in scores.column_names if name.startswith(PROBABILITY)],
+    )
+    return check(context, {"scores": (suite, scores)}, marks="checked_scores")
+
+
+def _dense(context: Context) -> bool:
+    """Whether ranks are those of present values alone."""
+    return context.federation.training.trainer != "dpboost"
+
+
+def domains_of(context: Context) -> dict[str, Domain]:
+    """Domains of all columns of feature holders, by full name.
+
+    Args:
+        context: The label holder's.
+    """
+    return {
+        f"{party}.{column.name}": column.domain
+        for party in context.federation.feature_holders
+        for column in context.columns(party)
+    }
+
+
+def bounds_of(context: Context) -> dict[str, tuple[int, int]]:
+    """Their ends, by full name.
+
+    Args:
+        context: The label holder's.
+    """
+    return {name: (domain.lower, domain.upper) for name, domain in domains_of(context).items()}
+
+
+def check(
+    context: Context,
+    boundaries: Mapping[str, tuple[suites.Suite, pa.Table | Blocks]],
+    marks: str = "",
+) -> Outcome:
+    """Run suites, keep their reports at home, and fail if one of them fails.
+
+    Args:
+        context: The party's.
+        boundaries: Suite and table, or how to read it block by block, by boundary.
+        marks: Name of a document that later stages look for, written if all pass.
+    """
+    folder = site_file(context.party).parent
+    absent = _absent(context)
+    begin = time.process_time()
+    suites_of = {
+        boundary: (tightened(suite, folder, boundary, absent), table)
+        for boundary, (suite, table) in boundaries.items()
+    }
+    reports = run_suites(suites_of, context.home.scratch)
+    processor = time.process_time() - begin
+    files: dict[str, bytes] = {}
+    for boundary, report in reports.items():
+        files[f"quality/{boundary}.json"] = report.json()
+        files[f"quality/{boundary}.html"] = report.html()
+    seconds = sum(report.seconds for report in reports.values())
+    summary = {boundary: report.passed for boundary, report in reports.items()}
+    failed = [boundary for boundary, passed in summary.items() if not passed]
+    failure = None
+    if failed:
+        where = f"{context.federation.name}/{context.run}/quality"
+        failure = ContractError(
+            f"{context.party}: the data-quality check {', '.join(failed)} failed; nothing of "
+            "this stage was published.",
+            f"What failed is in {', '.join(f'{where}/{b}.html' for b in failed)} in the home "
+            f"folder of {context.party}.",
+        )
+    return Outcome(
+        documents={marks: summary} if marks and not failed else {},
+        files=files,
+        summary={"checks": xcom_limits.verdicts(summary)},
+        spent={"quality_seconds": seconds, "quality_processor_seconds": processor},
+        failure=failure,
+    )

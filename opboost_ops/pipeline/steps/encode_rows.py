@@ -1,0 +1,119 @@
+"""Arrow: a party's raw table -> integers of the declared domain, and held-out rows as they are."""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.shared_columns import shared_columns
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.holdout import held_out_in
+from opboost_ops.pipeline.inputs.raw_blocks import blocks
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.assemble import LABEL, encode_label
+
+#: Its tables: rows to train on, as integers of their domains, and held-out ones as they are.
+_ROWS, _HELD_OUT = "rows", "holdout_frame"
+
+#: What later stages know of the columns of both.
+_FRAME = "frame"
+
+
+def encode_rows(context: Context) -> Outcome:
+    """Encode this party's own rows for horizontal learning, block by block; nothing leaves.
+
+    Raises:
+        ContractError: The table was rewritten, a value is missing where none may be, or no row is
+            left to train on or to hold out.
+    """
+    raw_table.require_unchanged(context)
+    label = context.federation.label
+    assert label is not None
+    columns = shared_columns(context.federation)
+    classes: list[str | int] = []
+    rows, holdout = [], []
+    for block in blocks(context):
+        held_out = held_out_in(context.federation, block)
+        truth, classes = encode_label(block.get_column(label.column), label, None)
+        mine = block.filter(pl.Series(~held_out))
+        integers = {
+            column.name: smallest_integers(column.integers(_numbers(context, mine, column.feature)))
+            for column in columns
+        }
+        rows.append(pa.table({**integers, LABEL: truth[~held_out]}))
+        others = raw_matrix(context, block.filter(pl.Series(held_out)))
+        holdout.append(pa.table({**others, LABEL: truth[held_out]}))
+    facts = {
+        "names": [column.name for column in columns],
+        "ranked": [],
+        "categories": {},
+        "task": label.task,
+        "classes": classes,
+    }
+    return _encoded(context, rows, holdout, facts)
+
+
+def _encoded(
+    context: Context, rows: list[pa.Table], holdout: list[pa.Table], facts: dict[str, Any]
+) -> Outcome:
+    # Each part has the smallest types that hold it.
+    training = pa.table(
+        {
+            name: smallest_integers(
+                np.concatenate([narrow_integers(part, name).astype(np.int64) for part in rows])
+            )
+            for name in facts["names"]
+        }
+        | {LABEL: np.concatenate([part.column(LABEL).to_numpy() for part in rows])}
+    )
+    held_out = pa.concat_tables(holdout).combine_chunks()
+    # Of one file neither is a fault; and how many rows it has is nobody's but the party's.
+    if not (training.num_rows and held_out.num_rows):
+        raise ContractError(
+            f"{context.party} has no row to train on, or none to hold out.",
+            "Take part with more rows, or declare another holdout.",
+        )
+    # With a guarantee, how many rows there are is told with noise, by the sums.
+    told = context.federation.training.private is None
+    return Outcome(
+        tables={_ROWS: training, _HELD_OUT: held_out},
+        documents={_FRAME: facts},
+        summary={
+            "features": len(facts["names"]),
+            **({"rows": training.num_rows} if told else {}),
+        },
+        discloses="how many rows this party trains on" if told else "",
+    )
+
+
+def raw_matrix(context: Context, frame: pl.DataFrame) -> dict[str, np.ndarray]:
+    """Rows as the model of horizontal learning sees them, float64 columns by name.
+
+    Args:
+        context: The party's.
+        frame: Raw columns, each a feature.
+
+    Raises:
+        ContractError: A value is missing where none may be.
+    """
+    return {
+        column.name: column.raw(_numbers(context, frame, column.feature))
+        for column in shared_columns(context.federation)
+    }
+
+
+def _numbers(context: Context, frame: pl.DataFrame, name: str) -> np.ndarray:
+    feature = context.federation.shared_features[name]
+    values = raw_table.numbers(frame.get_column(name), feature)
+    if np.isinf(values).any():
+        raise ContractError(f"{context.party}.{name} has infinite values.", "Correct the table.")
+    if feature.missing != "keep" and np.isnan(values).any():
+        kept = "" if feature.type == "nominal" else ", or `missing: keep`,"
+        raise ContractError(
+            f"{context.party}.{name} has missing values.",
+            f"Declare `missing: {{fill: ...}}`{kept} for it, or correct the table.",
+        )
+    return values

@@ -1,0 +1,97 @@
+"""Arrow: blinded points -> the same points under the feature holder's exponent."""
+
+from collections import deque
+from collections.abc import Iterator
+
+import numpy as np
+
+from opboost_ops.exchange.artifact import Artifact, Draft
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.exchange.sealed import epochs, oprf
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.engine import BLOCK
+from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.store.spool import require_room
+from opboost_ops.pipeline.disclosures import answered
+from opboost_ops.pipeline.matching.psi_session import session_of
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.privacy.consent.compliance import require_consent, require_queries_allowed
+from opboost_ops.privacy.ledger.query_counts import QueryCount, Question
+from opboost_ops.tables.spill.arrays import slices
+
+
+def psi_answer(context: Context) -> Outcome:
+    """Answer the label holder's query, in its order, once policy and ledger were asked.
+
+    Raises:
+        PolicyError: It asks about more people than the policy allows, in this run, in its epoch, or
+            in all.
+        Rejected: A point of it is none.
+        ContractError: By this party's clock it is not the plan's epoch; or the disk has no room.
+    """
+    federation, receiver = context.federation, context.federation.label_holder
+    session = session_of(context)
+    query = context.receive("psi_query", context.party)
+    asked = query.manifest.rows
+    require_consent(context.policy, federation, context.party)
+    told = _counted(context, query)
+    # What is sent, and the blocks that are kept for a retry.
+    require_room(context.home.folder, context.party, 2 * POINT * (asked + 1))
+    made, failed = Sent(context.home.scratch, POINT, query.parts), False
+    numbers: deque[int] = deque()
+
+    def pieces() -> Iterator[np.ndarray]:
+        for number in range(query.parts):
+            points = query.part(number, POINT)
+            for some in slices(len(points), BLOCK):
+                numbers.append(number)
+                yield points[some]
+            del points  # Before the next part is read.
+
+    try:
+        for points in oprf.evaluate(session.engine, session.exponent, pieces(), asked + 1):
+            made.add(numbers.popleft(), points)
+    except ValueError:
+        failed = True
+    if failed:
+        raise Rejected("malformed", f"The query of {receiver} holds a point of small order.")
+    session.forget_blocks()
+    draft = Draft(
+        kind="psi_answer",
+        about=context.party,
+        entries=made,
+        rows=asked,
+        answers=query.digest,
+        discloses=f"{answered(federation)}. {told}",
+    )
+    return Outcome(drafts=(draft,), summary={"rows": asked})
+
+
+def _counted(context: Context, query: Artifact) -> str:
+    """Count the query, refuse it past the policy's caps; the counts as the ledger states them."""
+    federation, receiver = context.federation, context.federation.label_holder
+    month = context.epoch
+    assert month is not None
+
+    def require(found: QueryCount) -> None:
+        require_queries_allowed(
+            context.policy, context.party, receiver, month, found.epoch, found.ever
+        )
+
+    with open_state(context.site) as state:
+        question = Question(federation.name, receiver, month, query.digest, context.run)
+        # Before a point of it is read.
+        require(state.query_counts.at_least(question, query.manifest.rows))
+        counted = state.query_counts.count(
+            question,
+            (query.part(number, POINT) for number in range(query.parts)),
+            query.parts,
+            epochs.begun_by(epochs.now()) | {month},
+            require,
+        )
+    return (
+        f"Over all its federations it has queried about {counted.epoch:,} different people in "
+        f"{month}, and about {counted.ever:,} in all months, those of one month counted once; each "
+        "query can be a guess of who is a customer"
+    )

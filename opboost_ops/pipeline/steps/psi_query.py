@@ -1,0 +1,102 @@
+"""Arrow: the label holder's IDs -> blinded points of people whose points it does not know yet."""
+
+import numpy as np
+import pyarrow as pa
+
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
+from opboost_ops.exchange.sealed import oprf
+from opboost_ops.exchange.sealed.curve import POINT
+from opboost_ops.exchange.sealed.parts import part_count
+from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.pipeline.disclosures import QUERY
+from opboost_ops.pipeline.matching.psi_session import Session, session_of
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.tables.spill.arrays import release_memory
+
+#: Name of the table that says which row each point of a query is of; a query each.
+QUERIED = "psi_query"
+
+
+def queried(holder: str) -> str:
+    """Name of what is kept of the query to a feature holder.
+
+    Args:
+        holder: Its name.
+    """
+    return f"{QUERIED}-{holder}"
+
+
+def psi_query(context: Context) -> Outcome:
+    """Ask each feature holder about people who are new this month, in an order that tells nothing.
+
+    The message that every party adds is in every query: its answer shows whether the feature
+    holder's key is still the one of the points that are known.
+
+    Raises:
+        ContractError: The table was rewritten, or an ID is missing, is there twice, or could be
+            written otherwise.
+    """
+    session = session_of(context)
+    tables, documents, drafts = {}, {}, []
+    asked: dict[bytes, tuple[Sent, np.ndarray]] = {}
+    for holder in context.federation.feature_holders:
+        wanted = _wanted(context, session, holder)
+        # What is new to one is mostly new to all: then the points are the same.
+        name = wanted.tobytes()
+        if name not in asked:
+            asked[name] = _asked(context, session, wanted)
+        made, rows = asked[name]
+        tables[queried(holder)] = pa.table({"row": smallest_integers(rows, context.home.scratch)})
+        documents[queried(holder)] = {"parts": made.counts}
+        drafts.append(
+            Draft(
+                kind="psi_query",
+                about=holder,
+                entries=made,
+                rows=len(rows) - 1,
+                answers=context.plan,
+                discloses=QUERY,
+            )
+        )
+    session.forget_blocks()
+    return Outcome(
+        tables=tables, documents=documents, drafts=tuple(drafts), summary={"rows": session.rows}
+    )
+
+
+def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
+    """Which rows are queried, bool; a retry queries those of the first attempt.
+
+    The canary, the last, is no row, and is added to every query.
+    """
+    wanted = np.zeros(session.rows + 1, dtype=bool)
+    if context.home.has(queried(holder)):
+        rows = narrow_integers(context.home.table(queried(holder)), "row")
+        wanted[rows[rows < session.rows]] = True
+        return wanted
+    known, _ = session.cache(holder).find(session.messages(), session.rows)
+    wanted[:-1] = ~known
+    return wanted
+
+
+def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent, np.ndarray]:
+    """Blinded points of some rows, and the row of each; the canary's is the table's row count."""
+    scratch, places = context.home.scratch, np.flatnonzero(wanted)
+    count = len(places) + 1
+    made = Sent(scratch, POINT, part_count(count))
+    rows, end = scratch.zeros(count, np.min_scalar_type(session.rows)), 0
+    places = np.append(places, session.rows)
+    for part, points, own in oprf.ask(
+        session.engine,
+        session.exponent,
+        context.federation.name,
+        (messages for messages, _ in session.chosen(wanted)),
+        count - 1,
+        scratch,
+    ):
+        made.add(part, points)
+        begin, end = end, end + len(own)
+        rows[begin:end] = places[own]
+        release_memory()
+    return made, rows

@@ -1,0 +1,109 @@
+"""Arrow: a checked and evaluated model -> an immutable version in the registry."""
+
+import json
+import logging
+
+from opboost_ops.learning.boosters.trainer import model_of
+from opboost_ops.learning.registry.card import make_card
+from opboost_ops.learning.registry.importance import (
+    Importance,
+    ImportanceLine,
+    importance_of,
+    rows_for,
+)
+from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.pipeline.cache import fingerprint, importance_cache, software
+from opboost_ops.pipeline.evaluation.held_out import SCORING
+from opboost_ops.pipeline.evaluation.promise import promise_of
+from opboost_ops.pipeline.evaluation.repeated import declaration_files
+from opboost_ops.pipeline.evaluation.tuning_search import TUNED
+from opboost_ops.pipeline.redaction import WORDS
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.assemble import frame_of
+from opboost_ops.pipeline.steps.materialise import materialised_model, model_file
+from opboost_ops.reports.version_page import card_page
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+def register(context: Context) -> Outcome:
+    """Register the model with its card, and make it the champion if it passed the gate.
+
+    Raises:
+        ContractError: The model was not checked, or this version exists with other content.
+    """
+    context.home.json("checked_model")
+    model = materialised_model(context)
+    holders = context.federation.feature_holders
+    released = {party: context.manifest("ranks", party) for party in holders}
+    losses = {
+        f"{party}.{name}": curve
+        for party, manifest in released.items()
+        for name, curve in manifest.losses.items()
+    }
+    private = context.federation.training.private
+    noisy = private is not None and private.metrics_epsilon is not None
+    horizontal = context.federation.learning == "horizontal"
+    rows = context.home.json("boosted")["rows"] if horizontal else None
+    card = make_card(
+        federation=context.federation,
+        run=context.run,
+        evaluation=context.home.json("evaluation"),
+        training_rows=rows or context.home.json("alignment")["train"],
+        losses=losses,
+        splits=model_of(model).split_counts(),
+        experiment=any(manifest.experiment for manifest in released.values()),
+        classes=context.home.json("frame")["classes"],
+        # An exact function of the held-out rows, which noisy metrics would not cover.
+        importance=None if noisy else _importance(context, model),
+        tuned=context.home.json(TUNED) if context.home.has(TUNED) else None,
+        promise=promise_of(context),
+    )
+    file = model_file(context)
+    evaluation, decision = context.home.json("evaluation"), context.home.json("gate")
+    fitted = context.home.json(SCORING) if context.home.has(SCORING) else {}
+    scoring = fitted.get(evaluation["mode"])
+    files = {
+        file: model.encode(),
+        "card.json": card.json_bytes(),
+        "card.html": card_page(card, evaluation, scoring, decision["why"]).encode(),
+        "evaluation.json": context.home.read("evaluation.json"),
+        "columns.json": context.home.read("frame.json"),
+        **declaration_files(context),
+    }
+    if fitted:
+        files[f"{SCORING}.json"] = context.home.read(f"{SCORING}.json")
+    registry = Registry(context.site.models, context.federation.name)
+    folder = registry.register(context.run, files)
+    registry.decide(context.run, decision["promote"], decision["why"])
+    champion = registry.champion() == context.run
+    if not decision["promote"]:
+        why = decision["why"] if horizontal else WORDS
+        _LOG.warning("model version %s was not promoted: %s", context.run, why)
+    return Outcome(
+        documents={"registered": {"version": context.run, "model": str(folder / file)}},
+        summary={"version": context.run, "champion": champion, "why": decision["why"]},
+        discloses=""
+        if noisy
+        else "whether the model became champion, a function of the held-out rows",
+    )
+
+
+def _importance(context: Context, model: str) -> Importance:
+    """What the model goes by; on unchanged rows, what an earlier run has found of the same."""
+    assert context.acceptance is not None
+    federation, plan = context.federation, context.acceptance.plan
+    table = context.home.table("holdout_frame")
+    chosen = rows_for(federation, model, table.num_rows)
+    rows = frame_of(table.take(chosen), context.home.json("frame"))
+    how = (federation.model_dump_json(), plan.agreement, plan.protocol)
+    words = repr((model, how, software(federation.training.trainer)))
+    cache, made_of = importance_cache(context.lasting), fingerprint(words, rows)
+    if (known := cache.read(made_of)) is not None:
+        lines = tuple(ImportanceLine(**line) for line in json.loads(known[1]))
+        return Importance(known[0]["rows"], lines)
+    found = importance_of(federation, model, rows)
+    if federation.training.private is None:
+        content = json.dumps([line.model_dump() for line in found.lines])
+        cache.write(made_of, {"rows": found.rows}, content.encode())
+    return found

@@ -1,0 +1,57 @@
+"""Arrow: model -> route request, all thresholds that its trees have on others' features."""
+
+from opboost_ops.exchange.artifact import Draft
+from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.learning.splits import comparisons
+from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline.evaluation.gate import same_columns
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.checks import bounds_of
+from opboost_ops.pipeline.steps.materialise import materialised_model
+from opboost_ops.pipeline.steps.request_splits import by_holder
+
+DISCLOSES = "at which values of each feature the trees split (structure of the labels)"
+
+
+def request_routes(context: Context) -> Outcome:
+    """Ask each feature holder for every comparison of its features.
+
+    In a training run those of the version that it is compared to are asked for too, so that both
+    models can be compared on the same rows.
+
+    Raises:
+        ContractError: The model is missing or damaged.
+    """
+    texts = []
+    registry = context.registry
+    if context.purpose == "train":
+        texts.append(materialised_model(context))
+    before = context.reference if context.purpose == "train" else context.model
+    if before is not None:
+        files = registry.files(before)
+        facts = context.home.json("frame") if context.purpose == "train" else None
+        if facts is None or same_columns(context.federation, facts, files):
+            texts.append(model_in(files))
+    wanted: dict[str, set[float]] = {}
+    for text in texts:
+        for name, thresholds in comparisons(text, bounds_of(context)).items():
+            wanted.setdefault(name, set()).update(thresholds)
+    drafts = []
+    counts: dict[str, int] = {}
+    rising = {name: sorted(thresholds) for name, thresholds in wanted.items()}
+    for party, asked in by_holder(context, rising).items():
+        counts[party] = sum(len(thresholds) for thresholds in asked.values())
+        drafts.append(
+            Draft(
+                kind="route_request",
+                about=party,
+                document={"thresholds": asked},
+                rows=counts[party],
+                columns=tuple(asked),
+                answers=context.manifest("split_values", party).digest
+                if context.purpose == "train"
+                else context.plan,
+                discloses=DISCLOSES,
+            )
+        )
+    return Outcome(drafts=tuple(drafts), summary={"thresholds": xcom_limits.counts(counts)})

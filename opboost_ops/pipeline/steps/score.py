@@ -1,0 +1,141 @@
+"""Arrow: new rows, preprocessed the same way -> predictions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.pipeline.evaluation.coverage import COVERAGE, coverage, group_names
+from opboost_ops.pipeline.evaluation.held_out import SCORING
+from opboost_ops.pipeline.evaluation.score_columns import (
+    reason_columns,
+    score_columns,
+    warn_untrained,
+)
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.common_rows import CommonRows
+from opboost_ops.pipeline.inputs.other_columns import local_columns, local_names, opened_values
+from opboost_ops.pipeline.inputs.raw_blocks import blocks
+from opboost_ops.pipeline.inputs.raw_names import declared_columns
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.assemble import own_columns
+from opboost_ops.pipeline.steps.encode_rows import raw_matrix
+from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.blocks import rows_of_block
+from opboost_ops.tables.spill.tables import in_order
+
+#: No feature has this name.
+_ID = " id"
+
+#: Some rows: their IDs, the columns that a model knows, float64, by full name, and their coverage.
+_Some = Iterator[tuple[pa.ChunkedArray | pa.Array, dict[str, np.ndarray], pa.Array | None]]
+
+
+def score(context: Context) -> Outcome:
+    """Score every row of the label holder's table of new rows that the mode can score.
+
+    In mode ``local`` and with ``overlap: left`` these are all rows, otherwise those that all
+    parties have. Never are more than a block, or a part of the common order, in memory.
+
+    Raises:
+        ContractError: The model is damaged, or the table is not the one that was checked.
+        ArtifactError: What another party released is not what it must be.
+    """
+    assert context.model is not None
+    files = context.registry.files(context.model)
+    facts, text = json.loads(files["columns.json"]), model_in(files)
+    raw_table.require_unchanged(context)
+    scoring, rows = context.federation.scoring, context.home.json("table")["rows"]
+    fitted = json.loads(files.get(f"{SCORING}.json", b"{}")).get(scoring.mode, {})
+    warn_untrained(facts, fitted, scoring)
+    if scoring.mode == "local":
+        some = _of_own_table(context, facts, set(model_of(text).numeric_splits()))
+    else:
+        positions = narrow_integers(context.home.table("alignment"), "position")
+        rows = len(positions)
+        some = _in_common_order(context, facts, positions)
+    tables = (_scored(context, facts, fitted, text, *each) for each in some)
+    return Outcome(
+        tables={"scores": tables},
+        summary={"rows": rows, "mode": scoring.mode, "version": context.model},
+        # Elsewhere than in mode local, that is redacted: how many people are common stays home.
+        discloses="how many new rows were scored" if scoring.mode == "local" else "",
+    )
+
+
+def _scored(
+    context: Context,
+    facts: Mapping[str, Any],
+    fitted: Mapping[str, Any],
+    text: str,
+    ids: pa.ChunkedArray | pa.Array,
+    columns: dict[str, np.ndarray],
+    covered: pa.Array | None,
+) -> pa.Table:
+    scoring, names = context.federation.scoring, facts["names"]
+    matrix = np.empty((len(ids), len(names)), dtype=np.float64, order="F")
+    for i, name in enumerate(names):
+        matrix[:, i] = columns.pop(name)
+    prediction = predict(text, matrix)
+    scores = {context.federation.id.column: ids}
+    scores |= score_columns(facts, fitted, scoring, prediction)
+    if covered is not None:
+        scores[COVERAGE] = covered
+    if scoring.reasons is not None:
+        scores |= reason_columns(context.federation, names, text, matrix, scoring.reasons)
+    return pa.table(scores)
+
+
+def _of_own_table(context: Context, facts: Mapping[str, Any], used: set[str]) -> _Some:
+    """All rows, in the order of the table."""
+    horizontal = context.federation.learning == "horizontal"
+    elsewhere = [] if horizontal else local_names(context, used)
+    for block in blocks(context, list(dict.fromkeys([*declared_columns(context), *elsewhere]))):
+        if not block.height:
+            continue
+        if horizontal:
+            columns = raw_matrix(context, block)
+        else:
+            columns = own_columns(context.federation, block, facts["categories"])
+            columns |= local_columns(context.federation, block, used, block.height)
+        yield _ids(context, block), columns, None
+        del block, columns  # Before the next one is read.
+
+
+def _in_common_order(context: Context, facts: Mapping[str, Any], positions: np.ndarray) -> _Some:
+    """The rows that are scored, in the common order."""
+    left, done = context.federation.keeps_all, 0
+    take = opened_values(context, context.federation.scoring.mode)
+    rows = CommonRows(context, positions)
+    pieces = (
+        (places, _own(context, frame, facts["categories"]))
+        for places, frame in rows.blocks(declared_columns(context))
+    )
+    for part in in_order(context.home.scratch, pieces, len(positions)):
+        blocks_of = list(slices(part.num_rows, rows_of_block(len(facts["names"]))))
+        # Of nobody there is an empty file.
+        for each in blocks_of or [slice(0, 0)]:
+            some = part.slice(each.start, each.stop - each.start)
+            ids, own = some.column(_ID), some.drop_columns([_ID])
+            columns = {name: own.column(name).to_numpy() for name in own.column_names}
+            covered = group_names(coverage(context, done, some.num_rows)) if left else None
+            yield ids, columns | take(some.num_rows), covered
+            done += some.num_rows
+
+
+def _own(context: Context, frame: pl.DataFrame, categories: Mapping[str, Any]) -> pa.Table:
+    """IDs and own features of some rows."""
+    columns = own_columns(context.federation, frame, categories)
+    return pa.table({_ID: _ids(context, frame), **columns})
+
+
+def _ids(context: Context, frame: pl.DataFrame) -> pa.Array:
+    """The IDs, as they are; texts that are kept as codes have other codes in each block."""
+    ids = frame.get_column(context.federation.id.column)
+    return (ids.cast(pl.String) if ids.dtype == pl.Categorical else ids).to_arrow()

@@ -1,0 +1,197 @@
+"""Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.config.columns import released_channels
+from opboost_ops.config.faults.training import objective_of
+from opboost_ops.config.parameters import MONOTONE
+from opboost_ops.config.training import (
+    BoosterTraining,
+    DPBoostTraining,
+    FederBoostTraining,
+    Training,
+)
+from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
+from opboost_ops.learning.boosters.frame import Private, Stop
+from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
+from opboost_ops.learning.denoise import joint
+from opboost_ops.learning.private import gradients, noisy_leaves
+from opboost_ops.pipeline.cache import model_cache, software
+from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
+from opboost_ops.pipeline.inputs.weights import WEIGHT
+from opboost_ops.pipeline.resume_log import ResumeLog
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
+from opboost_ops.privacy.ledger.charges import ModelCharge
+from opboost_ops.tables.spill.arrays import release_memory
+
+#: Rows that are sent to a worker at once.
+_BLOCK = 500_000
+
+
+def train(context: Context) -> Outcome:
+    """Train on own values and others' ranks.
+
+    Raises:
+        ContractError: The training frame was not checked.
+    """
+    context.home.json("checked_frame")
+    training = context.federation.training
+    declared = context.declared.label
+    assert declared is not None
+    facts = context.home.json("frame")
+    parameters = parameters_of(training, facts["task"], facts["classes"], declared.bounds)
+    rows = context.home.json("alignment")["train"]
+    model = None
+    documents: dict[str, Any] = {}
+    if training.private is None:
+        text, found = _unless_unchanged(context, parameters)
+    else:
+        memory = ResumeLog(context.home)
+        text, found = _here(context, parameters, memory)
+        noise = noisy_leaves.noise_of(parameters)
+        curve = noise.curve if noise else None
+        epsilon = curve.epsilon if curve else training.private.epsilon
+        replaced = noise.replaced if noise else None
+        model = ModelCharge(epsilon, memory.name(), rows, curve=curve, replaced=replaced)
+        documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
+    documents |= {TUNED: found} if found else {}
+    return Outcome(
+        files={_partial(context): text.encode()},
+        documents=documents,
+        # As declared: how many trees there are in the end would tell of the rows.
+        summary={"rows": rows, "trees": training.trees},
+        model=model,
+    )
+
+
+def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
+    label = context.home.table("frame").column(LABEL).to_numpy()
+    return gradients.outside(np.asarray(label), bounds)
+
+
+def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Mapping[str, Any]]:
+    """The partial model, and what tuning has found: those of an earlier run of the same.
+
+    A cluster that trains again might also differ in the last digits.
+    """
+    assert context.acceptance is not None
+    digest = hashlib.sha256(context.home.read("frame.json"))
+    with (context.home.folder / "frame.arrow").open("rb") as file:
+        digest.update(hashlib.file_digest(file, "sha256").digest())
+    digest.update(context.federation.model_dump_json().encode())
+    plan = context.acceptance.plan
+    how = (parameters, plan.agreement, plan.protocol, software(parameters.trainer))
+    digest.update(repr(how).encode())
+    cache, made_of = model_cache(context.lasting), digest.hexdigest()
+    if (known := cache.read(made_of)) is not None:
+        return known[1].decode(), known[0]
+    if context.site.dask and context.federation.trains_by_blocks:
+        address = context.site.dask_address()
+        text, found = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
+    else:
+        text, found = _here(context, parameters)
+    cache.write(made_of, found, text.encode())
+    return text, found
+
+
+def _here(
+    context: Context, parameters: Parameters, memory: ResumeLog | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The partial model, and what tuning has found."""
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    cells = table.num_rows * len(facts["names"])
+    # Too large to lie in memory as numbers.
+    if cells > lightgbm_blocks.LARGE and context.federation.trains_by_blocks:
+        return _block_by_block(context, parameters), {}
+    frame = frame_of(table, facts)
+    # A copy, so that the table can go: training takes most memory of all stages.
+    label = np.array(table.column(LABEL).to_numpy())
+    del table
+    if context.federation.denoising == "joint":
+        channels = released_channels(context.federation)
+        seed = hashlib.sha256(b"joint 0").digest()
+        return joint.train(frame, label, parameters, channels, seed, context.tell), {}
+    tuning, found = context.federation.training.tuning, {}
+    if tuning is not None:
+        found = search(context.home, frame, label, parameters, tuning, context.tell)
+        parameters = with_trial(parameters, found)
+    return trainer.train(frame, label, parameters, memory, context.tell), found
+
+
+def _block_by_block(context: Context, parameters: Parameters) -> str:
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    label = np.array(table.column(LABEL).to_numpy(), dtype=np.float32)
+    weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
+
+    def read(begin: int, end: int) -> Frame:
+        release_memory()
+        return frame_of(table.slice(begin, end - begin), facts)
+
+    return lightgbm_blocks.train(read, label, weight, parameters, context.tell)
+
+
+def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:
+    table, facts = context.home.table("frame"), context.home.json("frame")
+    # At least two blocks a worker on this machine, and none larger than a worker can take at once.
+    size = max(1, min(_BLOCK, -(-table.num_rows // 8)))
+    for begin in range(0, table.num_rows, size):
+        block = table.slice(begin, size)
+        yield frame_of(block, facts), np.array(block.column(LABEL).to_numpy(), dtype=np.float64)
+
+
+def partial_model(context: Context) -> str:
+    """The partial model that this run has trained."""
+    return context.home.read(_partial(context)).decode()
+
+
+def _partial(context: Context) -> str:
+    return f"partial_{format_of(context.federation.training.trainer).file}"
+
+
+def parameters_of(
+    training: Training,
+    task: str,
+    classes: Sequence[str | int],
+    label_bounds: tuple[float, float] | None = None,
+) -> Parameters:
+    """The booster's parameters.
+
+    Args:
+        training: What the federation declares.
+        task: What is learnt.
+        classes: Its classes; none in regression.
+        label_bounds: Declared bounds of a number; DPBoost needs them.
+    """
+    private = None
+    if isinstance(training, DPBoostTraining):
+        private = Private(
+            epsilon=training.private.epsilon,
+            label_bounds=label_bounds if task == "regression" else None,
+            random=training.private.splits == "random",
+            delta=training.private.delta,
+        )
+    assert not isinstance(training, FederBoostTraining)
+    objective = ""
+    if isinstance(training, BoosterTraining) and training.objective:
+        objective = objective_of(training, task)
+    own = {name: value for name, value in training.parameters.items() if name != MONOTONE}
+    rounds = training.early_stopping
+    return Parameters(
+        task=task,  # type: ignore[arg-type]
+        classes=len(classes),
+        trees=training.trees,
+        learning_rate=training.learning_rate,
+        depth=training.depth,
+        seed=0,
+        trainer=training.trainer,
+        private=private,
+        objective=objective,
+        own=own,
+        monotone=training.parameters.get(MONOTONE, {}),
+        stop=Stop(rounds) if rounds else None,
+    )

@@ -1,0 +1,163 @@
+"""Arrow: checked scores -> one more file in the label holder's folder of scores."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.exchange.encoding import narrow_integers
+from opboost_ops.learning.distribution import new_distribution
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS, GROUP, keep
+from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.evaluation.score_columns import CLASS, SCORE
+from opboost_ops.pipeline.evaluation.sinks import deliver
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.common_rows import CommonRows
+from opboost_ops.pipeline.inputs.positive_class import positive_of
+from opboost_ops.pipeline.inputs.raw_blocks import blocks
+from opboost_ops.pipeline.inputs.raw_names import declared_columns
+from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.check_drift import COUNTS
+from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
+from opboost_ops.quality.live import Counts, counts_of
+from opboost_ops.tables.content import rows_fingerprint
+from opboost_ops.tables.spill.arrays import release_memory, slices
+
+VERSION = "model_version"
+
+#: No column of an artifact has these names.
+_PLACE, _THERE = " place in the common order", " is there"
+
+
+def write_scores(context: Context) -> Outcome:
+    """Add the scores; the same rows scored again by the same model in the same mode add nothing.
+
+    Raises:
+        ContractError: The scores were not checked, other scores of these inputs exist, the table
+            was rewritten, or what site.yaml names does not take them.
+        ConnectionError: That cannot be reached.
+    """
+    context.home.json("checked_scores")
+    raw_table.require_unchanged(context)
+    model = context.model
+    assert model is not None
+    scores = context.home.table("scores")
+    mode = context.federation.scoring.mode
+    facts = {"federation": context.federation.name, "version": model, "mode": mode}
+    files = context.registry.files(model)
+    columns = json.loads(files["columns.json"])
+    positive = positive_of(columns["task"], columns["classes"])
+    if positive is not None:
+        facts["positive"] = str(positive)
+    name = f"{mode}-{_inputs(context)}{_layout(context, scores)}"
+    path, new = keep(
+        context.site.scores / context.federation.name,
+        model,
+        name,
+        lambda: _groups(scores, model, {"opboost": json.dumps(facts)}),
+    )
+    # Again at every try: what was delivered before is replaced by the same.
+    if (sink := context.site.tables[context.federation.name].scores_to) is not None:
+        groups = partial(_groups, scores, model)
+        deliver(sink, groups, VERSION, model, name, context.home.scratch)
+    said = _said(scores) if columns["classes"] else None
+    numbers = _numbers(context, scores)
+    seen = new_distribution(columns["task"], numbers, said)
+    live = {"live": _live(context, columns["task"], numbers).model_dump(mode="json")}
+    return Outcome(
+        documents={"written": {"path": str(path)}},
+        # Kept beyond the run, for anyone who asks how scores have moved; it is the party's alone.
+        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen, **live}},
+        summary={"rows": scores.num_rows, "file": path.name, "new": new},
+    )
+
+
+def _groups(
+    scores: pa.Table, version: str, metadata: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
+    """The scores with the model's version, a row group after the other."""
+    names = pa.array([version], pa.string())
+    # Of nobody there is an empty group, which has the columns.
+    for rows in list(slices(scores.num_rows, GROUP)) or [slice(0, 0)]:
+        part = scores.slice(rows.start, rows.stop - rows.start).combine_chunks()
+        codes = pa.array(np.zeros(part.num_rows, dtype=np.int32))
+        part = part.append_column(VERSION, pa.DictionaryArray.from_arrays(codes, names))
+        yield part.replace_schema_metadata(dict(metadata) if metadata else None)
+        del part
+
+
+def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
+    """The scores alone, float64, shape (n,), in memory or on disk."""
+    found = (chunk.to_numpy() for chunk in scores.column(SCORE).chunks)
+    return context.home.scratch.filled(scores.num_rows, np.float64, found)
+
+
+def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
+    """The run's scores and the table's columns in the bins of training."""
+    assert context.model is not None
+    mode = context.federation.scoring.mode
+    columns = context.home.json(COUNTS) if context.home.has(COUNTS) else {}
+    home = context.lasting.folder
+    return counts_of(home, context.model, mode, task, scores, columns=columns)
+
+
+def _said(scores: pa.Table) -> Counter[str]:
+    """How many rows are of each class."""
+    found: Counter[str] = Counter()
+    for chunk in scores.column(CLASS).chunks:
+        for each in chunk.cast(pa.string()).value_counts().to_pylist():
+            found[each["values"]] += each["counts"]
+        release_memory()
+    return found
+
+
+def _layout(context: Context, scores: pa.Table) -> str:
+    """What is declared of the scores' columns, which may change while model and rows do not."""
+    scoring = context.federation.scoring.model_dump(mode="json")
+    made = [scores.column_names, scoring["cost_ratio"], scoring["reasons"]]
+    return f"-{hashlib.sha256(json.dumps(made).encode()).hexdigest()[:8]}"
+
+
+def _inputs(context: Context) -> str:
+    """Name of everything that the scores follow from, besides model and mode.
+
+    Of the party's own rows it is a keyed fingerprint, however the table of new rows is written and
+    which other people are in it; people to whom the scores are delivered see it.
+    """
+    mode = context.federation.scoring.mode
+    key = noise.keyed_by(context.site.noise_secret(), ":scores")
+    names = declared_columns(context)
+    found = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
+    modes = ("desensitised", "routed")
+    for party in context.federation.feature_holders if mode in modes else ():
+        # Not the artifact's digest, which is another one in every run, and of everybody.
+        table = context.home.table(opened_table(party))
+        if context.federation.keeps_all:
+            # Routed scores may rest on no column of a party, and still say whom it has.
+            there = context.home.table(members_table(party)).column("there")
+            table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})
+        names = [_PLACE, *table.column_names]
+        found[party] = rows_fingerprint(_placed(table), names, key)
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _placed(table: pa.Table) -> Iterator[pl.DataFrame]:
+    """Rows with their places, some at a time."""
+    for rows in slices(table.num_rows):
+        some = pl.DataFrame(table.slice(rows.start, rows.stop - rows.start))
+        yield some.with_row_index(_PLACE, rows.start)
+
+
+def _scored_rows(context: Context) -> Iterator[pl.DataFrame]:
+    names = declared_columns(context)
+    if context.federation.scoring.mode == "local":
+        return blocks(context, names)
+    positions = narrow_integers(context.home.table("alignment"), "position")
+    rows = CommonRows(context, positions)
+    return (frame for _, frame in rows.blocks(names))
