@@ -20,7 +20,7 @@ from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline import phases
 from opboost_ops.pipeline.runner.local import run_federation
 

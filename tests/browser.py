@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import Standalone
 
 #: Where screenshots stay, for people to look at.
 SHOTS = os.environ.get("OPBOOST_SCREENSHOTS")

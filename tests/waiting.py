@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import httpx
 
-from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.deployment.client import Client
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 
-from opboost_ops.orchestration.task_group import FederationTaskGroup
+from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 
 
 @task

@@ -19,7 +19,7 @@ def check() -> None:
     Exits with 1 if a problem blocks runs.
     """
     require_airflow("opboost airflow check")
-    from opboost_ops.orchestration.doctor import examine
+    from opboost_ops.orchestration.deployment.doctor import examine
 
     found = examine()
     for finding in found:
@@ -41,7 +41,7 @@ def install(
 ) -> None:
     """Show a diff, then write DAG file, preloading and site paths into an Airflow home."""
     require_airflow("opboost airflow install")
-    from opboost_ops.orchestration.installation import plan
+    from opboost_ops.orchestration.deployment.installation import plan
     from opboost_ops.pipeline.party.party_sites import federation_file
 
     changes = plan(airflow_home, federation_file(federation))

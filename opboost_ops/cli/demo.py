@@ -13,8 +13,8 @@ from opboost_ops.errors import ConfigError, OpBoostError
 
 if TYPE_CHECKING:
     from opboost_ops.config.federation import Purpose
-    from opboost_ops.orchestration.client import Client
-    from opboost_ops.orchestration.standalone import Standalone
+    from opboost_ops.orchestration.deployment.client import Client
+    from opboost_ops.orchestration.deployment.standalone import Standalone
     from opboost_ops.pipeline.runner.local import Finished
 
 Dataset = Annotated[str, typer.Option(help="credit (generated), or a public table such as adult.")]
@@ -51,7 +51,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     from opboost_ops.cli.progress import Progress
     from opboost_ops.cli.score import show
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.orchestration.standalone import Standalone
+    from opboost_ops.orchestration.deployment.standalone import Standalone
 
     end_on_signals()
     console = Console(stderr=True)
@@ -99,9 +99,9 @@ def ui(
     """Run Airflow until Ctrl-C, and print its address and login."""
     require_airflow("opboost ui")
     from opboost_ops.config.loading import site_file
-    from opboost_ops.orchestration.own_parties import names_in
-    from opboost_ops.orchestration.standalone import Standalone
-    from opboost_ops.pages.deployment import parties as known
+    from opboost_ops.orchestration.dags.own_parties import names_in
+    from opboost_ops.orchestration.deployment.standalone import Standalone
+    from opboost_ops.orchestration.pages.deployment import parties as known
 
     end_on_signals()
     console = Console(stderr=True)

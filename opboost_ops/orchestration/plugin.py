@@ -11,8 +11,9 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration import admin_runs, capacity, metrics, run_notes
-from opboost_ops.orchestration.operators import PREFIX, LedgerPage, RunPage
+from opboost_ops.orchestration.dags import admin_runs, run_notes
+from opboost_ops.orchestration.dags.operators import PREFIX, LedgerPage, RunPage
+from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.settings import adopt_section
 
 # Before anything of this process looks for its variables.
@@ -34,7 +35,7 @@ class Pages:
 
 @cache
 def _pages() -> Any:
-    from opboost_ops.pages.app import make_app
+    from opboost_ops.orchestration.pages.app import make_app
 
     return make_app()
 

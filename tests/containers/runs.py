@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.deployment.client import Client
 from tests.containers.engine import Project
 from tests.waiting import until
 

@@ -13,8 +13,8 @@ from airflow.sdk import DAG
 
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import write_workspace
-from opboost_ops.orchestration import failures, sensors, tasks
-from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.dags import failures, sensors, tasks
+from opboost_ops.orchestration.dags.factory import build_dags
 from tests.federation import merge
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from opboost_ops.orchestration import tasks
+from opboost_ops.orchestration.dags import tasks
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.stage import Context, Outcome
 

@@ -9,8 +9,8 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops.orchestration import admin_runs, tasks
-from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.dags import admin_runs, tasks
+from opboost_ops.orchestration.dags.factory import build_dags
 from tests.dags.conftest import declare
 from tests.dags.test_notifications import told as told
 from tests.federation import FIRST_RUN, Workspace

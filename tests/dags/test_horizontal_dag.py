@@ -5,9 +5,10 @@ from airflow.sdk import DAG, BaseXCom, TriggerRule
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.datasets.lenders import write_lenders
-from opboost_ops.orchestration import capacity, tasks
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.lineage import PARAMETER
+from opboost_ops.orchestration.dags import tasks
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.lineage import PARAMETER
+from opboost_ops.orchestration.deployment import capacity
 from tests.dags.conftest import DAG_ID, RUN, in_task
 
 LEARN = ["encode_rows", "boost", "check_model", "register"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.pages import airflow_tables
+from opboost_ops.orchestration.pages import airflow_tables
 
 ROOT = Path(__file__).parents[2]
 ADR = ROOT / "docs" / "adr" / "0021-what-airflow-does-not-promise.md"
@@ -43,7 +43,7 @@ def test_what_is_not_promised_is_used_where_the_decision_says_and_nowhere_else()
     table = {(module, file) for file, cell in rows for module in re.findall(r"`([\w.]+)`", cell)}
     assert imported() == table
     tables = {file for module, file in table if module in airflow_tables._PLACES.values()}
-    assert tables == {"pages/airflow_tables.py"}
+    assert tables == {"orchestration/pages/airflow_tables.py"}
     elsewhere = {module for module, file in table if file not in tables}
     assert not any(module.startswith(("airflow.models", "airflow.utils")) for module in elsewhere)
 

@@ -7,7 +7,7 @@ import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 
-from opboost_ops.orchestration.dags import build_dags
+from opboost_ops.orchestration.dags.factory import build_dags
 from tests.dags.conftest import NAMES, declare
 
 

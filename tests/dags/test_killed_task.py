@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.orchestration import failures, tasks
+from opboost_ops.orchestration.dags import failures, tasks
 from opboost_ops.pipeline.phases import stages_by_task
 from tests.dags.conftest import DAG_ID, RUN, in_task
 from tests.federation import Workspace

@@ -21,7 +21,8 @@ from airflow.sdk.observability.stats import Stats
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.orchestration import metrics, tasks
+from opboost_ops.orchestration.dags import tasks
+from opboost_ops.orchestration.deployment import metrics
 from opboost_ops.pipeline.runner.facts import ADDED
 from tests.dags.conftest import DAG_ID, RUN, in_task
 from tests.federation import Workspace

@@ -17,9 +17,9 @@ from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import ConfigError, PolicyError
-from opboost_ops.orchestration import notifications, tasks
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.failures import Failed, NetworkError
+from opboost_ops.orchestration.dags import notifications, tasks
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.failures import Failed, NetworkError
 from tests.dags.conftest import declare
 
 

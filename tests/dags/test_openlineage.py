@@ -20,8 +20,8 @@ from airflow.providers.openlineage.utils.emission_policy import (
 )
 from airflow.sdk import DAG, task
 from airflow.serialization.serialized_objects import DagSerialization
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.task_group import FederationTaskGroup
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 
 folder = Path(sys.argv[1])
 dags = build_dags(folder)

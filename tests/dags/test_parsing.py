@@ -11,10 +11,10 @@ import pytest
 from airflow.sdk import DAG
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration import dags as module
-from opboost_ops.orchestration import federations as parsed
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.lineage import PARAMETER
+from opboost_ops.orchestration.dags import factory as module
+from opboost_ops.orchestration.dags import federations as parsed
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.lineage import PARAMETER
 from tests.dags.conftest import NAMES
 
 ROOT = Path(__file__).parents[2]

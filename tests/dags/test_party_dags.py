@@ -16,11 +16,11 @@ from airflow.serialization.serialized_objects import DagSerialization
 from opboost_ops.config.federation import Purpose
 from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.exchange.run_id import JOINED, run_id
-from opboost_ops.orchestration import sensors, tasks
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.lineage import PARAMETER
-from opboost_ops.orchestration.operators import StillWaiting, StoreSensor
-from opboost_ops.orchestration.own_parties import names_in
+from opboost_ops.orchestration.dags import sensors, tasks
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.lineage import PARAMETER
+from opboost_ops.orchestration.dags.operators import StillWaiting, StoreSensor
+from opboost_ops.orchestration.dags.own_parties import names_in
 from tests.dags.conftest import declare
 from tests.federation import Workspace
 

@@ -8,8 +8,8 @@ import pytest
 from airflow.sdk import DAG, Asset, AssetAll, AssetAny, AssetOrTimeSchedule
 from airflow.sdk.exceptions import ParamValidationError
 
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.lineage import PARAMETER
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.lineage import PARAMETER
 from opboost_ops.pipeline.party.form_values import FORM
 from tests.dags.conftest import declare
 

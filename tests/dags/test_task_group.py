@@ -10,10 +10,10 @@ from airflow.sdk import DAG, task
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.phases import TITLES
-from opboost_ops.orchestration.task_group import FederationTaskGroup
-from opboost_ops.pages.airflow import PHASES, place_of
+from opboost_ops.orchestration.dags.descriptions import TITLES
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
+from opboost_ops.orchestration.pages.airflow import PHASES, place_of
 from tests.dags.conftest import ROOT, in_airflow
 from tests.federation import Workspace
 

@@ -11,7 +11,7 @@ from airflow.sdk import BaseXCom
 from airflow.sdk.exceptions import AirflowFailException
 
 from opboost_ops.errors import BudgetError, ContractError
-from opboost_ops.orchestration import failures, tasks
+from opboost_ops.orchestration.dags import failures, tasks
 from opboost_ops.pipeline.party.form_values import FORM
 from tests.dags.conftest import in_task
 

@@ -10,11 +10,11 @@ import yaml
 from airflow.sdk import DAG
 
 from opboost_ops.datasets.lenders import write_lenders
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.operators import FormOperator
-from opboost_ops.orchestration.task_group import FederationTaskGroup
-from opboost_ops.orchestration.triggers import StoreTrigger
-from opboost_ops.orchestration.wait_conditions import LOOKS
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.operators import FormOperator
+from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
+from opboost_ops.orchestration.dags.triggers import StoreTrigger
+from opboost_ops.orchestration.dags.wait_conditions import LOOKS
 from tests.dags.conftest import declare, in_airflow
 
 CANARY = "{{ conn.prod_db.password }}{{ var.value.secret }}{{ canary }}"
@@ -156,7 +156,7 @@ def test_a_faulty_file_reads_no_connection_and_no_variable(
     home = tmp_path / "airflow"
     (home / "dags").mkdir(parents=True)
     (home / "dags" / "federations.py").write_text(
-        "from opboost_ops.orchestration.federations import federation_dags\n"
+        "from opboost_ops.orchestration.dags.federations import federation_dags\n"
         "from airflow.sdk import DAG\n"
         "globals().update(federation_dags())\n"
     )

@@ -11,8 +11,8 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops.orchestration import tasks
-from opboost_ops.orchestration.times import missed
+from opboost_ops.orchestration.dags import tasks
+from opboost_ops.orchestration.dags.times import missed
 from tests.dags.conftest import declare, in_task
 
 NOON = datetime(2026, 6, 10, 12, tzinfo=UTC)

@@ -10,9 +10,9 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.lineage import PARAMETER
-from opboost_ops.orchestration.phases import DESCRIPTIONS, TITLES
+from opboost_ops.orchestration.dags.descriptions import DESCRIPTIONS, TITLES
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.lineage import PARAMETER
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.party.form_values import FORM
 from opboost_ops.pipeline.phases import PhaseName, phases

@@ -13,10 +13,10 @@ from airflow.sdk.exceptions import AirflowRescheduleException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration import triggers, wait_conditions
-from opboost_ops.orchestration.operators import PartyOperator, StillWaiting
-from opboost_ops.orchestration.triggers import WOKEN, StoreTrigger
-from opboost_ops.orchestration.wait_conditions import arrived
+from opboost_ops.orchestration.dags import triggers, wait_conditions
+from opboost_ops.orchestration.dags.operators import PartyOperator, StillWaiting
+from opboost_ops.orchestration.dags.triggers import WOKEN, StoreTrigger
+from opboost_ops.orchestration.dags.wait_conditions import arrived
 from opboost_ops.pipeline.party import approval
 from tests.federation import Workspace
 
@@ -50,7 +50,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> type[Counts]:
 def through_airflow(trigger: StoreTrigger) -> StoreTrigger:
     """The trigger as a triggerer makes it of what a worker has left in the database."""
     path, kwargs = trigger.serialize()
-    assert path == "opboost_ops.orchestration.triggers.StoreTrigger"
+    assert path == "opboost_ops.orchestration.dags.triggers.StoreTrigger"
     return StoreTrigger(**json.loads(json.dumps(kwargs)))
 
 

@@ -11,8 +11,8 @@ import yaml
 
 from opboost_ops.datasets import load
 from opboost_ops.datasets.workspace import agree_for_all, write_workspace
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import logged_in
 
 PARTIES = ("credit", "shop", "bank")

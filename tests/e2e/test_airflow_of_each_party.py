@@ -13,8 +13,8 @@ from opboost_ops.datasets import lenders, load
 from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.deployment

@@ -21,9 +21,9 @@ import pytest
 import yaml
 from sqlalchemy import create_engine, text
 
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.processes import members
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.processes import members
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import logged_in, shot
 from tests.processes import of_airflow
 from tests.unit.pages.test_breakages import BREAKAGES, DOCS, NAME, SCORE, TRAIN, entry
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 #: Every event goes into one file.
 _NOTIFIERS = """
 from notifiers import LINES
-from opboost_ops.orchestration.notifications import EVENTS
+from opboost_ops.orchestration.dags.notifications import EVENTS
 TOLD = {event: [LINES] for event in EVENTS}
 """
 

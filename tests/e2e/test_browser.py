@@ -7,9 +7,9 @@ import pytest
 
 from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.phases import TITLES
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.dags.descriptions import TITLES
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.phases import phases
 from tests.browser import shot
 

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ DAG_FILE = '''"""The DAGs of the credit federation, for Airflow."""
 
 from pathlib import Path
 
-from opboost_ops.orchestration.federations import federation_dags
+from opboost_ops.orchestration.dags.federations import federation_dags
 
 globals().update(federation_dags(Path(__file__).with_name("federation.yaml")))
 '''

@@ -12,7 +12,7 @@ import pytest
 
 from opboost_ops.cli.demo import workspace
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.processes import of_airflow
 from tests.waiting import until
 

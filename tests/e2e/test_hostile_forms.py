@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.waiting import ended, errors, states
 
 pytestmark = pytest.mark.slow

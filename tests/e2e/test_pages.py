@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from opboost_ops.cli.demo import follow
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import SHOTS, shot
 
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import shot
 from tests.federation import Workspace
 from tests.waiting import ended, errors, states, until

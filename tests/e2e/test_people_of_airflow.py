@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import log_in, shot
 from tests.e2e.conftest import READER
 from tests.unit.exchange.conftest import s3 as s3

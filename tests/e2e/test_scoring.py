@@ -12,8 +12,8 @@ import pytest
 
 from opboost_ops.exchange.run_id import run_id
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.federation import Workspace, small_credit
 from tests.waiting import ended, states, until
 

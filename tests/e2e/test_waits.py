@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from opboost_ops.exchange.run_id import JOINED
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.runner.opening import open_run
 from opboost_ops.pipeline.runner.runner import run_stage

@@ -17,7 +17,7 @@ import boto3
 import pytest
 import yaml
 
-from opboost_ops.orchestration.client import Client
+from opboost_ops.orchestration.deployment.client import Client
 from tests.faults import drill
 from tests.faults.gate import Gate
 from tests.faults.rig import Rig

@@ -10,8 +10,8 @@ import pytest
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation
-from opboost_ops.orchestration.client import Client
-from opboost_ops.orchestration.standalone import Standalone
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.phases import stages_by_task
 from tests.leakage.canaries import NAME, PARTIES, plant

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.orchestration.failures import XCOM_LIMIT
+from opboost_ops.orchestration.dags.failures import XCOM_LIMIT
 from tests.federation import Workspace
 from tests.unit.exchange.conftest import s3, s3_server  # noqa: F401
 

@@ -6,6 +6,6 @@ import sys
 _LOCAL = os.environ.get("AIRFLOW__CORE__EXECUTOR") == "LocalExecutor"
 
 if sys.argv[1:3] == ["celery", "worker"] or (_LOCAL and "scheduler" in sys.argv):
-    from opboost_ops.orchestration.preload import preload
+    from opboost_ops.orchestration.deployment.preload import preload
 
     preload()

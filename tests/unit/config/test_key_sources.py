@@ -101,7 +101,7 @@ def test_what_parties_share_is_not_asked_for(
     from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
-    from opboost_ops.orchestration import secrets
+    from opboost_ops.orchestration.deployment import secrets
 
     def asked(*_: Any, **__: Any) -> None:
         raise AssertionError("the shared Airflow was asked for a key")

@@ -10,8 +10,8 @@ from airflow.sdk.log import redact
 from opboost_ops.config.key_sources import use_backend
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
+from opboost_ops.orchestration.deployment.store_hook import StoreHook
 from opboost_ops.orchestration.settings import use_airflow_secrets
-from opboost_ops.orchestration.store_hook import StoreHook
 from tests.federation import Workspace
 
 
@@ -96,7 +96,7 @@ def test_a_connection_of_an_airflow_that_parties_share_is_not_taken(
     from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
     from airflow.secrets.environment_variables import EnvironmentVariablesBackend
 
-    from opboost_ops.orchestration import secrets
+    from opboost_ops.orchestration.deployment import secrets
 
     asked: list[str] = []
     theirs = Connection.from_json(connection(s3, s3_server), conn_id="bank_store")

@@ -6,7 +6,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from opboost_ops.pages.app import make_app
+from opboost_ops.orchestration.pages.app import make_app
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader, allow
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.orchestration import run_notes
+from opboost_ops.orchestration.dags import run_notes
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
 from tests.unit.pages.conftest import Reader, allow

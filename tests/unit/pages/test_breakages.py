@@ -22,8 +22,8 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, update
 
 from opboost_ops.exchange.run_id import run_id
-from opboost_ops.orchestration.dags import build_dags
-from opboost_ops.orchestration.notifications import EVENTS
+from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.notifications import EVENTS
 from opboost_ops.pipeline.party.admin_actions import from_airflow
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import NEXT, TRAIN, known_dags, write_run

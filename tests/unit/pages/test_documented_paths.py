@@ -7,7 +7,7 @@ from typing import cast
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from opboost_ops.pages.app import make_app
+from opboost_ops.orchestration.pages.app import make_app
 from opboost_ops.serving.app import make_app as make_scoring_app
 from opboost_ops.serving.scorer import Scorer
 

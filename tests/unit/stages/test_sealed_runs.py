@@ -10,8 +10,8 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.sealed import epochs
 from opboost_ops.exchange.sealed.curve import POINT
-from opboost_ops.pages import ledger
-from opboost_ops.pages.deployment import Query
+from opboost_ops.orchestration.pages import ledger
+from opboost_ops.orchestration.pages.deployment import Query
 from opboost_ops.reports.display.blocks import Note
 from tests.commands import opboost
 from tests.federation import Workspace

@@ -1,0 +1,272 @@
+"""Federation files become DAGs. This is read at every parse, so it imports little."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from textwrap import indent
+from typing import Any
+
+from airflow.sdk import (  # type: ignore[attr-defined]
+    DAG,
+    Asset,
+    AssetAll,
+    AssetAny,
+    AssetOrTimeSchedule,
+    ParamsDict,
+)
+
+from opboost_ops.config.cron import cron_problem
+from opboost_ops.config.federation import Federation, Purpose
+from opboost_ops.config.loading import load_federation
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.errors import ConfigError, Fault
+from opboost_ops.orchestration.dags import tasks
+from opboost_ops.orchestration.dags.admin_dag import admin_dag
+from opboost_ops.orchestration.dags.assets import champion_asset, scores_asset, table_assets
+from opboost_ops.orchestration.dags.documentation import documentation
+from opboost_ops.orchestration.dags.form import scoring_form, training_form
+from opboost_ops.orchestration.dags.groups import add_groups, task_defaults, timeout
+from opboost_ops.orchestration.dags.lineage import leave_out, mark
+from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert
+from opboost_ops.orchestration.dags.operators import FaultyFileOperator
+from opboost_ops.orchestration.dags.our_runs import TAG
+from opboost_ops.orchestration.dags.own_parties import here_of
+from opboost_ops.orchestration.dags.party_dags import MARGIN, add_own_groups, join_dag, takes_part
+from opboost_ops.orchestration.dags.table_dag import tables_dag
+from opboost_ops.orchestration.dags.times import at
+
+#: When a faulty file fails that says no times.
+_DAILY = "0 0 * * *"
+
+_AT_HOME = (
+    "A party can still act at home: `opboost models promote`, `opboost models rollback` and "
+    "`opboost stop` need no federation file."
+)
+
+
+def build_dags(
+    place: Path, parties: Sequence[str] | None = None, only: str | None = None
+) -> dict[str, DAG]:
+    """The DAGs of federation files; a faulty file becomes a DAG that says so.
+
+    Args:
+        place: A federation file, or a folder that is searched for ``*.yaml`` and
+            ``*/federation.yaml``.
+        parties: Whose tasks this Airflow runs; all when absent. Where others run theirs in other
+            Airflows, the DAGs meet those at the store.
+        only: The DAG that is needed, where a task is about to run: others are left out, as each
+            task would build the DAGs of all federations.
+
+    Returns:
+        DAGs by id. Those of faulty files are tagged ``invalid``.
+    """
+    dags: dict[str, DAG] = {}
+    files = sorted([*place.glob("*.yaml"), *place.glob("*/federation.yaml")])
+    if not place.is_dir():
+        files = [place]
+        if not place.is_file():
+            problem = f"There is no federation file, and no folder of them: {place}."
+            return {"opboost_invalid": _invalid("opboost_invalid", problem, TAG, None)}
+    faulty: list[tuple[Path, str]] = []
+    for path in files:
+        if only is None or _names(path, only):
+            try:
+                dags |= {dag.dag_id: dag for dag in _build(path, dags, parties, only)}
+            except ConfigError as error:
+                faulty.append((path, str(error)))
+            except Exception as error:
+                name = type(error).__name__
+                faulty.append((path, f"{path.name}: cannot become a DAG ({name})."))
+    # Last, so that they displace none of the others.
+    for path, problem in faulty:
+        dag = _faulty(path, dags, problem)
+        dags[dag.dag_id] = dag
+    if only is not None:
+        # The id of a faulty file's DAG may come from the file's name or number.
+        return dags if only in dags else build_dags(place, parties)
+    known = {tag for dag in dags.values() for tag in dag.tags}
+    unknown = [name for name in parties or () if name not in known]
+    if unknown and "invalid" not in known and place.is_dir():
+        problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
+        dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG, None)
+    return dags
+
+
+def _names(path: Path, dag_id: str) -> bool:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return True
+    return re.search(rf"\b{re.escape(dag_id.rpartition('_')[0])}\b", text) is not None
+
+
+def _build(
+    path: Path, others: Mapping[str, DAG], parties: Sequence[str] | None, only: str | None
+) -> list[DAG]:
+    federation = load_federation(path)
+    name = federation.name
+    here = here_of(federation, parties)
+    if here == ():
+        return []
+    joined = None if here is None or federation.label_holder in here else here
+    defaults = task_defaults(federation)
+    makers = {f"{name}_train": partial(train_dag, federation, path, here)}
+    if joined is None or takes_part(federation, "score", joined):
+        makers[f"{name}_score"] = partial(score_dag, federation, path, here)
+    makers[f"{name}_admin"] = partial(admin_dag, federation, defaults, here)
+    if joined is not None:
+        makers[f"{name}_join"] = partial(join_dag, federation, joined, defaults)
+    elif federation.schedule.on_tables is not None:
+        makers[f"{name}_tables"] = partial(tables_dag, federation, defaults, here)
+    if not makers.keys().isdisjoint(others):
+        fault = Fault("name", f"another file has the name {name} too", "rename one")
+        raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
+    if only in makers:
+        makers = {only: makers[only]}
+    made = [make() for make in makers.values()]
+    for dag in made:
+        leave_out(dag)
+    return made
+
+
+def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> DAG:
+    """The DAG of a faulty file: it fails at the federation's times, so that its absence shows."""
+    names, cron = [path.parent.name if path.name == "federation.yaml" else path.stem], None
+    with suppress(ConfigError, AttributeError, TypeError):
+        declared = read_yaml(path)
+        names.insert(0, str(declared["name"]) if "name" in declared else names[0])
+        schedule = declared.get("schedule") or {}
+        cron = schedule.get("cron") or schedule.get("on_tables")
+    names = [re.sub(r"[^a-z0-9_]+", "_", n.lower()).strip("_") or "federation" for n in names]
+    names.append(f"{names[-1]}_{len(others)}")
+    name = next(name for name in names if f"{name}_train" not in others)
+    return _invalid(f"{name}_train", problem, name, cron if _is_cron(cron) else _DAILY)
+
+
+def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
+    with DAG(
+        auto_register=False,
+        dag_id=dag_id,
+        description="Its federation file is faulty.",
+        # Indented, so that no line of the file's text ends the block of code.
+        doc_md=f"The federation file is faulty:\n\n{indent(problem, '    ')}\n\n{_AT_HOME}",
+        schedule=None if cron is None else at(cron),
+        catchup=False,
+        max_active_runs=1,
+        tags=[TAG, "invalid"],
+        # It fails as the federation's own runs do: in red, and to the worker's notifiers.
+        default_args={"owner": owner, **CALLBACKS},
+    ) as dag:
+        FaultyFileOperator(
+            task_id="federation_file",
+            python_callable=tasks.invalid,
+            op_kwargs={"problem": problem},
+        )
+    mark(dag, *dag.tasks)
+    return dag
+
+
+def train_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
+    """The training DAG of a federation.
+
+    Args:
+        federation: What its file says.
+        path: The file, as the label holder's worker finds it.
+        here: The parties of this Airflow; all when absent.
+    """
+    schedule = federation.schedule
+    tables = AssetAll(*table_assets(federation, "train", here).values())
+    return _run_dag(
+        federation,
+        "train",
+        path,
+        here,
+        schedule=_when(schedule.cron, tables if schedule.on_tables else None),
+        description=f"{federation.learning.capitalize()} federated training of {federation.name}.",
+        params=training_form(federation),
+        outlets={"announce_champion": champion_asset(federation)},
+    )
+
+
+def score_dag(federation: Federation, path: Path, here: Sequence[str] | None = None) -> DAG:
+    """The scoring DAG of a federation: on a new champion, on new rows, by cron or by hand.
+
+    Args:
+        federation: What its file says.
+        path: The file, as the label holder's worker finds it.
+        here: The parties of this Airflow; all when absent.
+    """
+    assets: Any = champion_asset(federation)
+    if federation.schedule.on_tables:
+        assets = AssetAny(assets, AssetAll(*table_assets(federation, "score", here).values()))
+    return _run_dag(
+        federation,
+        "score",
+        path,
+        here,
+        schedule=_when(federation.scoring.cron, assets),
+        description=f"Scores new rows with the champion of {federation.name}.",
+        params=scoring_form(),
+        outlets={"write_scores": scores_asset(federation)},
+    )
+
+
+class _RunDag(DAG):
+    def test(self, *args: Any, **kwargs: Any) -> Any:
+        """Run once without a scheduler, as `airflow dags test` does, and without a deadline.
+
+        Airflow 3.3 looks for a deadline by an ID that it has from the scheduler alone.
+        """
+        self.deadline = None
+        return super().test(*args, **kwargs)
+
+
+def _run_dag(
+    federation: Federation,
+    purpose: Purpose,
+    path: Path,
+    here: Sequence[str] | None,
+    *,
+    schedule: Any,
+    description: str,
+    params: dict[str, Any],
+    outlets: dict[str, Asset],
+) -> DAG:
+    joins = here is not None and federation.label_holder not in here
+    with _RunDag(
+        auto_register=False,
+        dag_id=f"{federation.name}_{purpose}",
+        description=description,
+        doc_md=documentation(federation, purpose, here),
+        # Runs that are joined are started by another DAG, and the form is the label holder's.
+        schedule=None if joins else schedule,
+        catchup=False,
+        max_active_runs=1,
+        # In horizontal learning the tasks of all parties run at the same time.
+        max_active_tasks=max(16, 2 * len(federation.parties)),
+        dagrun_timeout=timeout(federation) + (timedelta() if here is None else MARGIN),
+        deadline=late_alert(),
+        tags=[TAG, purpose, federation.name, *(federation.parties if here is None else here)],
+        default_args=task_defaults(federation),
+    ) as dag:
+        if here is None:
+            add_groups(federation, purpose, path, outlets)
+        else:
+            add_own_groups(federation, purpose, path, outlets, here)
+    # Set last: each operator would make four copies of them, a third of the time of a parse. A task
+    # that runs gets the DAG's own.
+    dag.params = ParamsDict({} if joins else params)
+    return dag
+
+
+def _when(cron: str | None, assets: Any) -> Any:
+    if cron is None or assets is None:
+        return assets if cron is None else at(cron)
+    return AssetOrTimeSchedule(timetable=at(cron), assets=assets)
+
+
+def _is_cron(text: Any) -> bool:
+    return isinstance(text, str) and not cron_problem(text)

@@ -1,0 +1,167 @@
+"""A run's task groups: one for each phase of each party, acyclic among themselves.
+
+Which stages a task runs is declared once, in `pipeline.phases`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Asset, TaskGroup
+
+from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.orchestration.dags import tasks
+from opboost_ops.orchestration.dags.descriptions import DESCRIPTIONS, TITLES, description
+from opboost_ops.orchestration.dags.notifications import CALLBACKS
+from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
+from opboost_ops.pipeline.phases import Phase, phases
+
+#: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
+_RETRIES = {
+    "retries": 3,
+    "retry_delay": timedelta(seconds=15),
+    "retry_exponential_backoff": 2,
+    "max_retry_delay": timedelta(minutes=10),
+    **CALLBACKS,
+}
+
+#: The part of a run's time that one of its tasks may take.
+_OF_RUN = 0.95
+
+#: Makes a task before a phase's first one.
+Lead = Callable[[], Any]
+
+
+def add_groups(
+    federation: Federation,
+    purpose: Purpose,
+    path: Path,
+    outlets: Mapping[str, Asset],
+    form: Mapping[str, Any] | None = None,
+) -> None:
+    """Add all tasks of a run to the DAG at hand.
+
+    Args:
+        federation: What its file says.
+        purpose: What the runs are for.
+        path: The file, as the label holder's worker finds it.
+        outlets: Assets that the last tasks of some stages emit, by stage.
+        form: What stands for the DAG's trigger form; its own when absent.
+    """
+    ends: list[Any] = []
+    opened: Any = None
+    for phase in phases(federation, purpose):
+        chains = []
+        for party in phase.parties(federation):
+            lead = opens(federation, purpose, path, form) if opened is None else None
+            chains.append(add_group(federation, phase, party, outlets, lead))
+            for end in [opened] if phase.beside else ends:
+                end >> chains[-1][0]
+            opened = opened or chains[0][0]
+        kept = ends if phase.beside else []
+        ends = [*kept, *(chain[-1] for chain in chains)]
+
+
+def opens(
+    federation: Federation, purpose: Purpose, path: Path, form: Mapping[str, Any] | None = None
+) -> Lead:
+    """The task that opens a run, which comes first.
+
+    Args:
+        federation: What its file says.
+        purpose: What the runs are for.
+        path: The file, as the label holder's worker finds it.
+        form: What stands for the DAG's trigger form; its own when absent.
+    """
+    operator = PartyOperator if form is None else partial(FormOperator, form=form)
+    common = common_of(federation.parties[federation.label_holder], federation.label_holder)
+    return partial(
+        operator,
+        task_id="open_run",
+        doc_md=DESCRIPTIONS["open_run"],
+        python_callable=tasks.open_run,
+        op_kwargs={"federation_file": str(path), "purpose": purpose},
+        **common,
+    )
+
+
+def timeout(federation: Federation) -> timedelta:
+    """How long a run may take."""
+    return timedelta(hours=federation.schedule.timeout_hours)
+
+
+def task_defaults(federation: Federation) -> dict[str, Any]:
+    """Default arguments of a federation's tasks.
+
+    A task that hangs ends before its run does, so that the run's note can say which one it was.
+    """
+    return {**_RETRIES, "execution_timeout": timeout(federation) * _OF_RUN}
+
+
+def common_of(spec: Party, party: str) -> dict[str, Any]:
+    """What all tasks of a party have in common.
+
+    Args:
+        spec: The party, as declared.
+        party: Its name.
+    """
+    return {"owner": party, "queue": spec.queue}
+
+
+def party_of(federation: Federation, party: str) -> dict[str, str]:
+    """Arguments that say whose a task is.
+
+    Args:
+        federation: What its file says.
+        party: The party's name.
+    """
+    return {"party": party, "federation": federation.name, "label_holder": federation.label_holder}
+
+
+def add_group(
+    federation: Federation,
+    phase: Phase,
+    party: str,
+    outlets: Mapping[str, Asset],
+    lead: Lead | None = None,
+) -> Sequence[Any]:
+    """Add a phase of a party to the DAG at hand.
+
+    Args:
+        federation: What its file says.
+        phase: The phase.
+        party: Whose.
+        outlets: Assets that the last tasks of some stages emit, by stage.
+        lead: Makes a task before the first one.
+
+    Returns:
+        The group's tasks, in order.
+    """
+    title, tooltip = TITLES[phase.name]
+    group = f"{party}_{phase.name}"
+    with TaskGroup(group, group_display_name=f"{party}: {title}", tooltip=tooltip):
+        chain = [lead()] if lead else []
+        chain += _tasks(federation, phase, party, outlets)
+    for before, after in pairwise(chain):
+        before >> after
+    return chain
+
+
+def _tasks(
+    federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
+) -> Iterator[Any]:
+    spec = federation.parties[party]
+    of = party_of(federation, party)
+    for chain in phase.chains:
+        given: dict[str, Any] = {
+            "task_id": chain.name,
+            "doc_md": description(chain),
+            "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
+            "python_callable": tasks.run_stages,
+            "op_kwargs": {**of, "stages": list(chain.stages)},
+            **common_of(spec, party),
+        }
+        yield PartyOperator(**given)

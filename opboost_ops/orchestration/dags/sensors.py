@@ -1,0 +1,183 @@
+"""Tasks that join a run opened in another Airflow, and wait for what comes from there.
+
+They look at the store for some seconds and then give their slot back; see `operators`.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import get_current_context
+from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
+
+from opboost_ops.config.federation import Purpose
+from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.orchestration.dags.failures import Failed, plainly
+from opboost_ops.orchestration.dags.notifications import LooksAgain
+from opboost_ops.orchestration.dags.operators import StillWaiting, began
+from opboost_ops.orchestration.dags.tasks import execute
+from opboost_ops.orchestration.dags.wait_conditions import arrived, runs_to_join
+from opboost_ops.orchestration.deployment import capacity
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: Seconds that a look lasts while the run is young, between two glances, and of a run's youth.
+_LOOK, _STEP, _YOUNG = 10.0, 1.0, 600.0
+
+#: Seconds between two looks: a part of the run's age, within these bounds. If less, Airflow's
+#: scheduler might not have noticed the end of the one when it starts the other, and would kill it.
+_PART, _SHORTEST, _LONGEST = 1 / 20, 15.0, 60.0
+
+
+def pause(age: float) -> float:
+    """How long until the next look, in seconds.
+
+    Args:
+        age: Of the run, in seconds.
+    """
+    return min(max(age * _PART, _SHORTEST), _LONGEST)
+
+
+def look_for_runs(party: str, federation: str, label_holder: str, hours: float) -> None:
+    """Start this Airflow's part of a run that the label holder has opened, if there is one.
+
+    Which DAG is started, and under which run id, follows from the signed plan alone and lies in no
+    XCom between.
+
+    Args:
+        party: Who looks: one of this Airflow.
+        federation: Name of the federation.
+        label_holder: Who opens the runs.
+        hours: After so many a run is over.
+
+    Raises:
+        StillWaiting: There is none yet.
+        DagRunTriggerException: Airflow starts the DAG.
+    """
+    context = get_current_context()
+    dag_run = context["dag_run"]
+    where: dict[str, Any] = {
+        "party": party,
+        "federation": federation,
+        "label_holder": label_holder,
+        "hours": hours,
+    }
+    found: list[dict[str, str]] = []
+
+    def look() -> bool:
+        found.extend(runs_to_join(context["ti"], **where))
+        return bool(found)
+
+    failure = ""
+    try:
+        _look(f"look_for_runs at {party}", look, dag_run)
+    except AirflowFailException as error:
+        failure = str(error)
+    if failure:
+        raise LooksAgain(failure)
+    if not found:
+        raise StillWaiting("runs", where, pause(_age(dag_run)))
+    raise DagRunTriggerException(
+        trigger_dag_id=found[0]["dag"],
+        dag_run_id=found[0]["run"],
+        conf=None,
+        reset_dag_run=False,
+        skip_when_already_exists=True,
+        wait_for_completion=False,
+        allowed_states=[],
+        failed_states=[],
+        poke_interval=0,
+        deferrable=False,
+    )
+
+
+@plainly
+def join_run(party: str, federation: str, label_holder: str, purpose: Purpose) -> dict[str, Any]:
+    """Take part in the run that Airflow's id of this run names.
+
+    Args:
+        party: Who joins.
+        federation: Name of the federation.
+        label_holder: Who opened it.
+        purpose: What it is for.
+    """
+    context = get_current_context()
+    run = joined_run(context["dag_run"].run_id)
+    if run is None:
+        raise Failed(
+            f"{label_holder} opens the runs of {federation}, in another Airflow; {federation}_join "
+            "starts them here.",
+            f"To join one by hand, trigger this DAG with the run id {JOINED} and the id that the "
+            "summary of open_run says there.",
+        )
+
+    def work() -> Mapping[str, Any]:
+        from opboost_ops.pipeline.party import invitations
+        from opboost_ops.pipeline.party.inbox import Run
+
+        this = Run(federation, run, label_holder)
+        return invitations.join(party, this, purpose, capacity.faults(context["ti"]))
+
+    return execute(f"join_run at {party}", work)
+
+
+@plainly
+def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
+    """Look whether artifacts have come that are made in another Airflow.
+
+    Args:
+        wanted: Places in the run, as ``<kind>/<party>``.
+        hours: How old the run may become here.
+        **who: Party, federation, label holder and purpose; see `wait_conditions.arrived`.
+
+    Returns:
+        The summary.
+
+    Raises:
+        StillWaiting: Something is absent.
+    """
+    context = get_current_context()
+    dag_run = context["dag_run"]
+    where = {
+        **who,
+        "wanted": list(wanted),
+        "hours": hours,
+        "dag": dag_run.dag_id,
+        "run": dag_run.run_id,
+        "started": began(dag_run),
+    }
+
+    def look() -> bool:
+        return arrived(context["ti"], **where)
+
+    if not _look(f"wait_for at {who['party']}", look, dag_run, hours * 3600):
+        raise StillWaiting("artifacts", where, pause(_age(dag_run)))
+    return {"arrived": list(wanted)}
+
+
+def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> bool:
+    """Look for some seconds; whether there was something to see."""
+    seen: list[bool] = []
+
+    def work() -> Mapping[str, Any]:
+        end = time.monotonic() + (_LOOK if _age(dag_run) < _YOUNG else 0.0)
+        while not look():
+            if time.monotonic() >= end:
+                return {}
+            time.sleep(_STEP)
+        seen.append(True)
+        return {}
+
+    try:
+        execute(what, work)
+    except ConnectionError as error:
+        # An outage costs no try: the wait is longer than any number of tries.
+        if patience is not None and _age(dag_run) > patience:
+            raise
+        _LOG.warning("%s", error)
+    return bool(seen)
+
+
+def _age(dag_run: Any) -> float:
+    return time.time() - began(dag_run)

@@ -1,0 +1,127 @@
+"""The few calls of Airflow's REST API that the demo needs."""
+
+from typing import Any
+
+import httpx
+
+from opboost_ops.orchestration.pages.airflow import FAILURE
+
+#: Most instances that the API gives at a time, unless it was set up otherwise.
+_PAGE = 100
+
+_ERRORS = (httpx.TransportError, httpx.HTTPStatusError)
+
+
+class Client:
+    """A client of one Airflow.
+
+    Args:
+        url: Where it listens.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.http = httpx.Client(base_url=url, timeout=30, trust_env=False)
+
+    def login(self, user: str, password: str) -> bool:
+        """Log in; False if nobody answers yet."""
+        credentials = {"username": user, "password": password}
+        try:
+            reply = self.http.post("/auth/token", json=credentials)
+            reply.raise_for_status()
+        except _ERRORS:
+            return False
+        self.http.headers["Authorization"] = f"Bearer {reply.json()['access_token']}"
+        return True
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What an address of the API gives."""
+        reply = self.http.get(f"/api/v2/{path}", params=query)
+        reply.raise_for_status()
+        return reply.json()
+
+    def healthy(self) -> bool:
+        """Whether the scheduler and the DAG processor beat."""
+        try:
+            health = self.get("monitor/health")
+        except _ERRORS:
+            return False
+        parts = [health[name] for name in ("scheduler", "dag_processor")]
+        return all(part and part["status"] == "healthy" for part in parts)
+
+    def has_dag(self, dag: str) -> bool:
+        """Whether a DAG is known, current and ready to be triggered."""
+        try:
+            found = self.get(f"dags/{dag}")
+        except _ERRORS:
+            return False
+        return not found["is_stale"]
+
+    def trigger(self, dag: str, form: dict[str, Any] | None = None) -> str:
+        """Start a run of a DAG.
+
+        Args:
+            dag: Its id.
+            form: Values of the trigger form.
+
+        Returns:
+            Airflow's id of the run.
+        """
+        reply = self.http.post(
+            f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None, "conf": form or {}}
+        )
+        reply.raise_for_status()
+        return str(reply.json()["dag_run_id"])
+
+    def run(self, dag: str, run: str) -> dict[str, Any]:
+        """A run, its ``state`` among others."""
+        found: dict[str, Any] = self.get(f"dags/{dag}/dagRuns/{run}")
+        return found
+
+    def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
+        """The task instances of a run."""
+        found: list[dict[str, Any]] = []
+        while True:
+            # In an order that stays, as the API gives no more than a page at a time.
+            page = self.get(
+                f"dags/{dag}/dagRuns/{run}/taskInstances",
+                limit=_PAGE,
+                offset=len(found),
+                order_by="id",
+            )
+            found += page["task_instances"]
+            if len(found) >= page["total_entries"] or not page["task_instances"]:
+                return found
+
+    def summary(self, dag: str, run: str, task: str, stage: str = "return_value") -> dict[str, Any]:
+        """What a task left in XCom for people.
+
+        Args:
+            dag: Id of the DAG.
+            run: Airflow's id of the run.
+            task: Id of the task.
+            stage: Which of its stages; none in a task that runs no stage of the protocol.
+        """
+        path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{stage}"
+        return dict(self.get(path, deserialize=True)["value"])
+
+    def error(self, dag: str, run: str, task: str, attempt: int) -> str:
+        """The message with which a task failed; empty if its log has none.
+
+        Args:
+            dag: Id of the DAG.
+            run: Airflow's id of the run.
+            task: Id of the task.
+            attempt: Which try.
+        """
+        task_instance = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
+        left = self.get(f"{task_instance}/xcomEntries")["xcom_entries"]
+        if any(entry["key"] == FAILURE for entry in left):
+            path = f"{task_instance}/xcomEntries/{FAILURE}"
+            told = self.get(path, deserialize=True)["value"]
+            return f"{told['problem']} {told['remedy']}".strip()
+        path = f"{task_instance}/logs/{attempt}"
+        found = ""
+        for line in self.get(path, full_content=True)["content"]:
+            for part in (line.get("error_detail") or []) if isinstance(line, dict) else []:
+                found = str(part["exc_value"])
+        return found

@@ -1,0 +1,246 @@
+"""What an Airflow lacks for the federations that it has: each finding with the line that fixes it.
+
+It reads this process's configuration and environment, so it tells of the component whose settings
+these are: on a worker, that worker's.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from opboost_ops.config.loading import load_site
+from opboost_ops.config.site import Site
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.exchange.store.store import open_store
+from opboost_ops.learning.boosters.lightgbm_backend import require_lightgbm
+from opboost_ops.orchestration.deployment.capacity import start_problems
+from opboost_ops.orchestration.deployment.installation import PRELOADS
+from opboost_ops.orchestration.settings import adopt_section
+from opboost_ops.pipeline.party.known_store import require_keeps_first
+from opboost_ops.pipeline.party.party_sites import site_variable
+
+#: The first Airflow that the DAGs run in.
+_OLDEST = (3, 2, 2)
+
+#: Seconds between two looks for new DAG files, from which on people wonder where theirs is.
+_LONG = 60
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        state: ``blocks`` where no run can succeed, ``note`` where it is slow or waits for a person.
+        text: What is so.
+        fix: The line or command that changes it; empty where nothing needs to.
+    """
+
+    state: Literal["ok", "note", "blocks"]
+    text: str
+    fix: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at this Airflow: package, preloading, DAGs, parties, slots and queues."""
+    adopt_section()
+    found = [*_installed(), _preloading()]
+    dags, faults = _dags()
+    found += faults
+    found += _parties(dags)
+    found += _database(dags)
+    return found
+
+
+def _installed() -> Iterator[Finding]:
+    from airflow import __version__
+    from packaging.version import Version
+
+    if Version(__version__).release < _OLDEST:
+        least = ".".join(map(str, _OLDEST))
+        yield Finding(
+            "blocks", f"Airflow {__version__} is too old.", f"Install Airflow {least} or later."
+        )
+    else:
+        yield Finding("ok", f"Airflow {__version__}.")
+    try:
+        require_lightgbm()
+        yield Finding("ok", "LightGBM loads.")
+    except ConfigError as error:
+        yield Finding("blocks", error.problem, error.remedy)
+    from airflow.configuration import conf
+
+    by_entry = any(point.name == "opboost" for point in entry_points(group="airflow.plugins"))
+    plugins = Path(conf.get("core", "plugins_folder", fallback="") or ".")
+    if by_entry or (plugins / "opboost.py").is_file():
+        yield Finding("ok", "The plugin is registered.")
+    else:
+        yield Finding(
+            "blocks",
+            "The plugin is not registered: slots are not checked, and there are no pages.",
+            "Install the package: pip install 'opboost-ops[airflow]'.",
+        )
+
+
+def _preloading() -> Finding:
+    # Airflow, which is imported by now, has put its folder `config` on the path.
+    spec = find_spec("airflow_local_settings")
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is not None and PRELOADS in origin.read_text(encoding="utf-8"):
+        return Finding("ok", f"{origin} preloads the libraries.")
+    return Finding(
+        "note",
+        "Nothing preloads the libraries: each task imports them again, which takes seconds.",
+        "Run `opboost airflow install AIRFLOW_HOME FEDERATION`, and restart what runs tasks.",
+    )
+
+
+def _dags() -> tuple[dict[str, Any], list[Finding]]:
+    """The federations' DAGs as Airflow parses them, and what is wrong with their files."""
+    from airflow.configuration import conf
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = Path(conf.get("core", "dags_folder"))
+    files = [path for path in sorted(folder.rglob("*.py")) if _is_ours(path)]
+    if not files:
+        fix = "Run `opboost airflow install AIRFLOW_HOME FEDERATION`."
+        return {}, [Finding("blocks", f"No DAG file in {folder} makes federations' DAGs.", fix)]
+    dags: dict[str, Any] = {}
+    found = []
+    for path in files:
+        bag = DagBag(path, collect_dags=True)
+        dags |= bag.dags
+        for error in bag.import_errors.values():
+            last = (error.strip().splitlines() or [""])[-1]
+            found.append(Finding("blocks", f"{path} fails: {last}", "Correct or remove it."))
+    for name, dag in list(dags.items()):
+        if "invalid" in dag.tags:
+            found.append(
+                Finding(
+                    "blocks",
+                    f"{name} is invalid: its federation file is faulty.",
+                    f"Run `opboost check FEDERATION`; `airflow dags details {name}` says more.",
+                )
+            )
+            del dags[name]
+    if dags:
+        found.append(Finding("ok", f"DAGs: {', '.join(sorted(dags))}."))
+    elif not found:
+        fix = "Set `[opboost] federations` in airflow.cfg to the folder of the federation files."
+        found.append(Finding("blocks", "The DAG files name no federation.", fix))
+    return dags, found
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return "federation_dags" in path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _parties(dags: dict[str, Any]) -> Iterator[Finding]:
+    from airflow.configuration import conf
+
+    local = "LocalExecutor" in conf.get("core", "executor")
+    queues = {
+        task.owner: task.queue
+        for name, dag in dags.items()
+        if name.endswith("_train")
+        for task in dag.tasks
+    }
+    for party, queue in sorted(queues.items()):
+        variable = site_variable(party)
+        line = f"`[opboost] site_{party} = /path/to/site.yaml` in airflow.cfg, or {variable}"
+        place = os.environ.get(variable)
+        if not place:
+            fix = f"Set {line}, on the workers of queue {queue} and nowhere else."
+            text = f"{variable} is not set here, for party {party} on queue {queue}."
+            yield Finding("blocks" if local else "note", text, fix)
+            continue
+        try:
+            site = load_site(Path(place))
+            yield Finding("ok", f"{variable}, for queue {queue}: the site is readable.")
+        except ConfigError as error:
+            yield Finding("blocks", f"{variable}: {error}", f"Correct it, or set {line}.")
+            continue
+        yield _store(site)
+
+
+def _store(site: Site) -> Finding:
+    """Probe a party's store with several writers of one place."""
+    try:
+        require_keeps_first(open_store(site.store), min(site.tables, default="probe"))
+    except OpBoostError as error:
+        return Finding("blocks", f"The store of {site.party}: {error.problem}", error.remedy)
+    except ConnectionError as error:
+        return Finding("blocks", f"The store of {site.party}: {error}", "Run this again later.")
+    return Finding("ok", f"The store of {site.party} keeps the first of several writers.")
+
+
+def _database(dags: dict[str, Any]) -> Iterator[Finding]:
+    from airflow.configuration import conf
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from opboost_ops.orchestration.pages.airflow_tables import DagModel, create_session
+
+    try:
+        with create_session() as session:
+            problems = start_problems(session, [dag.tasks for dag in dags.values()])
+            columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)
+            known = {name: (bool(p), bool(s)) for name, p, s in session.execute(columns)}
+    except SQLAlchemyError:
+        yield Finding("blocks", "Airflow's database has no tables.", "Run `airflow db migrate`.")
+        return
+    for problem in problems:
+        yield Finding("blocks", problem)
+    if not problems:
+        yield Finding("ok", "There are enough slots.")
+    seconds = conf.getint("dag_processor", "refresh_interval", fallback=300)
+    unread = sorted(name for name in dags if name not in known or known[name][1])
+    if unread:
+        yield Finding(
+            "note",
+            f"The DAG processor has not read {', '.join(unread)} yet.",
+            f"Start `airflow dag-processor`, or wait: it looks for new files every {seconds} s.",
+        )
+    if seconds > _LONG:
+        yield Finding(
+            "note",
+            f"A new DAG file takes up to {seconds} s to appear.",
+            "Set `[dag_processor] refresh_interval = 30` in airflow.cfg.",
+        )
+    for name in sorted(set(dags) - set(unread)):
+        if known[name][0]:
+            yield Finding("note", f"{name} is paused.", f"Run `airflow dags unpause {name}`.")
+    yield _triggerer(sorted({task.queue for dag in dags.values() for task in dag.tasks}))
+
+
+def _triggerer(queues: list[str]) -> Finding:
+    from airflow.configuration import conf
+    from sqlalchemy import select
+
+    from opboost_ops.orchestration.pages.airflow_tables import Job, create_session
+
+    if not conf.getboolean("triggerer", "queues_enabled", fallback=False):
+        return Finding("ok", "Waiting tasks are started for each look; no triggerer is needed.")
+    since = datetime.now(UTC) - timedelta(
+        seconds=conf.getint("triggerer", "triggerer_health_check_threshold", fallback=30)
+    )
+    alive = select(Job.id).where(
+        Job.job_type == "TriggererJob", Job.state == "running", Job.latest_heartbeat >= since
+    )
+    with create_session() as session:
+        if session.scalars(alive.limit(1)).first() is not None:
+            return Finding("ok", "A triggerer runs, for tasks that wait.")
+    return Finding(
+        "note",
+        "No triggerer runs, so a task that waits looks itself, and only after an hour.",
+        f"Start `airflow triggerer --queues {','.join(queues)}`, or unset `[triggerer] "
+        "queues_enabled`.",
+    )

@@ -1,0 +1,189 @@
+"""Installs a federation into an Airflow home: its DAG file, preloading, and the parties' sites.
+
+It plans changes first, so that a person sees them. What others wrote stays as it is: a change adds
+lines, fills an empty option, or is refused.
+"""
+
+import os
+import re
+import shutil
+from configparser import ConfigParser, Error
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.settings import SECTION
+from opboost_ops.pipeline.party.party_sites import party_site_file
+
+#: Tasks are forked from the scheduler or a worker, and parses from the DAG processor: what these
+#: have imported costs them nothing.
+LOCAL_SETTINGS = """import sys
+
+if "scheduler" in sys.argv or sys.argv[1:3] == ["celery", "worker"]:
+    from opboost_ops.orchestration.deployment.preload import preload
+
+    preload()
+elif "dag-processor" in sys.argv:
+    import opboost_ops.orchestration.dags.federations
+"""
+
+#: How a file shows that it preloads.
+PRELOADS = "opboost_ops.orchestration.deployment.preload"
+
+#: Airflow skips a file that does not name it, unless it is told not to.
+_DAG_FILE = '''"""The DAGs of the federation {name}, for Airflow."""
+
+from opboost_ops.orchestration.dags.federations import federation_dags
+
+globals().update(federation_dags({path!r}))
+'''
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file that is rewritten or gets more lines.
+
+    Attributes:
+        path: The file.
+        before: Its text; None where it is absent.
+        after: Its new text.
+    """
+
+    path: Path
+    before: str | None
+    after: str
+
+    def diff(self) -> str:
+        """The changed lines alone: the lines around them may hold secrets."""
+        old = "/dev/null" if self.before is None else str(self.path)
+        before = (self.before or "").splitlines()
+        after = self.after.splitlines()
+        return "\n".join(unified_diff(before, after, old, str(self.path), n=0, lineterm=""))
+
+    def write(self) -> None:
+        """Write the file whole, or leave it as it was.
+
+        Raises:
+            ConfigError: It has changed since the change was planned, or cannot be written.
+        """
+        if _text(self.path) != self.before:
+            raise ConfigError(f"{self.path} has changed meanwhile.", "Run the command again.")
+        target = self.path.resolve()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            new = target.with_name(f".{target.name}.opboost")
+            new.write_text(self.after, encoding="utf-8")
+            if self.before is not None:
+                shutil.copymode(target, new)
+            new.replace(target)
+        except OSError as error:
+            raise ConfigError(f"{self.path} cannot be written: {error.strerror}.") from None
+
+
+def plan(home: Path, federation_file: Path) -> list[Change]:
+    """The changes that install a federation into an Airflow home; none where all is there.
+
+    Args:
+        home: The AIRFLOW_HOME, in which Airflow has made its ``airflow.cfg``.
+        federation_file: ``federation.yaml``.
+
+    Raises:
+        ConfigError: The home is none, the federation file is faulty, or a file or option that
+            others wrote is in the way.
+    """
+    file = federation_file.resolve()
+    federation = load_federation(file)
+    settings = home / "airflow.cfg"
+    text = _text(settings)
+    if text is None:
+        raise ConfigError(
+            f"{home} has no airflow.cfg.",
+            f"Let Airflow make it: `AIRFLOW_HOME={home.resolve()} airflow db migrate`.",
+        )
+    sites = {name: party_site_file(file, name) for name in federation.parties}
+    # Airflow's configuration takes a single % for the beginning of a name.
+    options = {
+        f"site_{name}": str(path.resolve()).replace("%", "%%")
+        for name, path in sites.items()
+        if path
+    }
+    dag_file = _dags_folder(home, text, settings) / f"{federation.name}_federation.py"
+    changes = [
+        _own_file(dag_file, _DAG_FILE.format(name=federation.name, path=str(file))),
+        _local_settings(home / "config" / "airflow_local_settings.py"),
+        Change(settings, text, _with_options(text, options, settings)),
+    ]
+    return [change for change in changes if change.before != change.after]
+
+
+def _own_file(path: Path, text: str) -> Change:
+    before = _text(path)
+    if before not in (None, text):
+        raise ConfigError(
+            f"{path} is there already, with another content.",
+            "Compare it with what the documentation of Airflow shows, and remove or rename it.",
+        )
+    return Change(path, before, text)
+
+
+def _local_settings(path: Path) -> Change:
+    before = _text(path)
+    if before is not None and PRELOADS in before:
+        return Change(path, before, before)
+    above = before or ""
+    gap = "" if not above else "\n" if above.endswith("\n") else "\n\n"
+    return Change(path, before, f"{above}{gap}{LOCAL_SETTINGS}")
+
+
+def _dags_folder(home: Path, text: str, settings: Path) -> Path:
+    named = _parsed(text, settings).get("core", "dags_folder", fallback="")
+    named = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER", named)
+    folder = named.replace("{AIRFLOW_HOME}", str(home.resolve()))
+    return Path(folder).expanduser() if folder else home.resolve() / "dags"
+
+
+def _with_options(text: str, options: dict[str, str], settings: Path) -> str:
+    """The configuration with these options in its section; an option that is set stays."""
+    parsed = _parsed(text, settings)
+    there = dict(parsed[SECTION]) if parsed.has_section(SECTION) else {}
+    for name, value in options.items():
+        if there.get(name) not in (None, "", value):
+            raise ConfigError(
+                f"{settings} sets [{SECTION}] {name} already, to another site.",
+                f"Set it to {value}, or remove the line.",
+            )
+    lines = [f"{name} = {value}\n" for name, value in options.items() if there.get(name) != value]
+    if not lines:
+        return text
+    kept = text if text.endswith("\n") or not text else f"{text}\n"
+    header = re.search(rf"^\[{SECTION}\][^\n]*\n", kept, re.MULTILINE)
+    if header is None:
+        return f"{kept}\n[{SECTION}]\n{''.join(lines)}"
+    start = header.end()
+    end = re.search(r"^\[", kept[start:], re.MULTILINE)
+    stop = start + end.start() if end else len(kept)
+    body = kept[start:stop]
+    for name in options:
+        # An empty option would be read in place of ours.
+        body = re.sub(rf"^{re.escape(name)}[ \t]*=[ \t]*\n", "", body, flags=re.MULTILINE)
+    return f"{kept[:start]}{''.join(lines)}{body}{kept[stop:]}"
+
+
+def _parsed(text: str, settings: Path) -> ConfigParser:
+    parser = ConfigParser(interpolation=None, strict=False, allow_no_value=True)
+    try:
+        parser.read_string(text)
+    except Error:
+        raise ConfigError(f"{settings} is not a configuration file of Airflow.") from None
+    return parser
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        raise ConfigError(f"{path} cannot be read.") from None

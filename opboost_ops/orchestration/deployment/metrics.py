@@ -1,0 +1,176 @@
+"""Numbers to watch, through Airflow's own statsd or OpenTelemetry: public facts alone.
+
+A worker sends to where its own `[metrics]` section says, and only where its environment says
+``OPBOOST_METRICS=on``: a party that sets nothing sends nothing of its budgets to a collector that
+it may share with others.
+"""
+
+import importlib
+import logging
+import os
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
+
+from airflow.listeners import hookimpl
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.orchestration.dags.our_runs import TAG, by_hand
+
+VARIABLE = "OPBOOST_METRICS"
+
+#: How a task may end.
+Outcome = Literal["done", "skipped", "refused", "failed", "again"]
+
+#: Whole seconds that the last task of a stage took, as its page shows to everybody.
+SECONDS = "stage_seconds"
+
+STAGES = "stages_total"
+RUNS = "runs_total"
+
+#: When a run of a DAG last succeeded, in seconds since 1970.
+SUCCESS = "last_success"
+
+REFUSED = "refused_artifacts_total"
+
+_LOG = logging.getLogger("opboost_ops")
+
+_VALUES = {"": False, "off": False, "on": True}
+
+
+def wanted() -> bool:
+    """Whether this process is to send anything.
+
+    Raises:
+        ConfigError: The variable says neither ``on`` nor ``off``.
+    """
+    value = os.environ.get(VARIABLE, "").lower()
+    if value not in _VALUES:
+        raise ConfigError(
+            f"{VARIABLE} is neither on nor off.",
+            "Correct it on this worker, or unset it; then clear the task.",
+        )
+    return _VALUES[value]
+
+
+class Meter:
+    """Tells of one task of a party.
+
+    Args:
+        federation: Name of the federation.
+        party: Whose task.
+        stage: Its stage.
+    """
+
+    def __init__(self, federation: str, party: str, stage: str) -> None:
+        self._party = {"federation": federation, "party": party}
+        self._stage = {**self._party, "stage": stage}
+        self._began = time.monotonic()
+
+    def fact(self, name: str, value: float) -> None:
+        """Tell one of `pipeline.runner.facts`.
+
+        Args:
+            name: Its name.
+            value: How much.
+        """
+        from opboost_ops.pipeline.runner.facts import ADDED
+
+        if ADDED[name]:
+            _send("incr", name, int(value), self._stage)
+        else:
+            _send("gauge", name, value, self._party)
+
+    def ended(self, outcome: Outcome) -> None:
+        """Tell how the task has ended.
+
+        Args:
+            outcome: How.
+        """
+        _send("incr", STAGES, 1, {**self._stage, "outcome": outcome})
+        _send("gauge", SECONDS, round(time.monotonic() - self._began), self._stage)
+
+    def refused(self) -> None:
+        """Tell that another party's artifact was refused."""
+        _send("incr", REFUSED, 1, self._stage)
+
+
+def meter(federation: str, party: str, stage: str) -> Meter | None:
+    """What tells of a task, where this worker is to tell; None elsewhere.
+
+    Args:
+        federation: Name of the federation.
+        party: Whose task.
+        stage: Its stage.
+    """
+    try:
+        return Meter(federation, party, stage) if wanted() else None
+    except ConfigError:
+        # The task itself says it.
+        return None
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any, msg: str) -> None:
+    """Count a run that has ended well.
+
+    Args:
+        dag_run: The scheduler's run.
+        msg: What Airflow says of its end.
+    """
+    _run(dag_run, "success", msg)
+
+
+@hookimpl
+def on_dag_run_failed(dag_run: Any, msg: str) -> None:
+    """Count a run that has failed.
+
+    Args:
+        dag_run: The scheduler's run.
+        msg: What Airflow says of its end.
+    """
+    _run(dag_run, "failed", msg)
+
+
+def _run(dag_run: Any, state: str, msg: str) -> None:
+    if dag_run.dag is None or TAG not in dag_run.dag.tags or by_hand(msg):
+        return
+    try:
+        if not wanted():
+            return
+    except ConfigError as error:
+        _LOG.warning("no run is counted: %s", error)
+        return
+    _send("incr", RUNS, 1, {"dag_id": dag_run.dag_id, "state": state}, scheduler=True)
+    if state == "success":
+        _send("gauge", SUCCESS, int(time.time()), {"dag_id": dag_run.dag_id}, scheduler=True)
+
+
+def _send(
+    how: Literal["incr", "gauge"],
+    name: str,
+    value: float,
+    tags: Mapping[str, str],
+    scheduler: bool = False,
+) -> None:
+    try:
+        # Each is made ready by Airflow in its own kind of process.
+        where = "airflow.observability" if scheduler else "airflow.sdk.observability"
+        stats = importlib.import_module(f"{where}.stats").Stats
+        full = ".".join(["opboost", *(tags.values() if _without_tags() else ()), name])
+        getattr(stats, how)(full, value, tags=dict(tags))
+    except Exception as error:
+        # Whether it can be told changes nothing of what is told about.
+        _LOG.warning("the metric %s could not be sent (%s)", name, type(error).__name__)
+
+
+@cache
+def _without_tags() -> bool:
+    """Whether tags are dropped, so that they must be in a metric's name."""
+    from airflow.configuration import conf
+
+    tagged = ("statsd_datadog_enabled", "statsd_influxdb_enabled")
+    return conf.getboolean("metrics", "statsd_on") and not any(
+        conf.getboolean("metrics", name, fallback=False) for name in tagged
+    )

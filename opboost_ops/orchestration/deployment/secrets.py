@@ -1,0 +1,85 @@
+"""Keys and logins of a party from the secrets backend of its own worker's Airflow."""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+from airflow.sdk.log import mask_secret
+
+from opboost_ops.orchestration.dags.own_parties import names_in
+
+#: Where all parties of an Airflow meet: a key of one party must not lie there.
+_SHARED = frozenset({"ExecutionAPISecretsBackend", "MetastoreBackend"})
+
+
+def variable(name: str) -> str | None:
+    """A variable of this worker's own backends, masked in all that this task logs from now on.
+
+    What the Airflow that parties share keeps in its database is not asked for: its people could
+    read it, and another party's tasks as well.
+
+    Args:
+        name: The variable's.
+
+    Returns:
+        Its text; None if no backend of this worker has it, or none answers.
+    """
+    for backend in _own():
+        try:
+            found = backend.get_variable(key=name)
+        except Exception:  # noqa: S112
+            # What a backend's error says may be a secret itself; the next one is asked.
+            continue
+        if found:
+            mask_secret(found)
+            mask_secret(found.strip())
+            return str(found)
+    return None
+
+
+def connection(name: str) -> dict[str, str] | None:
+    """A connection of this worker's own backends; its secrets are masked in this task's log.
+
+    What the Airflow that parties share keeps in its database is not asked for: every task of every
+    party could have it. Where ``OPBOOST_PARTIES`` names one party alone, the Airflow is that
+    party's, and its database is.
+
+    Args:
+        name: The connection's id.
+
+    Returns:
+        Its fields as `fields_of` gives them; None if no backend of this worker has it.
+    """
+    alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
+    for backend in ensure_secrets_backend_loaded() if alone else _own():
+        try:
+            found = backend.get_connection(conn_id=name)
+        except Exception:  # noqa: S112
+            # What a backend's error says may be a secret itself; the next one is asked.
+            continue
+        if found is not None:
+            return fields_of(found)
+    return None
+
+
+def fields_of(connection: Any) -> dict[str, str]:
+    """The fields of a connection; from now on its secrets are masked in this process's log.
+
+    Args:
+        connection: Airflow's.
+    """
+    named = ("conn_type", "host", "schema", "login", "password")
+    fields = {name: str(getattr(connection, name) or "") for name in named}
+    extra: Mapping[str, Any] = connection.extra_dejson
+    fields |= {name: str(value) for name, value in extra.items() if name not in fields and value}
+    for name in ("login", "password", "session_token"):
+        if fields.get(name):
+            mask_secret(fields[name])
+    return fields
+
+
+def _own() -> Iterator[Any]:
+    for backend in ensure_secrets_backend_loaded():
+        if type(backend).__name__ not in _SHARED:
+            yield backend

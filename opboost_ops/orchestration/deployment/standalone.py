@@ -1,0 +1,267 @@
+"""A real Airflow of one's own, for the demo and for looking: started whole, ended whole."""
+
+import fcntl
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import httpx
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.config.resources import dags_folder
+from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.installation import LOCAL_SETTINGS
+from opboost_ops.orchestration.deployment.processes import end, free_port, members, settings
+from opboost_ops.tables.spill.folders import private_folder
+
+_COMPONENTS = ("scheduler", "api-server", "dag-processor")
+
+#: The API that tasks talk to has a server of its own. Airflow 3.3 writes a person's action into
+#: its audit log in the event loop; on SQLite that waits for the lock of the writer, and if
+#: that is a task's request in the same process, which needs the loop to commit, both stand still
+#: until SQLite gives up after 5 s: the person's click ends in an error 500.
+_TASKS_API = "tasks-api"
+
+#: Seconds until everything must be up.
+_PATIENCE = 300.0
+
+
+class AirflowError(OpBoostError):
+    """Airflow did not start, or stopped while it was needed."""
+
+
+def queues_of(federations: Path) -> list[str]:
+    """Queues that a folder's federation files name, and Airflow's own; faulty files name none.
+
+    Args:
+        federations: The folder.
+    """
+    queues = {"default"}
+    for path in (*federations.glob("*.yaml"), *federations.glob("*/federation.yaml")):
+        with suppress(ConfigError):
+            queues |= {party.queue for party in load_federation(path).parties.values()}
+    return sorted(queues)
+
+
+class Standalone:
+    """Airflow on SQLite with the LocalExecutor, on 127.0.0.1 and a free port.
+
+    Used as a context manager. Each component has a process session of its own, so that Ctrl-C
+    does not reach it half-way, and so that everything it ever started can be found and ended.
+
+    Args:
+        home: The AIRFLOW_HOME, made if absent.
+        federations: The folder with federation files.
+        sites: The ``site.yaml`` of each party that it plays.
+        components: Which of Airflow's components run.
+        parties: Whose tasks it runs, where others have an Airflow of their own; all when absent.
+        environment: Variables that win over those set here: another executor, other keys.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        federations: Path,
+        sites: Mapping[str, Path],
+        components: Sequence[str] = _COMPONENTS,
+        parties: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.home = home.resolve()
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._tasks_port = free_port()
+        self._tasks_url = f"http://127.0.0.1:{self._tasks_port}/execution/"
+        self.passwords = self.home / "passwords.json"
+        self._components = tuple(components)
+        self._federations = federations
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock: IO[str] | None = None
+        self.environment = {**self._environment(federations, sites), **(environment or {})}
+        if parties is not None:
+            self.environment["OPBOOST_PARTIES"] = ",".join(parties)
+
+    def __enter__(self) -> "Standalone":
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def client(self) -> Client:
+        """A client of its REST API, logged in; waits until there is something to log in to.
+
+        Raises:
+            AirflowError: A component ended, or the patience did.
+        """
+        user, password = next(iter(json.loads(self.passwords.read_text()).items()))
+        client = Client(self.url)
+        deadline = time.monotonic() + _PATIENCE
+        while not (self._tasks_api_is_up() and client.login(user, password) and client.healthy()):
+            self.check()
+            if time.monotonic() > deadline:
+                raise AirflowError("Airflow is not up in time.", f"See {self.home / 'output'}.")
+            time.sleep(0.2)
+        return client
+
+    def check(self) -> None:
+        """Make sure that all components run.
+
+        Raises:
+            AirflowError: With the last lines of the one that does not.
+        """
+        for component, process in self._processes.items():
+            if process.poll() is not None:
+                log = self._log(component).read_text(errors="replace").splitlines()
+                raise AirflowError(
+                    f"Airflow's {component} ended with {process.returncode}:\n"
+                    + "\n".join(log[-15:]),
+                    f"All of its output is in {self._log(component)}.",
+                )
+
+    def stop(self) -> None:
+        """End everything that was started, whatever it takes; signals wait until it is done."""
+        before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            sessions = [process.pid for process in self._processes.values()]
+            end(lambda: members(sessions))
+            for process in self._processes.values():
+                process.wait()
+            self._processes.clear()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _start(self) -> None:
+        for folder in (self.home, self.home / "config", self.home / "output"):
+            private_folder(folder)
+        self._take_home()
+        (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
+        if not self.passwords.exists():
+            with open(os.open(self.passwords, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                json.dump({"admin": secrets.token_urlsafe(12)}, file)
+        self._launch("db migrate", ("db", "migrate"))
+        if self._processes.pop("db migrate").wait():
+            log = self._log("db migrate")
+            raise AirflowError("Airflow's database was not made.", f"See {log}.")
+        for component in self._components:
+            # The log servers listen on all addresses, and the API server reads the files anyway.
+            more = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
+            if component == "triggerer":
+                more += ["--queues", ",".join(queues_of(self._federations))]
+            self._launch(component, (component, *more))
+        if "api-server" in self._components:
+            own = ("--apps", "execution", "--port", str(self._tasks_port))
+            self._launch(_TASKS_API, ("api-server", *own))
+
+    def _tasks_api_is_up(self) -> bool:
+        # It makes its routes at the first request, which takes seconds: here it does so while the
+        # other components start, and not while a run's first task waits for it.
+        try:
+            httpx.get(f"{self._tasks_url}health", timeout=30, trust_env=False)
+        except httpx.TransportError:
+            return False
+        return True
+
+    def _take_home(self) -> None:
+        # The lock is inherited by the components: it is free when the last of them has ended.
+        self._lock = open(self.home / "lock", "a+")  # noqa: SIM115
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            raise ConfigError(
+                f"Another Airflow runs in {self.home}.",
+                "End it by Ctrl-C in its terminal (or, if that was killed, by "
+                f"`kill -9 -- {self._lock.read().strip()}`), or choose another folder by --work.",
+            ) from None
+        self._lock.truncate(0)
+
+    def _launch(self, name: str, arguments: Sequence[str]) -> None:
+        assert self._lock is not None
+        with self._log(name).open("wb") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", *arguments],
+                env=self.environment,
+                cwd=self.home,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(self._lock.fileno(),),
+            )
+        self._lock.write(f"-{self._processes[name].pid} ")
+        self._lock.flush()
+
+    def _log(self, component: str) -> Path:
+        return self.home / "output" / f"{component.replace(' ', '-')}.log"
+
+    def _environment(self, federations: Path, sites: Mapping[str, Path]) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("AIRFLOW", "OPBOOST_PARTIES", "OPBOOST_SITE_", "_AIRFLOW"))
+        }
+        python = Path(sys.executable).parent
+        return {
+            **kept,
+            "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+            "PYTHONUNBUFFERED": "1",
+            "OPBOOST_FEDERATIONS": str(federations.resolve()),
+            **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},
+            "AIRFLOW_HOME": str(self.home),
+            **settings(
+                {
+                    "api.host": "127.0.0.1",
+                    "api.port": self.port,
+                    "api.base_url": self.url,
+                    "api.workers": 1,
+                    "core.dags_folder": dags_folder(),
+                    "core.dags_are_paused_at_creation": False,
+                    "core.execution_api_server_url": self._tasks_url,
+                    "core.executor": "LocalExecutor",
+                    "core.load_examples": False,
+                    # More than run at a time: Airflow may hold a process for a second after its
+                    # task has ended, until it looks again whether that is gone.
+                    "core.parallelism": 8,
+                    "core.plugins_folder": self.home / "plugins",
+                    "core.simple_auth_manager_passwords_file": self.passwords,
+                    "core.simple_auth_manager_users": "admin:admin",
+                    # Airflow's default is one temporary folder for all Airflows of the machine.
+                    "dag_processor.dag_bundle_storage_path": self.home / "bundles",
+                    "dag_processor.min_file_process_interval": 10,
+                    "dag_processor.refresh_interval": 10,
+                    "database.sql_alchemy_conn": f"sqlite:///{self.home / 'airflow.db'}",
+                    "scheduler.scheduler_idle_sleep_time": 0.1,
+                    # With a triggerer, waits hold no process and are not started again and again.
+                    "triggerer.queues_enabled": "triggerer" in self._components,
+                    "usage_data_collection.enabled": False,
+                    "workers.execution_api_timeout": 30,
+                    "workers.min_heartbeat_interval": 1,
+                }
+            ),
+        }

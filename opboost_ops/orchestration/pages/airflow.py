@@ -1,0 +1,326 @@
+"""What Airflow knows of a run: its tasks, how they stand, and why one has failed.
+
+The API server reads its own database. Elsewhere, and where it cannot be read, nothing is known.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import Field
+
+from opboost_ops.config.schema import Record
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration.pages.airflow_database import answer_of, aware, utc
+
+#: Under this key a task leaves in XCom why it failed.
+FAILURE = "failure"
+
+#: Most letters of a failure's texts, and of a stage's name.
+FAILURE_LIMIT, _NAME_LIMIT = 2048, 60
+
+#: Every DAG that holds a federation has this tag, and those of its purpose and of the federation.
+TAG = "opboost"
+
+#: What Airflow's log calls it when a person sets the state of a run or a task.
+_MARKS = ("patch_dag_run", "patch_task_instance")
+
+#: The DAGs of a federation's runs, by what they are for.
+PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
+
+#: How the groups end that are ours.
+PHASES = frozenset(
+    """
+    open psi release train answer publish route register own learn announce score
+    """.split()  # noqa: SIM905
+)
+
+#: Runs that are read at a time where one is looked for.
+_SOME = 200
+
+#: States of a task that is under way, and of one that has ended.
+BUSY = ("running", "queued", "up_for_retry", "up_for_reschedule", "restarting", "deferred")
+ENDED = ("success", "skipped", "failed", "upstream_failed", "removed")
+
+
+@dataclass(frozen=True)
+class AirflowRun:
+    """One run of a DAG.
+
+    Attributes:
+        dag: The DAG's id.
+        name: Airflow's id of the run.
+        state: How it stands.
+        due: For when it was made.
+        began: When it began.
+        ended: When it ended.
+    """
+
+    dag: str
+    name: str
+    state: str
+    due: datetime | None = None
+    began: datetime | None = None
+    ended: datetime | None = None
+
+    @property
+    def run(self) -> str:
+        """OpBoost's id of it."""
+        return run_id(self.dag, self.name)
+
+    @property
+    def href(self) -> str:
+        """Its page in Airflow."""
+        return f"/dags/{quote(self.dag)}/runs/{quote(self.name, safe='')}"
+
+
+class Failure(Record):
+    """Why a task failed, as its own worker has left it in XCom.
+
+    Attributes:
+        problem: What happened, and where.
+        remedy: What to do about it.
+        refused: Whether the party's budget refuses.
+        stage: Which of its stages failed, in a task that runs stages.
+    """
+
+    problem: str = Field(max_length=FAILURE_LIMIT)
+    remedy: str = Field("", max_length=FAILURE_LIMIT)
+    refused: bool = False
+    stage: str = Field("", max_length=_NAME_LIMIT)
+
+
+def failure_in(value: Any) -> Failure | None:
+    """The failure in an XCom, which any worker can write; None where it is of another form.
+
+    Args:
+        value: The XCom's, or its JSON.
+    """
+    try:
+        return Failure.model_validate(json.loads(value) if isinstance(value, str) else value)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task of a run.
+
+    Attributes:
+        name: Its id, with its group.
+        state: How it stands; empty before it is scheduled.
+        queue: From which queue a worker takes it.
+        since: When it began, or was queued.
+        ended: When it ended.
+        failure: What it has left of its failure.
+    """
+
+    name: str
+    state: str
+    queue: str = ""
+    since: datetime | None = None
+    ended: datetime | None = None
+    failure: Failure | None = None
+
+    @property
+    def stage(self) -> str:
+        """Which of its stages failed; its own name where none has."""
+        return (self.failure and self.failure.stage) or place_of(self.name)[1]
+
+    @property
+    def party(self) -> str:
+        """Whose it is; empty for a task of nobody's group."""
+        return place_of(self.name)[0]
+
+    @property
+    def problem(self) -> str:
+        """Why it failed."""
+        return self.failure.problem if self.failure else "ended without a message"
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"{self.party}: {self.stage}" if self.party else self.stage
+
+    def href(self, seen: AirflowRun) -> str:
+        """Its page in Airflow, which has its log.
+
+        Args:
+            seen: Its run.
+        """
+        return f"{seen.href}/tasks/{quote(self.name)}"
+
+
+def place_of(task: str) -> tuple[str, str]:
+    """The party and the name of a task; the party is empty for a task of nobody's group.
+
+    Args:
+        task: Its id, with the groups that it is in; ours is the innermost, ``<party>_<phase>``.
+    """
+    groups, _, name = task.rpartition(".")
+    party, _, phase = groups.rpartition(".")[2].rpartition("_")
+    return party if phase in PHASES else "", name
+
+
+def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
+    """The run that has an id of ours, which is its plan's; None where Airflow has none.
+
+    Args:
+        run: OpBoost's id.
+        dags: Ids of the DAGs in which it may be.
+    """
+
+    def ask(session: Any) -> AirflowRun | None:
+        # Newest first and some at a time: who asks mostly asks for one of the last.
+        found = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
+        return next((seen for seen in map(_seen, found) if seen.run == run), None)
+
+    return answer_of(ask, None)
+
+
+def runs(
+    dags: Iterable[str],
+    *,
+    name: str = "",
+    states: Iterable[str] = (),
+    limit: int | None = None,
+) -> list[AirflowRun]:
+    """Runs of some DAGs, newest first.
+
+    Args:
+        dags: Ids of the DAGs.
+        name: Only the one that Airflow calls so.
+        states: Only runs in these.
+        limit: At most so many.
+    """
+
+    def ask(session: Any) -> list[AirflowRun]:
+        from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
+
+        asked = _query(list(dags)).limit(limit)
+        if name:
+            asked = asked.where(Row.run_id == name)
+        if states:
+            asked = asked.where(Row.state.in_(list(states)))
+        return [_seen(row) for row in session.execute(asked)]
+
+    return answer_of(ask, [])
+
+
+def marked_by(seen: AirflowRun) -> str:
+    """The user who marked a run or a task of it as failed; empty where nobody did.
+
+    Args:
+        seen: The run.
+    """
+
+    def ask(session: Any) -> str:
+        from sqlalchemy import select
+
+        from opboost_ops.orchestration.pages.airflow_tables import Log as Row
+
+        asked = (
+            select(Row.owner, Row.dttm)
+            .where(Row.dag_id == seen.dag, Row.run_id == seen.name, Row.event.in_(_MARKS))
+            .where(Row.extra.contains('"failed"'))
+            .order_by(Row.id.desc())
+            .limit(1)
+        )
+        found = session.execute(asked).first()
+        # A run that was cleared since has begun again.
+        if found is None or (seen.began and found[1] and aware(found[1]) < aware(seen.began)):
+            return ""
+        return str(found[0] or "somebody")
+
+    return answer_of(ask, "") if seen.state == "failed" else ""
+
+
+def tasks(seen: AirflowRun) -> list[Task]:
+    """The tasks of a run; first those that began first.
+
+    Args:
+        seen: The run.
+    """
+
+    def ask(session: Any) -> list[Task]:
+        from sqlalchemy import select
+
+        from opboost_ops.orchestration.pages.airflow_tables import TaskInstance as Row
+        from opboost_ops.orchestration.pages.airflow_tables import XComModel
+
+        this = (seen.dag, seen.name)
+        left = {
+            task: failure_in(value)
+            for task, value in session.execute(
+                select(XComModel.task_id, XComModel.value).where(
+                    XComModel.dag_id == this[0],
+                    XComModel.run_id == this[1],
+                    XComModel.key == FAILURE,
+                )
+            )
+        }
+        asked = select(
+            Row.task_id,
+            Row.state,
+            Row.queue,
+            Row.queued_dttm,
+            Row.start_date,
+            Row.end_date,
+        ).where(Row.dag_id == this[0], Row.run_id == this[1])
+        found = [
+            Task(
+                name,
+                str(getattr(state, "value", state) or ""),
+                str(queue or ""),
+                began if state != "queued" else queued,
+                ended,
+                # A task that did not fail has no failure, even if a worker wrote one.
+                left.get(name) if state == "failed" else None,
+            )
+            for name, state, queue, queued, began, ended in session.execute(asked)
+        ]
+        return sorted(found, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
+
+    return answer_of(ask, [])
+
+
+def ago(since: datetime | None, until: datetime | None = None) -> str:
+    """How long something has lasted, in the two largest units.
+
+    Args:
+        since: When it began.
+        until: When it ended; now when absent.
+    """
+    if since is None:
+        return ""
+    return lasting((aware(until or datetime.now(UTC)) - aware(since)).total_seconds())
+
+
+def lasting(seconds: float) -> str:
+    """A time in the two largest units."""
+    minutes, hours, days = (int(seconds // unit) for unit in (60, 3600, 86400))
+    if minutes < 1:
+        return f"{max(0, int(seconds))} s"
+    if hours < 1:
+        return f"{minutes} min"
+    return f"{hours} h {minutes % 60} min" if days < 1 else f"{days} d {hours % 24} h"
+
+
+def _query(dags: list[str]) -> Any:
+    from sqlalchemy import select
+
+    from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
+
+    return (
+        select(Row.dag_id, Row.run_id, Row.state, Row.run_after, Row.start_date, Row.end_date)
+        .where(Row.dag_id.in_(dags))
+        .order_by(Row.id.desc())
+    )
+
+
+def _seen(row: Any) -> AirflowRun:
+    dag, run, state, *times = row
+    return AirflowRun(dag, run, str(getattr(state, "value", state) or ""), *map(utc, times))

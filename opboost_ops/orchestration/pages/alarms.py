@@ -1,0 +1,192 @@
+"""What stands at the top of a run's page and of a task's: how it stands, and what to do now."""
+
+from collections.abc import Callable, Sequence
+
+from opboost_ops.orchestration.pages.aftermath import GO_ON
+from opboost_ops.orchestration.pages.airflow import (
+    BUSY,
+    ENDED,
+    AirflowRun,
+    Task,
+    ago,
+    marked_by,
+    place_of,
+    tasks,
+)
+from opboost_ops.pipeline.phases import tasks_with
+from opboost_ops.reports.display.blocks import Block, Cell, Fold, Links, Note, State, Table
+
+#: Failures that are told one by one.
+_TOLD = 4
+
+#: Says how far a task is, in words; nothing where that is not known.
+Far = Callable[[Task], str]
+
+#: How a task stands, by Airflow's words.
+_STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
+
+#: By how a boundary's name begins, the stage that checks there.
+_CHECKS = {
+    "raw_table": "check_table",
+    "new_rows": "check_table",
+    "drift": "check_drift",
+    "preprocessed_table": "preprocess",
+    "release": "check_release",
+    "attacks": "check_release",
+    "training_frame": "check_frame",
+    "model": "check_model",
+    "scores": "check_scores",
+}
+
+
+def of_run(
+    seen: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
+) -> list[Block]:
+    """One box: why a run has failed, or how far it is.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+        far: How far each of its tasks is.
+        after: What else people ask after a failed run.
+    """
+    if seen is None:
+        return []
+    found = tasks(seen)
+    failed = [task for task in found if task.state == "failed"]
+    if who := marked_by(seen):
+        return [_marked(seen, who, after)]
+    if failed:
+        return [_failed(seen, failed, after)]
+    if seen.state in ("running", "queued"):
+        return [_running(seen, found, far)]
+    if seen.state == "failed":
+        waited = [task for task in found if task.state not in ("success", "skipped")]
+        names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
+        return [
+            Note(
+                "bad",
+                f"This run has failed: it timed out before {names} ended.",
+                "See whether the workers of these parties run, then clear the failed tasks.",
+                tuple(after),
+                links=(("The run in Airflow", seen.href),),
+            )
+        ]
+    if seen.state == "success" and found and all(task.state == "skipped" for task in found):
+        return [
+            Note(
+                "warn",
+                "Nothing was done in this run: all its tasks were skipped.",
+                "The log of its first task says why.",
+                links=(("The first task and its log", found[0].href(seen)),),
+            )
+        ]
+    return []
+
+
+def ways_of_run(seen: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
+    """From a run to its page in Airflow, and to each of its tasks with its log.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+        box: What stands above, which may lead there already.
+    """
+    if seen is None:
+        return []
+    rows = tuple(
+        (
+            Cell(task.title, href=task.href(seen)),
+            Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
+            Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
+            Cell(ago(task.since, task.ended)),
+            Cell(task.failure.problem if task.failure else ""),
+        )
+        for task in tasks(seen)
+    )
+    heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
+    way = ("The run in Airflow", seen.href)
+    led = any(isinstance(block, Note) and way in block.links for block in box)
+    return [
+        *(() if led else (Links((way,)),)),
+        Fold("Tasks", (Table("tasks", "Tasks of this run", heads, rows),)),
+    ]
+
+
+def ways_of_check(seen: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
+    """From a check to its run, and to the task that made it.
+
+    Args:
+        seen: The run, as Airflow knows it; None where it does not.
+        party: Whose check it is.
+        run: OpBoost's id of the run.
+        boundary: Of the check.
+    """
+    ways = [(f"Run {run}", f"run?id={run}")]
+    stage = next((stage for start, stage in _CHECKS.items() if boundary.startswith(start)), "")
+    if seen is not None:
+        places = [(party, task) for task in tasks_with(stage)]
+        mine = [t for t in tasks(seen) if place_of(t.name) in places]
+        ways += [("The task and its log", mine[0].href(seen))] if mine else []
+    return Links(tuple(ways))
+
+
+def _marked(seen: AirflowRun, who: str, after: Sequence[str]) -> Note:
+    return Note(
+        "bad",
+        f"{who} marked this run as failed, in Airflow.",
+        GO_ON,
+        tuple(after),
+        (("The run in Airflow", seen.href),),
+    )
+
+
+def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
+    first = failed[0]
+    failure = first.failure
+    refused = failure is not None and failure.refused
+    what = "was refused by the budget" if refused else "has failed"
+    problem = failure.problem if failure else "Its process ended without a message."
+    others = [f"{task.title}: {task.problem}" for task in failed[1:_TOLD]]
+    if len(failed) > _TOLD:
+        others.append(f"and {len(failed) - _TOLD} more")
+    remedy = failure.remedy if failure else "See its log, and whether its worker still runs."
+    if after or failure is None:
+        remedy = f"{remedy} {GO_ON}".strip()
+    return Note(
+        "bad",
+        f"{first.title} {what}.",
+        remedy,
+        (*_lines(problem), *(f"Also {text}" for text in others), *after),
+        (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
+    )
+
+
+def _lines(problem: str) -> list[str]:
+    """Of a list of faults each by itself, without its dash."""
+    return [line.strip().removeprefix("- ") for line in problem.splitlines()]
+
+
+def _for(task: Task, far: Far) -> str:
+    told = [f"for {ago(task.since, task.ended)}"] if task.since else []
+    return ": ".join([*told, *filter(None, [far(task)])])
+
+
+def _running(seen: AirflowRun, found: Sequence[Task], far: Far) -> Note:
+    done = sum(task.state in ENDED for task in found)
+    busy = [task for task in found if task.state in BUSY]
+    lines = []
+    for task in busy[:_TOLD]:
+        if task.state == "queued":
+            lines.append(
+                f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
+            )
+        else:
+            told = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
+            how_far = far(task)
+            lines.append(": ".join([told, *filter(None, [how_far])]))
+    return Note(
+        "",
+        f"This run is under way: {done} of {len(found)} tasks have ended, after {ago(seen.began)}.",
+        "This page refreshes every ten seconds.",
+        tuple(lines),
+        (("The run in Airflow", seen.href),),
+    )

@@ -1,0 +1,344 @@
+"""The application that Airflow's API server mounts: routes behind its login, and their headers."""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+from fastapi import Depends, FastAPI, HTTPException, Path, Request
+from fastapi import Query as Field
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from opboost_ops.errors import ContractError
+from opboost_ops.exchange.run_id import run_id
+from opboost_ops.orchestration.pages import (
+    aftermath,
+    airflow,
+    airflow_dags,
+    alarms,
+    documents,
+    exchange,
+    ledger,
+    models,
+    period,
+    quality,
+    runs,
+    state,
+    status,
+)
+from opboost_ops.orchestration.pages.access import LOGGED_IN, SeesDag
+from opboost_ops.orchestration.pages.answers import PAGES, answer
+from opboost_ops.orchestration.pages.deployment import (
+    Query,
+    federations,
+    guarded,
+    of_state,
+    parties,
+    sections,
+)
+from opboost_ops.orchestration.pages.progress_text import progress_text
+from opboost_ops.reports.display.blocks import Block, Note, Section
+from opboost_ops.reports.display.html import (
+    Filter,
+    Page,
+    compile_templates,
+    message_html,
+    static,
+    text_html,
+)
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "img-src 'self'; form-action 'self'; frame-src 'self'; frame-ancestors 'self'; "
+    "base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+}
+#: Pages that a run has written: they have their style inside, and no right to anything.
+_SANDBOX = {
+    "Content-Security-Policy": "sandbox; default-src 'none'; "
+    "style-src 'unsafe-inline'; frame-ancestors 'self'"
+}
+
+_NAME = r"^[a-z][a-z0-9_]{0,47}$"
+_RUN = r"^[0-9a-f]{16}$"
+_BOUNDARY = r"^[a-z][a-z0-9_]{0,119}$"
+
+PartyName = Annotated[str, Path(pattern=_NAME)]
+FederationName = Annotated[str, Path(pattern=_NAME)]
+Run = Annotated[str, Path(pattern=_RUN)]
+Boundary = Annotated[str, Path(pattern=_BOUNDARY)]
+AskedName = Annotated[str, Field(pattern=rf"{_NAME}|^$")]
+AskedRun = Annotated[str, Field(pattern=rf"{_RUN}|^$")]
+AskedPage = Annotated[int, Field(ge=1, le=10**6)]
+AskedDay = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$|^$")]
+AskedText = Annotated[str, Field(max_length=250)]
+
+_BUILDERS = {
+    "ledger": of_state(ledger.build, "Nothing was released yet: the party has no ledger."),
+    "models": models.build,
+    "exchange": of_state(exchange.build, "Nothing was exchanged yet: the party has no audit log."),
+    "quality": quality.build,
+}
+_MODELS = ("Models", "models")
+#: How the ids of a federation's own DAGs end.
+_DAGS = ("train", "score", "tables", "join", "admin")
+_STATIC = {
+    "style.css": "text/css; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def make_app() -> FastAPI:
+    """The application; every route of it asks for a login."""
+    compile_templates()
+    app = FastAPI(
+        title="OpBoost", dependencies=[LOGGED_IN], docs_url=None, redoc_url=None, openapi_url=None
+    )
+    app.middleware("http")(_secured)
+    app.exception_handler(AnyHTTPException)(_refused)
+    app.exception_handler(RequestValidationError)(_no_such_page)
+    app.exception_handler(ContractError)(_no_such_page)
+    app.get("/")(_home)
+    for name, media in _STATIC.items():
+        app.get(f"/{name}")(partial(_static, name, media))
+    app.get("/status", name="status")(_status)
+    for name, title, lead in PAGES:
+        if name in _BUILDERS:
+            app.get(f"/{name}", name=name)(_page(name, title, lead))
+    app.get("/status.json")(_state)
+    app.get("/status.schema.json")(_state_schema)
+    app.get("/docs/{name}")(_document)
+    app.get("/run")(_run)
+    version = "/models/{party}/{federation}/{version}"
+    app.get(version)(_version)
+    app.get(version + "/{file}")(_version_file)
+    app.get(version + "/beside/{run}")(_beside)
+    boundary = "/quality/{party}/{federation}/{run}/{boundary}"
+    app.get(boundary + ".html")(_report_html)
+    app.get(boundary)(_report)
+    return app
+
+
+async def _secured(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await proceed(request)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _refused(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
+    assert isinstance(error, AnyHTTPException)
+    titles = {401: "You are not logged in.", 403: "You may not see this.", 404: "No such page."}
+    told = "Log in to Airflow and load this page again." if error.status_code == 401 else ""
+    title = titles.get(error.status_code, "This cannot be done.")
+    return HTMLResponse(message_html(title, told), error.status_code)
+
+
+def _no_such_page(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
+    told = error.problem if isinstance(error, ContractError) else "There is no such page."
+    return HTMLResponse(message_html("No such page.", told), 404)
+
+
+def _home(request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}/{PAGES[0][0]}")
+
+
+def _static(name: str, media: str) -> Response:
+    return Response(static(name), media_type=media)
+
+
+def _query(
+    request: Request,
+    sees_dag: SeesDag,
+    party: AskedName = "",
+    federation: AskedName = "",
+    page: AskedPage = 1,
+    entries: AskedPage = 1,
+    since: AskedDay = "",
+    until: AskedDay = "",
+) -> Query:
+    return Query(
+        sees_dag,
+        party or None,
+        federation or None,
+        None,
+        page,
+        entries,
+        bool(request.query_params.get("csv")),
+        since,
+        until,
+    )
+
+
+#: What every page may be asked for; a run is named differently by a run's own page.
+Asked = Annotated[Query, Depends(_query)]
+
+
+def _visible(sees_dag: SeesDag, party: PartyName, federation: FederationName) -> tuple[str, str]:
+    if party not in parties():
+        raise HTTPException(404)
+    if not sees_dag(f"{federation}_train"):
+        raise HTTPException(403)
+    return party, federation
+
+
+#: A party of this deployment and a federation that the reader may see.
+Visible = Annotated[tuple[str, str], Depends(_visible)]
+
+
+def _state(query: Asked) -> Response:
+    return Response(state.state(query).model_dump_json(indent=1), media_type="application/json")
+
+
+def _state_schema() -> Response:
+    schema = json.dumps(state.State.model_json_schema(mode="serialization"), indent=1)
+    return Response(schema, media_type="application/schema+json")
+
+
+def _document(request: Request, name: Annotated[str, Path(max_length=60)]) -> HTMLResponse:
+    found = documents.document(name)
+    if found is None:
+        raise HTTPException(404)
+    base = request.scope.get("root_path", "")
+    return HTMLResponse(text_html(*found, base=base, pages=PAGES))
+
+
+def _status(request: Request, sees_dag: SeesDag) -> Response:
+    _, title, lead = PAGES[0]
+    top = status.blocks(state.state(Query(sees_dag)).federations) if parties() else []
+    return answer(request, Page(title, lead, top=top))
+
+
+def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
+    def page(request: Request, asked: Asked, run: AskedRun = "") -> Response:
+        query = replace(asked, run=run or None)
+        found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
+        days = name == "ledger"
+        filters = [Filter("run", "Run", "run"), *(period.fields(query) if days else ())]
+        if len(known := federations(query)) > 1:
+            filters.insert(0, Filter("federation", "Federation", "choice", known))
+        if len(mine := parties()) > 1:
+            filters.insert(0, Filter("party", "Party", "choice", mine))
+        ways = period.ways(query) if days and mine else ()
+        return answer(request, Page(title, lead, found, filters if mine else [], ways=ways))
+
+    return page
+
+
+def _run(
+    request: Request,
+    asked: Asked,
+    dag: AskedText = "",
+    run: AskedText = "",
+    id: AskedRun = "",  # noqa: A002  It is the name in the address.
+) -> Response:
+    seen = _find(asked, dag, run)
+    run_name = run_id(dag, run) if dag and run else id
+    if not run_name:
+        raise HTTPException(404)
+    query = replace(asked, run=run_name)
+    if dag:
+        # An id that Airflow gives says nothing of federations but the DAG's own.
+        query = replace(query, federation=_federation_of(dag, asked))
+    else:
+        for name in federations(query):
+            if query.wants(name, run_name) and seen is None:
+                seen = airflow.named(run_name, query.dags(name))
+                query = query if seen is None else replace(query, federation=name)
+    # Of a DAG that holds no federation of these parties, Airflow alone knows something.
+    parts = sections(runs.build, query) if query.federation or not dag else []
+    found = [*runs.worth_a_section(sorted(parts, key=runs.first))]
+    lead = (
+        f"Airflow calls it {seen.name}."
+        if seen is not None
+        else "What the parties of this deployment have of this run."
+    )
+    box = alarms.of_run(seen, partial(progress_text, query), _after(seen, query))
+    if dag and seen is None:
+        box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
+    top = [*box, *alarms.ways_of_run(seen, box)]
+    reply = answer(request, Page(f"Run {run_name}", lead, found, top=top))
+    if seen is not None and seen.state in ("running", "queued") and not query.whole:
+        reply.headers["Refresh"] = "10"
+    return reply
+
+
+def _find(query: Query, dag: str, run: str) -> airflow.AirflowRun | None:
+    """A run by Airflow's names, which only those who may see its DAG may ask for."""
+    if dag and not query.sees_dag(dag):
+        raise HTTPException(403)
+    return next(iter(airflow.runs([dag], name=run)), None) if dag and run else None
+
+
+def _federation_of(dag: str, query: Query) -> str | None:
+    """The federation of a DAG, its own or one that holds it, where the reader may see it."""
+    for name in federations(query):
+        own = {f"{name}_{what}" for what in _DAGS}
+        if query.wants(name, query.run) and (dag in own or dag in query.dags(name)):
+            return name
+    return None
+
+
+def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
+    """What people ask after a failed run."""
+    name = query.federation
+    if seen is None or seen.state != "failed" or name is None:
+        return ()
+    for purpose in airflow.PURPOSES:
+        if seen.dag in (dags := query.dags(name, purpose)):
+            due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
+            found = aftermath.charged(name, seen.run, query.party)
+            champion = aftermath.champion_of(name)
+            in_use = champion.name if champion else None
+            return aftermath.sentences(found, in_use, min(due, default=None))
+    return ()
+
+
+def _version(request: Request, place: Visible, version: Run) -> Response:
+    party, federation = place
+    found = [Section(party, tuple(models.version(party, federation, version)))]
+    title, lead = f"Model version {version}", f"Of {federation}, at {party}."
+    return answer(request, Page(title, lead, found, back=_MODELS))
+
+
+def _beside(request: Request, place: Visible, version: Run, run: Run) -> Response:
+    party, federation = place
+    found = [Section(party, tuple(models.beside(party, federation, version, run)))]
+    lead = f"Of {federation}, at {party}: {version} and {run}."
+    return answer(request, Page("Two versions", lead, found, back=_MODELS))
+
+
+def _version_file(place: Visible, version: Run, file: str, save: bool = False) -> Response:
+    party, federation = place
+    if file not in models.FILES:
+        raise HTTPException(404)
+    content = models.version_file(party, federation, version, file)
+    headers = dict(_SANDBOX)
+    if save:
+        headers["Content-Disposition"] = f'attachment; filename="{federation}-{version}-{file}"'
+    return Response(content, media_type=models.FILES[file], headers=headers)
+
+
+def _report(
+    request: Request, sees_dag: SeesDag, place: Visible, run: Run, boundary: Boundary
+) -> Response:
+    party, federation = place
+    quality.report_file(party, federation, run, boundary, "json")
+    blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
+    title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
+    seen = airflow.named(run, Query(sees_dag).dags(federation))
+    top = [alarms.ways_of_check(seen, party, run, boundary)]
+    back = ("Data quality", "quality")
+    return answer(request, Page(title, lead, [Section(party, tuple(blocks))], back=back, top=top))
+
+
+def _report_html(place: Visible, run: Run, boundary: Boundary) -> Response:
+    content = quality.report_file(*place, run, boundary, "html")
+    return HTMLResponse(content, headers=_SANDBOX)

@@ -1,0 +1,194 @@
+"""The exchange's page: who sent what to whom, and whether it is what it claims to be."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from operator import attrgetter
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.manifest import reference
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.orchestration.pages.artifacts import Place, artifacts
+from opboost_ops.orchestration.pages.deployment import Query, guarded, has_state
+from opboost_ops.orchestration.pages.keys import keys_table
+from opboost_ops.reports.audit_log import LogRead, Owner, log_of
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Note,
+    Pager,
+    Table,
+    count,
+    moment,
+    second,
+)
+
+#: Entries of an audit log with their numbers.
+Entries = Sequence[tuple[int, Entry]]
+
+#: Runs and log entries on a page. All artifacts of a shown run are read and verified.
+_RUNS = 3
+_ENTRIES = 20
+
+_RUN = re.compile(r"[0-9a-f]{16}")
+
+_SENT = "including answers"
+
+
+def build(site: Site, policy: Policy, query: Query) -> list[Block]:
+    """A party's side of the exchange.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+        query: What is asked for.
+    """
+    log = log_of(site)
+    where = log.where
+    mine = {owner: spans for owner, spans in where.owners.items() if _wanted(owner, query)}
+    runs = [owner for owner in reversed(mine) if _RUN.fullmatch(owner[1])]
+    page, pager = query.paged(runs, _RUNS)
+    if query.whole:
+        # A download of artifacts holds what its page shows: reading all ever sent has no bound.
+        page = runs[(query.page - 1) * _RUNS : query.page * _RUNS]
+    spans = sorted(chain(*mine.values()), key=attrgetter("start"), reverse=True)
+    numbers = [n for span in spans for n in reversed(span)]
+    done = Counter(chain.from_iterable(where.actions[s.start - 1 : s.stop - 1] for s in spans))
+    wrong = (n for n in numbers if where.actions[n - 1] == "rejected")
+    rejected = [*islice(wrong, _ENTRIES)] if done["rejected"] else []
+    listed, turned = query.paged(numbers, _ENTRIES, "entries")
+    with open_state(site) as state:
+        told = [state.audit.numbered([*chain(*mine[owner])]) for owner in page]
+        places = [_place(owner, entries) for owner, entries in zip(page, told, strict=True)]
+        refused = state.audit.numbered(rejected)[::-1]
+        entries = state.audit.numbered(listed)[::-1]
+    blocks: list[Block] = [_facts(log, done, len(runs))]
+    if log.failure:
+        blocks.append(Note("bad", log.failure.problem, log.failure.remedy))
+    blocks += rejections([entry for _, entry in refused])
+    blocks += guarded(lambda: artifacts(site, policy, places, pager))
+    blocks.append(_entries(entries, turned))
+    blocks += guarded(lambda: [keys_table(site, policy, query.wants)])
+    return blocks
+
+
+def _wanted(owner: Owner, query: Query) -> bool:
+    federation, rest = owner
+    if not rest:
+        # A rotated secret is of no federation.
+        return query.federation is None and query.run is None
+    return query.wants(federation, rest)
+
+
+def _place(owner: Owner, entries: Entries) -> Place:
+    """A run of the log, with the newest entry of each of its places."""
+    noted: dict[str, Entry] = {}
+    for _, entry in reversed(entries):
+        parts = entry.place.split("/")
+        if len(parts) == 4 and entry.action in ("sent", "answered", "received"):
+            noted.setdefault("/".join(parts[2:]), entry)
+    return Place(*owner, noted)
+
+
+def _facts(log: LogRead, done: Mapping[str, int], runs: int) -> Facts:
+    rejected = done.get("rejected", 0)
+    intact = log.failure is None
+    whole = f"{log.count:,} entries, head {log.head[:16]}, all verified {second(log.at)} UTC"
+    return Facts(
+        (
+            Fact(
+                "Audit log",
+                "unbroken" if intact else "broken",
+                whole if intact else "see below",
+                "good" if intact else "bad",
+            ),
+            Fact("Runs", f"{runs:,}"),
+            Fact("Sent", f"{done.get('sent', 0) + done.get('answered', 0):,}", _SENT),
+            Fact("Received", f"{done.get('received', 0):,}"),
+            Fact("Rejected", f"{rejected:,}", state="bad" if rejected else ""),
+        )
+    )
+
+
+def rejections(entries: Sequence[Entry]) -> list[Block]:
+    """What was refused, and why; nothing if nothing was.
+
+    Args:
+        entries: Of the audit log, newest first.
+    """
+    found = [entry for entry in entries if entry.action == "rejected"]
+    if not found:
+        return []
+    rows = tuple(
+        (
+            moment(entry.at),
+            Cell(entry.place.split("/")[1], href=f"run?id={entry.place.split('/')[1]}"),
+            Cell(entry.place.rpartition("/")[2]),
+            Cell(entry.detail.replace("_", " "), entry.detail, "bad"),
+        )
+        for entry in found[:_ENTRIES]
+    )
+    note = "Nothing of a rejected artifact was used."
+    columns = ("at (UTC)", "run", "stage", "reason")
+    return [Table("rejected", "Rejected", columns, rows, note)]
+
+
+def _entries(page: Entries, pager: Pager | None) -> Table:
+    return Table(
+        "log",
+        "Audit log",
+        ("#", "at (UTC)", "action", "place", "party", "artifact", "detail"),
+        tuple(
+            (
+                count(number),
+                moment(entry.at),
+                Cell(entry.action, state="bad" if entry.action == "rejected" else ""),
+                Cell(entry.place),
+                Cell(entry.party),
+                Cell(entry.artifact[:12], entry.artifact, title=entry.artifact),
+                Cell(entry.detail),
+            )
+            for number, entry in page
+        ),
+        "Each entry is chained to the one before it. Note the head of the chain elsewhere, to "
+        "notice entries that were cut off its end.",
+        pager=pager,
+    )
+
+
+def run_entries(party: str, federation: str, run: str) -> Entries:
+    """One run's entries of a party's audit log, oldest first, each with its number.
+
+    Args:
+        party: Whose log.
+        federation: The run's federation.
+        run: Its id.
+    """
+    site, _ = site_of(party)
+    if not has_state(site):
+        return []
+    start = reference(federation, run, "", "").rstrip("/")
+    with open_state(site) as state:
+        return state.audit.below(f"{start}/")
+
+
+def run_blocks(party: str, federation: str, run: str, mine: Entries) -> list[Block]:
+    """One run's part of the exchange, for the page of a run.
+
+    Args:
+        party: Whose view.
+        federation: The run's federation.
+        run: Its id.
+        mine: Its entries of the party's audit log.
+    """
+    site, policy = site_of(party)
+    return [
+        *rejections([entry for _, entry in reversed(mine)]),
+        *artifacts(site, policy, [_place((federation, run), mine)], None, ("run",)),
+    ]

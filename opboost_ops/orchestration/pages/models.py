@@ -1,0 +1,259 @@
+"""The models' pages: all versions of a federation, one version, and two side by side."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from opboost_ops.config.admin_actions import AdminAction
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import ContractError
+from opboost_ops.learning.registry.tracking import upload_problem
+from opboost_ops.orchestration.pages.deployment import Query, guarded
+from opboost_ops.orchestration.pages.scored_runs import production
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Fact,
+    Facts,
+    Heading,
+    Links,
+    Note,
+    State,
+    moment,
+)
+from opboost_ops.reports.listing import comparison, decisions_table, over_versions, versions_table
+from opboost_ops.reports.version_page import version_parts
+from opboost_ops.reports.versions import (
+    ALONE,
+    Models,
+    by_rank,
+    federations_in,
+    mode_words,
+    models_of,
+)
+
+#: Versions on a page and in a plot.
+_VERSIONS = 20
+_PLOTTED = 30
+
+#: How the verdict on a version stands; a model that is no better is no fault.
+_VERDICTS: Mapping[str, State] = {"promoted": "good", "rolled back": "good"}
+
+#: The heading of what a run has made.
+MODEL = "Model"
+
+#: What may be downloaded of a version, and how it is served.
+FILES: Mapping[str, str] = {
+    "model.txt": "text/plain; charset=utf-8",
+    "model.json": "application/json",
+    "card.json": "application/json",
+    "card.html": "text/html; charset=utf-8",
+    "evaluation.json": "application/json",
+    "scoring.json": "application/json",
+}
+
+
+def build(party: str, query: Query) -> list[Block]:
+    """The versions of every federation whose models a party has.
+
+    Args:
+        party: Whose.
+        query: What is asked for.
+    """
+    site, _ = site_of(party)
+    blocks: list[Block] = []
+    names = federations_in(site.models)
+    for name in names:
+        if not query.sees(name) or query.federation not in (None, name):
+            continue
+        if len(names) > 1:
+            blocks.append(Heading(name))
+        blocks += guarded(lambda name=name: _all(party, Models(site.models, name), query))  # type: ignore[misc]
+    return blocks
+
+
+def _all(party: str, models: Models, query: Query) -> list[Block]:
+    start = f"models/{party}/{models.federation}"
+    address = f"{start}/{{}}".format
+    names = [name for name in models.names if query.run in (None, name)]
+    page, pager = query.paged(names, _VERSIONS)
+    blocks: list[Block] = [*_mlflow(party, models.federation), _champion(models, start)]
+    if models.fault:
+        blocks.insert(0, Note("bad", models.fault.problem, models.fault.remedy))
+    if names and names[0] != models.champion and (last := models.version(names[0]).decision):
+        # What everybody asks first: is the new one better, and by how much.
+        links = [("The newest version", address(last.version))]
+        if models.champion:
+            links.append(
+                ("Beside the champion", f"{start}/{models.champion}/beside/{last.version}")
+            )
+        verdict = models.version(names[0]).verdict
+        text = f"The newest version is {last.version}: {verdict}, {moment(last.at).text} UTC."
+        blocks.append(Note("", text, lines=(last.why,), links=tuple(links)))
+    if len(names) > 1:
+        blocks.append(over_versions(models, names[:_PLOTTED][::-1]))
+    most = None if query.whole else _VERSIONS
+    return [
+        *blocks,
+        replace(versions_table(models, page, address), pager=pager),
+        decisions_table(models, query.run, most, address),
+    ]
+
+
+def _champion(models: Models, start: str) -> Facts:
+    name = models.champion
+    if name is None:
+        return Facts((Fact("Champion", "none", state="warn"), _count(models)))
+    champion = models.version(name)
+    made = f"since {moment(champion.decision.at).text} UTC" if champion.decision else ""
+    facts = [Fact("Champion", name, made, "good", f"{start}/{name}"), _count(models)]
+    alone = champion.metrics.get(ALONE, {})
+    for mode, of in champion.metrics.items():
+        for metric in by_rank(of) if mode != ALONE else ():
+            beside = f"; label holder alone {alone[metric]:.4f}" if metric in alone else ""
+            facts.append(Fact(metric, f"{of[metric]:.4f}", f"{mode_words(mode)}{beside}"))
+    return Facts(tuple(facts))
+
+
+def _count(models: Models) -> Fact:
+    return Fact("Versions", f"{len(models.names):,}")
+
+
+def version(party: str, federation: str, name: str) -> list[Block]:
+    """One version: its card's view, and how new scores compare.
+
+    Args:
+        party: The label holder.
+        federation: Whose model.
+        name: The version.
+
+    Raises:
+        ContractError: There is none.
+    """
+    site, policy = site_of(party)
+    models = models_of(party, site.models, federation)
+    found = models.version(name)
+    start = f"models/{party}/{federation}/{name}"
+    there = models.registry.names(name)
+    links = Links(
+        (
+            ("The run that made it", f"run?id={name}"),
+            *((f"Download {file}", f"{start}/{file}?save=1") for file in FILES if file in there),
+        )
+    )
+    former = any(e.version == name and e.event != "kept" for e in models.history)
+    state: State = "good" if found.champion else ""
+    use = Fact("In use", "champion" if found.champion else found.verdict or "no", "", state)
+    blocks: list[Block] = [Facts((use,))]
+    for part in version_parts(found):
+        blocks += guarded(part)
+    blocks += guarded(lambda: production(site.home / federation, found, party))
+    acts = on_version(
+        party, federation, name, champion=found.champion, former=former, allowed=policy.acts
+    )
+    return [*blocks, acts, links]
+
+
+def beside(party: str, federation: str, one: str, other: str) -> list[Block]:
+    """Two versions of a federation's model.
+
+    Args:
+        party: The label holder.
+        federation: Whose model.
+        one: The first version.
+        other: The second one.
+
+    Raises:
+        ContractError: One of them does not exist.
+    """
+    models = models_of(party, site_of(party)[0].models, federation)
+    first, second = models.version(one), models.version(other)
+    return comparison(first, second, f"models/{party}/{federation}")
+
+
+def version_file(party: str, federation: str, name: str, file: str) -> bytes:
+    """A file of a version.
+
+    Args:
+        party: The label holder.
+        federation: Whose model.
+        name: The version.
+        file: One of `FILES`.
+
+    Raises:
+        ContractError: There is none.
+    """
+    return models_of(party, site_of(party)[0].models, federation).registry.file(name, file)
+
+
+def run_blocks(party: str, federation: str, run: str) -> list[Block]:
+    """What a run made, for the page of a run; nothing if it registered no version here.
+
+    Args:
+        party: Whose view.
+        federation: The run's federation.
+        run: Its id, which is also the version's name.
+    """
+    try:
+        made = models_of(party, site_of(party)[0].models, federation).version(run)
+    except ContractError:
+        return []
+    facts = [Fact("Model version", run, href=f"models/{party}/{federation}/{run}")]
+    if made.decision:
+        state = _VERDICTS.get(made.verdict, "")
+        facts.insert(0, Fact("Verdict", made.verdict, made.decision.why, state))
+    for metric in by_rank(made.metrics.get(made.mode, {})):
+        of = made.judged(metric)
+        assert of is not None
+        span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
+        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{span}"))
+    return [Heading(MODEL), *_mlflow(party, federation), Facts(tuple(facts))]
+
+
+def _mlflow(party: str, federation: str) -> list[Block]:
+    problem = upload_problem(site_of(party)[0], federation)
+    if not problem:
+        return []
+    remedy = (
+        f"errors/mlflow_{federation}.txt in the home folder has details. The next training, or "
+        "clearing the task that announces the champion, tries again."
+    )
+    return [Note("warn", f"The champion is not in MLflow: {problem.rstrip('.')}.", remedy)]
+
+
+def on_version(
+    party: str,
+    federation: str,
+    version: str,
+    *,
+    champion: bool,
+    former: bool,
+    allowed: Collection[AdminAction],
+) -> Note:
+    """How to put a version into use, and how to score with it, by Airflow's own trigger forms.
+
+    Airflow 3.3 has no address that fills in a form, so what to choose stands beside the button.
+
+    Args:
+        party: Whose models.
+        federation: Whose model.
+        version: Its name.
+        champion: Whether it is in use.
+        former: Whether it was before.
+        allowed: What the party allows through Airflow.
+    """
+    act: AdminAction = "roll_back" if former else "promote"
+    lines = []
+    links = [("Score with this version", f"/dags/{federation}_score")]
+    if champion:
+        lines.append("It is the champion: a scoring run uses it where no version is named.")
+    elif act in allowed:
+        links.insert(0, ("Put it into use", f"/dags/{federation}_admin"))
+        lines.append(
+            f"To put it into use: Trigger, party {party}, what {act}, version {version}, and why."
+        )
+    else:
+        command = "rollback" if former else "promote"
+        lines.append(f"To put it into use, at home: `opboost models {command} SITE {version}`.")
+    if not champion:
+        lines.append(f"To score with it: Trigger, version {version}.")
+    text = "What can be done with this version"
+    return Note("", text, "Each asks for Airflow's permission.", tuple(lines), tuple(links))

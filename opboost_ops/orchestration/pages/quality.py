@@ -1,0 +1,258 @@
+"""The data-quality pages: which checks passed, by run and boundary, and each report."""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.errors import ContractError
+from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.drift_report import INDEX, drift_report, kept_report
+from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
+
+#: Runs on a page; only their reports are read.
+_RUNS = 15
+
+_FEDERATION = re.compile(r"[a-z][a-z0-9_]{0,47}")
+_RUN = re.compile(r"[0-9a-f]{16}")
+_BOUNDARY = re.compile(r"[a-z][a-z0-9_]{0,119}")
+
+#: Boundaries in the order of a run; others come after them.
+_ORDER = (
+    "raw_table",
+    "preprocessed_table",
+    "release",
+    "acceptance",
+    "training_frame",
+    "model",
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A run's reports at home.
+
+    Attributes:
+        changed: When the last of them was written, in seconds.
+        federation: The run's federation.
+        run: Its id.
+        home: The party's home.
+    """
+
+    changed: float
+    federation: str
+    run: str
+    home: Path
+
+    @property
+    def at(self) -> str:
+        """When the last of them was written."""
+        return datetime.fromtimestamp(self.changed, UTC).isoformat(timespec="seconds")
+
+    @property
+    def folder(self) -> Path:
+        """Where they lie."""
+        return self.home / self.federation / self.run / "quality"
+
+
+def build(party: str, query: Query) -> list[Block]:
+    """A party's reports, newest run first.
+
+    Args:
+        party: Whose.
+        query: What is asked for.
+    """
+    site, _ = site_of(party)
+    runs = [run for run in _runs(site.home, query.run) if query.wants(run.federation, run.run)]
+    if not runs:
+        return [Note("muted", "No check has run yet.")]
+    page, pager = query.paged(runs, _RUNS)
+    found = [(run, _verdicts(run.folder)) for run in page]
+    names = sorted({name for _, verdicts in found for name in verdicts}, key=_rank)
+    failed = sum(verdict is not True for _, verdicts in found for verdict in verdicts.values())
+    checks = sum(len(verdicts) for _, verdicts in found)
+    facts = Facts(
+        (
+            Fact("Runs", f"{len(runs):,}"),
+            Fact("Checks shown", f"{checks:,}"),
+            Fact(
+                "Not passed",
+                f"{failed:,}",
+                "of the checks shown",
+                state="bad" if failed else "good",
+            ),
+        )
+    )
+    several = len({run.federation for run in runs}) > 1
+    table = Table(
+        "checks",
+        "Checks",
+        (
+            "last (UTC)",
+            "run",
+            *(["federation"] if several else []),
+            *(name.replace("_", " ") for name in names),
+        ),
+        tuple(
+            (
+                moment(run.at),
+                Cell(run.run, href=f"run?id={run.run}"),
+                *([Cell(run.federation)] if several else []),
+                *(_cell(party, run, name, verdicts) for name in names),
+            )
+            for run, verdicts in found
+        ),
+        "A failed check stops the run before anything of that stage is published. Open one to see "
+        "its expectations, with counts.",
+        pager=pager,
+        once=("run",) if query.run else (),
+    )
+    return [facts, table]
+
+
+def run_blocks(party: str, federation: str, run: str) -> list[Block]:
+    """One run's checks, for the page of a run.
+
+    Args:
+        party: Whose view.
+        federation: The run's federation.
+        run: Its id.
+    """
+    query = Query(lambda _: True, federation=federation, run=run)
+    return [block for block in build(party, query) if isinstance(block, Table)]
+
+
+def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
+    """One report: every expectation, with counts.
+
+    Args:
+        party: Whose.
+        federation: The run's federation.
+        run: Its id.
+        boundary: Which.
+    """
+    data = json.loads(report_file(party, federation, run, boundary, "json"))
+    results: Sequence[Mapping[str, Any]] = data["results"]
+    start = f"quality/{party}/{federation}/{run}/{boundary}"
+    if results and all(result["expectation"] == INDEX for result in results):
+        site, _ = site_of(party)
+        earlier = [r.folder for r in _runs(site.home) if r.federation == federation]
+        return [*drift_report(results, _until(earlier, run)), kept_report(start)]
+    failed = sum(not result["success"] for result in results)
+    passed = bool(data["passed"])
+    facts = Facts(
+        (
+            Fact("This check", "passed" if passed else "failed", state="good" if passed else "bad"),
+            Fact("Expectations", f"{len(results):,}", f"{failed:,} do not hold"),
+            Fact("It took", f"{float(data.get('seconds', 0)):.2f} s"),
+        )
+    )
+    rows = tuple(
+        (
+            Cell("pass", state="good") if result["success"] else Cell("fail", state="bad"),
+            Cell(result["column"] or "whole table"),
+            Cell(result["words"]),
+            count(result["unexpected"]),
+            Cell("", "")
+            if result["percent"] is None
+            else Cell(f"{result['percent']:.2f} %", result["percent"]),
+            count(result["missing"]),
+            count(result["rows"]),
+        )
+        for result in sorted(results, key=lambda result: result["success"])
+    )
+    columns = (
+        "result",
+        "column",
+        "expectation",
+        "unexpected rows",
+        "share",
+        "missing rows",
+        "rows",
+    )
+    table = Table("expectations", "Expectations", columns, rows, "Counts only, no value.")
+    return [facts, table, kept_report(start)]
+
+
+def _until(folders: Sequence[Path], run: str) -> Sequence[Path]:
+    """Folders of a run's reports and of those before it, newest first."""
+    at = [place for place, folder in enumerate(folders) if folder.parent.name == run]
+    return folders[at[0] :] if at else folders
+
+
+def report_file(party: str, federation: str, run: str, boundary: str, suffix: str) -> bytes:
+    """A report as it lies at home.
+
+    Args:
+        party: Whose.
+        federation: The run's federation.
+        run: Its id.
+        boundary: Which.
+        suffix: ``json`` or ``html``.
+
+    Raises:
+        ContractError: There is none, or a name is none of such a thing.
+    """
+    site, _ = site_of(party)
+    named = _FEDERATION.fullmatch(federation) and _RUN.fullmatch(run)
+    if named and _BOUNDARY.fullmatch(boundary) and suffix in ("json", "html"):
+        path = site.home / federation / run / "quality" / f"{boundary}.{suffix}"
+        if path.is_file():
+            return path.read_bytes()
+    raise ContractError("There is no such report.", "Its run may have been removed.")
+
+
+def _runs(home: Path, run: str | None = None) -> list[Checked]:
+    """Runs with reports, newest first, or one of them; only folders are looked at."""
+    found = []
+    for federation in _folders(home, _FEDERATION):
+        for name in [run] if run else _folders(home / federation, _RUN):
+            # Of ten thousand runs a path for each would cost more than to look at them.
+            with contextlib.suppress(OSError):
+                at = os.stat(f"{home}/{federation}/{name}/quality").st_mtime
+                found.append((at, federation, name))
+    return [Checked(*one, home) for one in sorted(found, reverse=True)]
+
+
+def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
+    if not parent.is_dir():
+        return []
+    with os.scandir(parent) as entries:
+        return [entry.name for entry in entries if form.fullmatch(entry.name) and entry.is_dir()]
+
+
+def _verdicts(folder: Path) -> dict[str, bool | None]:
+    """Whether each boundary's check passed; None where its report is damaged."""
+    found: dict[str, bool | None] = {}
+    for path in folder.glob("*.json"):
+        if not _BOUNDARY.fullmatch(path.stem):
+            continue
+        try:
+            found[path.stem] = bool(json.loads(path.read_bytes())["passed"])
+        except (OSError, ValueError, KeyError, TypeError):
+            found[path.stem] = None
+    return found
+
+
+def _rank(boundary: str) -> tuple[int, str]:
+    known = [at for at, name in enumerate(_ORDER) if boundary.startswith(name)]
+    return (known[0] if known else len(_ORDER), boundary)
+
+
+def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, bool | None]) -> Cell:
+    if name not in verdicts:
+        return Cell("", "")
+    verdict = verdicts[name]
+    href = f"quality/{party}/{run.federation}/{run.run}/{name}"
+    if verdict is None:
+        return Cell("damaged", state="warn")
+    if name == "drift" and not verdict:
+        # It stops nothing.
+        return Cell("drifted", state="warn", href=href)
+    return Cell("passed" if verdict else "failed", state="good" if verdict else "bad", href=href)

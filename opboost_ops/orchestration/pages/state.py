@@ -1,0 +1,357 @@
+"""How each federation stands, for the status page and for programs: one frozen document."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.schema import Record
+from opboost_ops.config.site import Site
+from opboost_ops.errors import OpBoostError
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.orchestration.pages import aftermath, airflow, airflow_dags
+from opboost_ops.orchestration.pages.airflow_database import aware
+from opboost_ops.orchestration.pages.deployment import Query, federations, has_state, parties
+from opboost_ops.pipeline.party.approval import waits_since
+from opboost_ops.pipeline.party.known_store import folder_fault
+from opboost_ops.pipeline.party.taking_part import stopped
+from opboost_ops.quality.live import Live, live_of
+from opboost_ops.reports.ledger import ledger_of, left_of, lines_of
+from opboost_ops.reports.outcomes import Outcomes, outcomes_of
+from opboost_ops.reports.versions import Models
+
+#: Versions that are listed.
+_VERSIONS = 20
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+#: Airflow's states that say nothing to anyone who does not know Airflow.
+_WORDS = {
+    "up_for_reschedule": "waits, and checks again by itself",
+    "up_for_retry": "failed, and will be tried again",
+    "deferred": "waits",
+}
+
+
+class Run(Record):
+    """A run of a DAG.
+
+    Attributes:
+        dag: The DAG's id.
+        name: Airflow's id of it.
+        run: OpBoost's id of it.
+        state: As Airflow has it.
+        began: When it began, UTC.
+        ended: When it ended.
+        failures: Of its failed tasks, what each says.
+        remedies: What each says to do about it, none twice.
+        waiting: Of a run under way, what is going on, and for how many seconds.
+        marked_by: Of a failed run, the user of Airflow who marked it so; empty where nobody did.
+        charged: Of a failed run, by party of this deployment what it had released.
+    """
+
+    dag: str
+    name: str
+    run: str
+    state: str
+    began: datetime | None = None
+    ended: datetime | None = None
+    failures: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    waiting: Mapping[str, float] = Field(default_factory=dict)
+    marked_by: str = ""
+    charged: Mapping[str, aftermath.Charged] = Field(default_factory=dict)
+
+    @property
+    def ongoing(self) -> bool:
+        """Whether it is under way."""
+        return self.state in ("running", "queued")
+
+
+class Version(Record):
+    """A model version: whether it is in use, what was decided on it, and its metrics by mode.
+
+    Attributes:
+        decision: The last one: promoted, rejected or rolled back; empty before any.
+        live: The champion in production; null of others, and where it has scored nothing lately.
+        outcomes: The champion's report on outcomes; null of others, and where there is none.
+    """
+
+    version: str
+    champion: bool
+    decided: datetime | None = None
+    decision: str = ""
+    why: str = ""
+    metrics: Metrics = Field(default_factory=dict)
+    live: Live | None = None
+    outcomes: Outcomes | None = None
+
+
+class Account(Record):
+    """A column towards one receiver: its releases, and what they cost.
+
+    Attributes:
+        feature: Its name in the federation.
+        column: Name of the raw column.
+        releases: How many releases opened.
+        loss: Of one; null where it is infinite.
+        spent: By the raw column; likewise.
+        budget: Of the raw column; null for none.
+        since: The day whose values stand; null where no release is open.
+        more: How many more releases fit the budget; null without one.
+    """
+
+    feature: str
+    column: str
+    releases: int
+    loss: float
+    spent: float
+    budget: float | None = None
+    since: date | None = None
+    more: int | None = None
+
+
+class Party(Record):
+    """A party of this deployment: what its columns have cost, and what cannot be read.
+
+    Attributes:
+        party: Its name.
+        ledger: What each column has cost.
+        more: How many more releases fit the first of its budgets to end; null without one.
+        budget: Which budget that is, and what is left of it; empty where nothing is released.
+        fault: What cannot be read.
+        stopped: Since when it takes part in no run; null where it takes part.
+        stopped_by: The user of Airflow who asked for that; empty where it was done at home.
+        resumes_at_home: Whether only its own people at home can end that.
+        asked: Since when the last run waits for a person's approval there; null where it does not.
+        checked: When its state was last compared with the store, by a run or `ledger check`.
+        missing: How many things were missing then; which ones, the party's own people are told.
+        store: Why the store that is there now is not the one that it has pinned; of a folder only,
+            as no page waits for a server.
+    """
+
+    party: str
+    ledger: tuple[Account, ...] = ()
+    more: int | None = None
+    budget: str = ""
+    fault: str = ""
+    stopped: datetime | None = None
+    stopped_by: str = ""
+    resumes_at_home: bool = False
+    asked: datetime | None = None
+    checked: datetime | None = None
+    missing: int = 0
+    store: str = ""
+
+
+class Purpose(Record):
+    """How the runs of one purpose stand: training, or scoring.
+
+    Attributes:
+        schedule: When its DAG is due, in Airflow's words; empty where only people trigger it.
+        paused: Ids of its DAGs of which Airflow makes no run now.
+        next_run: When Airflow makes the next one.
+        last_success: The last run that succeeded.
+        last_run: The one under way, or else the last.
+    """
+
+    schedule: str = ""
+    paused: tuple[str, ...] = ()
+    next_run: datetime | None = None
+    last_success: Run | None = None
+    last_run: Run | None = None
+
+
+class Federation(Purpose):
+    """How a federation stands; its own runs are those of training.
+
+    Attributes:
+        federation: Its name.
+        faults: What is wrong with its file; then no run begins. Empty for a valid one.
+        purposes: How the runs of each purpose stand, by ``train`` and ``score``.
+        champion: The version in use.
+        champion_since: When that was decided.
+        versions: The newest versions.
+        parties: Those of this deployment.
+    """
+
+    federation: str
+    faults: str = ""
+    purposes: Mapping[str, Purpose] = Field(default_factory=dict)
+    champion: str | None = None
+    champion_since: datetime | None = None
+    versions: tuple[Version, ...] = ()
+    parties: tuple[Party, ...] = ()
+
+
+class State(Record):
+    """The whole document; `version` changes when its form does."""
+
+    version: Literal[1] = 1
+    at: datetime
+    federations: tuple[Federation, ...] = ()
+
+
+def state(query: Query) -> State:
+    """How all federations stand that may be seen.
+
+    Args:
+        query: What is asked for.
+    """
+    names = [n for n in federations(query) if query.federation in (None, n)]
+    found = [_federation(name, query) for name in names]
+    return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(found))
+
+
+def _federation(name: str, query: Query) -> Federation:
+    purposes = {p: _purpose(name, query, p) for p in airflow.PURPOSES}
+    training = purposes["train"]
+    waits = [of.last_run.run for of in purposes.values() if of.last_run and of.last_run.ongoing]
+    shown: list[Party] = []
+    versions: tuple[Version, ...] = ()
+    for party in parties():
+        if query.party not in (None, party):
+            continue
+        try:
+            site, policy = site_of(party)
+            if name not in site.tables:
+                continue
+            shown.append(_party(party, name, site, policy, waits))
+            versions = versions or _versions(Models(site.models, name), site.home / name)
+        except (OpBoostError, ValueError, OSError) as error:
+            told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
+            shown.append(Party(party=party, fault=told.partition("\n")[0]))
+    champion = next((v for v in versions if v.champion), None)
+    return Federation(
+        federation=name,
+        faults=airflow_dags.faulty(name),
+        **{name: getattr(training, name) for name in Purpose.model_fields},
+        purposes=purposes,
+        champion=champion.version if champion else None,
+        champion_since=champion.decided if champion else None,
+        versions=versions,
+        parties=tuple(shown),
+    )
+
+
+def _purpose(name: str, query: Query, purpose: str) -> Purpose:
+    dags = query.dags(name, purpose)
+    found = airflow_dags.schedules(dags)
+    succeeded = airflow.runs(dags, states=["success"], limit=1)
+    # A run that is queued behind the one that runs says nothing yet.
+    last = airflow.runs(dags, states=["running"], limit=1) or airflow.runs(dags, limit=1)
+    return Purpose(
+        schedule=next((one.words for one in found if one.words), ""),
+        paused=tuple(one.dag for one in found if one.paused),
+        next_run=min((one.next_run for one in found if one.next_run), default=None),
+        last_success=_run(name, query, succeeded[0], dags[0]) if succeeded else None,
+        last_run=_run(name, query, last[0], dags[0]) if last else None,
+    )
+
+
+def _run(name: str, query: Query, seen: airflow.AirflowRun, own: str) -> Run:
+    found = airflow.tasks(seen) if seen.state != "success" else []
+    if seen.dag != own:
+        # Of people's own tasks beside a federation's its readers are told nothing.
+        found = [task for task in found if task.party]
+    now = datetime.now(UTC)
+    return Run(
+        dag=seen.dag,
+        name=seen.name,
+        run=seen.run,
+        state=seen.state,
+        began=seen.began,
+        ended=seen.ended,
+        failures=tuple(f"{task.title}: {task.problem}" for task in found if task.state == "failed"),
+        remedies=tuple(
+            dict.fromkeys(
+                task.failure.remedy
+                for task in found
+                if task.state == "failed" and task.failure and task.failure.remedy
+            )
+        ),
+        waiting={
+            f"{task.title} ({_WORDS.get(task.state, task.state)})": round(
+                (now - aware(task.since)).total_seconds()
+            )
+            for task in found
+            if task.state in airflow.BUSY and task.since is not None
+        },
+        marked_by=airflow.marked_by(seen),
+        charged=aftermath.charged(name, seen.run, query.party) if seen.state == "failed" else {},
+    )
+
+
+def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequence[str]) -> Party:
+    if not has_state(site):
+        return Party(party=party)
+    with open_state(site) as state:
+        stop = stopped(state, federation)
+        asked = next(filter(None, (waits_since(state, federation, run) for run in runs)), None)
+        last = state.stores.last_check()
+        fault = folder_fault(state, site, federation)
+        agreements = state.agreements.read()
+    view = ledger_of(site, policy)
+    lines = lines_of(agreements, view, site, federation)
+    left = left_of(lines)
+    found = [
+        Account(
+            feature=one.feature,
+            column=one.column,
+            releases=len(one.releases),
+            loss=float(one.loss),
+            spent=float(one.spent),
+            budget=one.budget,
+            since=one.since,
+            more=one.more,
+        )
+        for one in view.of([federation])
+    ]
+    return Party(
+        party=party,
+        ledger=tuple(found),
+        more=left.more,
+        budget=left.hint if lines else "",
+        stopped=datetime.fromisoformat(stop.at) if stop else None,
+        stopped_by=stop.by if stop else "",
+        resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),
+        asked=datetime.fromisoformat(asked) if asked else None,
+        checked=datetime.fromisoformat(last.at) if last else None,
+        missing=last.missing if last else 0,
+        store=fault,
+    )
+
+
+def _production(home: Path, version: str) -> dict[str, Any]:
+    try:
+        return {"live": live_of(home, version), "outcomes": outcomes_of(home, version)}
+    except (ValueError, KeyError, TypeError, OSError):
+        # The version's page says what is damaged.
+        return {}
+
+
+def _versions(models: Models, home: Path) -> tuple[Version, ...]:
+    if models.fault is not None:
+        raise models.fault
+    names = models.names[:_VERSIONS]
+    if models.champion is not None and models.champion not in names:
+        names = [*names, models.champion]
+    found = []
+    for one in map(models.version, names):
+        entry = one.decision
+        found.append(
+            Version(
+                version=one.name,
+                champion=one.champion,
+                decided=datetime.fromisoformat(entry.at) if entry else None,
+                decision=one.verdict,
+                why=entry.why if entry else "",
+                metrics=one.metrics,
+                **(_production(home, one.name) if one.champion else {}),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,145 @@
+"""The ledger of a period: what left in it, what it cost, and who decided what."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from opboost_ops.config.policy import Policy
+from opboost_ops.config.site import Site
+from opboost_ops.exchange.audit import Action, Entry
+from opboost_ops.exchange.party_state import open_state
+from opboost_ops.orchestration.pages.agreement_history import agreements_table
+from opboost_ops.orchestration.pages.deployment import Query, guarded
+from opboost_ops.orchestration.pages.period import Period, asked_for
+from opboost_ops.privacy.ledger.entries import Dated
+from opboost_ops.reports.audit_log import LogRead, log_of
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Note,
+    Table,
+    count,
+    moment,
+    number,
+    second,
+)
+from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, sum_of
+from opboost_ops.reports.ledger_tables import exact_table
+from opboost_ops.reports.queries import queries
+
+_REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
+
+Preamble = tuple[tuple[str, str], ...]
+
+
+def _grown(then: float, now: float) -> float:
+    return now if now == float("inf") else now - then
+
+
+def build(site: Site, policy: Policy, query: Query) -> list[Block]:
+    """A party's ledger in a period.
+
+    Args:
+        site: The party's.
+        policy: Its policy.
+        query: The period's days, and what the reader may see.
+    """
+    period = asked_for(query)
+    view, log = ledger_of(site, policy), log_of(site)
+    # Budgets are for all federations: a statement of a part of them would say too little.
+    if any(name != "all" and not query.sees(name) for name in view.federations):
+        text = "This statement is of all federations of the party, and you may not see one of them."
+        return [Note("muted", text)]
+    inside = [(at, line) for at, line in view.entries if period.begin <= at < period.end]
+    head = "broken" if log.failure else log.head
+    preamble = (
+        ("party", site.party),
+        ("first day (UTC)", str(period.first)),
+        ("last day (UTC)", str(period.last)),
+        ("audit log, entries", str(log.count)),
+        ("audit log, head", head),
+        ("audit log, verified (UTC)", second(log.at)),
+    )
+    remedy = "`opboost audit show` says where; this statement cannot be compared with it."
+    broken = [] if log.count else [Note("bad", "The audit log is broken, or empty.", remedy)]
+    with open_state(site) as state:
+        guesses = queries(state, policy.alignment, view.federations)
+    return [
+        *broken,
+        _facts(period, view, inside, log),
+        _columns(period, view, inside, preamble),
+        _exact(inside, preamble),
+        *guesses,
+        _decisions([entry for entry in log.decided if period.has(entry.at)], preamble),
+        *guarded(lambda: [agreements_table(site, query)]),
+    ]
+
+
+def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRead) -> Facts:
+    then, now = (sum_of(view.before(at)) for at in (period.begin, period.end))
+    runs = {(line.federation, line.run) for _, line in inside if line.run}
+    facts = [
+        Fact("Period (UTC)", period.words, "both days included"),
+        Fact("Runs", f"{len(runs):,}"),
+        Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one release"),
+    ]
+    hint = f"from {number(then).text} to {number(now).text}, worst case"
+    facts.append(Fact("A person was charged: loss(R-L)", number(_grown(then, now)).text, hint))
+    if spent := view.models_epsilon(period.end):
+        before = view.models_epsilon(period.begin)
+        hint = f"from {before:.3f} to {spent:.3f}, worst case"
+        facts.append(Fact("Models: epsilon, a row replaced", f"{spent - before:.3f}", hint))
+    head = "broken" if log.failure else log.head
+    hint = f"{log.count:,} entries, verified {second(log.at)} UTC: {head}"
+    return Facts((*facts, Fact("Audit log's head", head[:16], hint)))
+
+
+def _columns(
+    period: Period, view: LedgerView, inside: Sequence[Dated], preamble: Preamble
+) -> Table:
+    new, until = charged(line for _, line in inside), view.before(period.end)
+    opened = Counter(line.column for _, line in inside if line.artifact == line.release)
+    names = {line.column: (line.feature, line.budget) for line in view.lines}
+    rows = []
+    for column, spent in until.items():
+        feature, budget = names.get(column, (column, None))
+        rows.append(
+            (
+                Cell(feature),
+                Cell(column),
+                count(opened[column]),
+                number(float(new.get(column, 0))),
+                number(float(spent)),
+                number(budget),
+            )
+        )
+    heads = ("feature", "raw column", "charges in the period", "loss(R-L) in the period")
+    ends = ("loss(R-L) at its end", "budget today")
+    note = "A person's worst case: each release is charged once, when it opens."
+    empty = "No release had opened by the end of the period."
+    title = "What each column has cost in the period"
+    return Table("statement", title, (*heads, *ends), tuple(rows), note, empty, preamble=preamble)
+
+
+def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
+    title = "Disclosed exactly in the period, with no epsilon"
+    return replace(exact_table(inside, title), name="told", preamble=preamble)
+
+
+def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
+    rows = tuple(
+        (
+            moment(entry.at),
+            Cell(entry.action.replace("_", " "), state="bad" if entry.action in _REFUSALS else ""),
+            Cell(entry.place),
+            Cell(entry.party),
+            Cell(entry.detail),
+        )
+        for entry in entries
+    )
+    heads = ("at (UTC)", "what", "where", "party", "detail")
+    note = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
+    title, empty = "What was decided", "Nothing was decided."
+    return Table("decisions", title, heads, rows, note, empty, preamble=preamble)
