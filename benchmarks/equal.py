@@ -259,8 +259,8 @@ def build_site(site: Path, tables: Path, epsilon: float) -> Path:
     Returns:
         The path of ``federation.yaml``.
     """
-    from opboost_ops.datasets.dataset import Dataset
-    from opboost_ops.datasets.workspace import write_workspace
+    from opboost_ops.extras.datasets.dataset import Dataset
+    from opboost_ops.extras.datasets.workspace import write_workspace
 
     features = declared(epsilon)
     read = {

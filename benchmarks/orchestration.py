@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.measure import parser_of, show
 from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline import phases
 from opboost_ops.pipeline.runner.local import run_federation

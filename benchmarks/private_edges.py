@@ -19,8 +19,8 @@ from scipy.stats import rankdata
 
 from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
 from opboost_ops.config.feature import Feature
-from opboost_ops.datasets import load
 from opboost_ops.domain import DomainMap, quantile_edges
+from opboost_ops.extras.datasets import load
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
 from opboost_ops.privacy.domain_sizes import kept

@@ -26,7 +26,7 @@ from benchmarks import dp_ebm
 from benchmarks.measure import parser_of, show
 from benchmarks.papers.dpboost import DOMAIN, FOLDS, parameters_of
 from benchmarks.papers.one_table import OneTable
-from opboost_ops.datasets import load
+from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters
 from opboost_ops.learning.metrics import evaluate

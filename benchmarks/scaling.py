@@ -38,8 +38,8 @@ import yaml
 
 from benchmarks.measure import forget_peak, parser_of, show, status
 from opboost_ops.config.loading import load_federation, site_file
-from opboost_ops.datasets.dataset import ID, Dataset
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.phases import steps

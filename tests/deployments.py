@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from opboost_ops.config.loading import load_federation, load_site
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import dump, write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import dump, write_workspace
 from opboost_ops.pipeline.party.agreement import agree
 
 PARTIES = ("bank", "credit", "shop")

@@ -18,9 +18,6 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
-from opboost_ops.datasets import load
-from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import opened
@@ -30,6 +27,9 @@ from opboost_ops.exchange.sealed import epochs
 from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import LocalStore
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.home import Home

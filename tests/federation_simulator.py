@@ -22,7 +22,6 @@ from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.exchange.acceptance import Acceptance, Keys, Memory
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.encryption import Envelope, PrivateKey, new_encryption_key
@@ -40,6 +39,7 @@ from opboost_ops.exchange.sealed.oprf import domain_tag
 from opboost_ops.exchange.sealed.sealing import ROW_TAG
 from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.exchange.signing import Signer, new_signing_key
+from opboost_ops.extras.datasets.workspace import federation_terms
 from opboost_ops.privacy.loss import column_losses
 
 Files = dict[str, bytes]

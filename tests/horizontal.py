@@ -8,7 +8,6 @@ from datetime import date
 import numpy as np
 
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.domain import Domain
 from opboost_ops.exchange.encryption import PrivateKey, new_encryption_key
 from opboost_ops.exchange.rounds.acceptance import Conversation
@@ -16,6 +15,7 @@ from opboost_ops.exchange.rounds.identity import Identity
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.exchange.store.store import LocalStore
+from opboost_ops.extras.datasets.workspace import federation_terms
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth
 from opboost_ops.learning.federboost.objectives import Objective

@@ -18,7 +18,7 @@ from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.settings import ALPHAS, EPSILONS
 from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
-from opboost_ops.datasets import load
+from opboost_ops.extras.datasets import load
 from opboost_ops.learning import metrics
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.mechanisms import Mechanism

@@ -24,8 +24,8 @@ from benchmarks.papers.harm import half_width, harm, holm
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
-from opboost_ops.datasets import load
-from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.learning.denoise import joint
 from opboost_ops.mechanisms import Geometric, GlobalMap, Mechanism
 from opboost_ops.privacy.loss import end_losses

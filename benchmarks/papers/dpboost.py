@@ -14,8 +14,8 @@ from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.one_table import OneTable
 from benchmarks.papers.private_variants import VARIANTS, grow
-from opboost_ops.datasets import load
 from opboost_ops.domain import Domain
+from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Parameters, Private
 from opboost_ops.learning.boosters.lightgbm_backend import booster_of

@@ -8,8 +8,9 @@ from typing import Any
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
-from opboost_ops.datasets import centralised, load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
+from opboost_ops.extras.lab import centralised
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner.local import run_federation
 

@@ -17,9 +17,9 @@ from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.datasets import load
-from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.dataset import ID, Dataset
 from opboost_ops.mechanisms import BucketResponse
 
 DATASETS = ("give_me_some_credit", "credit_default")

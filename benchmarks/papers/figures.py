@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.papers import pictures
 from opboost_ops.config.loading import POLICY, load_federation, load_policy
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.domain import Domain
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.mechanisms import (
     AdjMap,
     GeneralisedResponse,

@@ -17,7 +17,7 @@ from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.settings import epsilon_at, method
 from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.config.channel_files import STANDARD, read_tables
-from opboost_ops.datasets import load
+from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.metrics import main_metric
 from opboost_ops.mechanisms import Designed, Geometric, GlobalMap, Mechanism

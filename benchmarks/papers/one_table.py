@@ -9,8 +9,8 @@ import polars as pl
 
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
-from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain
+from opboost_ops.extras.datasets.dataset import ID, Dataset
 from opboost_ops.learning.boosters.frame import Frame
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs import raw_table

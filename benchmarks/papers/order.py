@@ -39,8 +39,8 @@ from benchmarks.papers.settings import (
     shown,
 )
 from opboost_ops.config.feature import Feature
-from opboost_ops.datasets import load
 from opboost_ops.domain import Domain, DomainMap
+from opboost_ops.extras.datasets import load
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.pipeline.inputs import raw_table

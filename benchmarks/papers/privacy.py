@@ -18,12 +18,12 @@ from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.settings import EPSILONS
 from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
 from opboost_ops.domain import Domain
+from opboost_ops.extras.lab.leakage import most_correlated
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.averaging import averaging
 from opboost_ops.privacy.correlated import correlated
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.run.leakage import most_correlated
 
 DATASETS = ("powerplant", "pendigits", "adult")
 #: Mechanism, theta, alpha: a line of the picture each.

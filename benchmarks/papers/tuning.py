@@ -14,7 +14,7 @@ from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.markdown import spread, table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.two_parties import DEPTH, RATE, TREES, TwoParties
-from opboost_ops.datasets import load
+from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import main_metric

@@ -14,8 +14,8 @@ import polars as pl
 
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Label
-from opboost_ops.datasets.dataset import ID, Dataset
 from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.extras.datasets.dataset import ID, Dataset
 from opboost_ops.learning import metrics, splits
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters

@@ -27,8 +27,8 @@ from opboost_ops.api.models import Models, card, models, outcomes
 from opboost_ops.api.plans import channel, divide, leakage, plan, simulate
 from opboost_ops.api.runs import Scored, Trained, run, score
 from opboost_ops.api.setup import bounds, federate, init, private_edges
-from opboost_ops.serving.answers import Score
-from opboost_ops.serving.scorer import Scorer
+from opboost_ops.extras.serving.answers import Score
+from opboost_ops.extras.serving.scorer import Scorer
 
 __all__ = [
     "Checked",

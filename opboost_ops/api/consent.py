@@ -13,6 +13,7 @@ from opboost_ops.config.loading import POLICY, load_federation, load_policy, loa
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.exchange.party_state import agreements_of
+from opboost_ops.extras.setup.policy_file import pin
 from opboost_ops.pipeline.evaluation.promise import sum_guarantee
 from opboost_ops.pipeline.party import agreement
 from opboost_ops.pipeline.party.party_sites import federation_file, site_files
@@ -22,7 +23,6 @@ from opboost_ops.privacy.consent.changes import Change, changes, leaving
 from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.reports.consent_sheet import ConsentSheet, consent_sheet
 from opboost_ops.reports.display.blocks import finite
-from opboost_ops.setup.policy_file import pin
 
 
 @dataclass(frozen=True, repr=False)

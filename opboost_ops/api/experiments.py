@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.datasets import centralised, lenders, load
-from opboost_ops.datasets.workspace import write_workspace
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets import lenders, load
+from opboost_ops.extras.datasets.workspace import write_workspace
+from opboost_ops.extras.lab import centralised
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party.party_sites import site_files

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from opboost_ops.errors import ContractError
+from opboost_ops.extras.export.export import ModelColumns, model_columns
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
-from opboost_ops.models.export import ModelColumns, model_columns
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.steps.assemble import own_column
 from opboost_ops.tables.raw_values import declared_series

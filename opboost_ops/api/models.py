@@ -11,9 +11,11 @@ from opboost_ops.api.model import Model
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.extras.export.export import export_model, model_columns
+from opboost_ops.extras.outcomes import id_columns, report
+from opboost_ops.extras.setup.tables import read_table
 from opboost_ops.learning.registry.card import Card
 from opboost_ops.learning.registry.registry import Registry, federation_in
-from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.pipeline.party.admin_actions import ActionRequest, do
 from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.reports import versions
@@ -21,8 +23,6 @@ from opboost_ops.reports.display.notebook import Picture
 from opboost_ops.reports.outcomes import Outcomes
 from opboost_ops.reports.plots import held_out_figures, importance_figures
 from opboost_ops.reports.versions import Version
-from opboost_ops.run.outcomes import id_columns, report
-from opboost_ops.setup.tables import read_table
 
 
 class Models:

@@ -6,19 +6,19 @@ from typing import Any
 
 import polars as pl
 
-from opboost_ops.datasets import simulation
-from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.pages.simulation_report import simulation_report
+from opboost_ops.extras.datasets.split_table import split_table
+from opboost_ops.extras.lab import simulation
+from opboost_ops.extras.lab.advice import write_proposal
+from opboost_ops.extras.lab.attacks import leakage as leakage
+from opboost_ops.extras.lab.designs import channel as channel
+from opboost_ops.extras.lab.division import Proposal
+from opboost_ops.extras.lab.division import divide as divide_total
+from opboost_ops.extras.lab.evidence import Request
+from opboost_ops.extras.lab.ranking import Ranking, rank
+from opboost_ops.extras.lab.simulation_report import simulation_report
 from opboost_ops.pipeline.party.party_sites import federation_file
-from opboost_ops.planning.advice import write_proposal
-from opboost_ops.planning.attacks import leakage as leakage
-from opboost_ops.planning.designs import channel as channel
-from opboost_ops.planning.division import Proposal
-from opboost_ops.planning.division import divide as divide_total
-from opboost_ops.planning.evidence import Request
-from opboost_ops.planning.ranking import Ranking, rank
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_local
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from opboost_ops.setup import bounds as bounds_table
-from opboost_ops.setup.federation_file import Federated
-from opboost_ops.setup.federation_file import federate as join_offers
-from opboost_ops.setup.offers import init as init
-from opboost_ops.setup.private_edges import EdgesWritten, take_in, write_private_edges
+from opboost_ops.extras.setup import bounds as bounds_table
+from opboost_ops.extras.setup.federation_file import Federated
+from opboost_ops.extras.setup.federation_file import federate as join_offers
+from opboost_ops.extras.setup.offers import init as init
+from opboost_ops.extras.setup.private_edges import EdgesWritten, take_in, write_private_edges
 
 
 def bounds(site: str | Path) -> bounds_table.FilledIn:

@@ -91,11 +91,11 @@ def command(
     from opboost_ops import api
     from opboost_ops.config.loading import load_site
     from opboost_ops.exchange.party_state import agreements_of
+    from opboost_ops.extras.setup.policy_file import pin
     from opboost_ops.pipeline.party import agreement
     from opboost_ops.pipeline.party.party_sites import federation_file
     from opboost_ops.reports import consent_words
     from opboost_ops.reports.display.html import document_html
-    from opboost_ops.setup.policy_file import pin
 
     site = site.parent if site.is_file() else site
     mine = load_site(site / "site.yaml")

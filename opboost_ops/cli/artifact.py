@@ -43,8 +43,8 @@ def _verify(
 ) -> None:
     from opboost_ops.config.loading import load_federation
     from opboost_ops.exchange import verification
+    from opboost_ops.extras.setup.policy_file import require_public_key
     from opboost_ops.pipeline.party.party_sites import federation_file
-    from opboost_ops.setup.policy_file import require_public_key
 
     if key is not None and federation is not None:
         raise ConfigError("Name the signer's key: give either --key or --federation.")

@@ -9,7 +9,7 @@ from opboost_ops.cli.arguments import Site
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.backup.restoring import Restored
+    from opboost_ops.extras.backup.restoring import Restored
 
 
 def backup(
@@ -20,8 +20,8 @@ def backup(
     ],
 ) -> None:
     """Write a party's state and keys into one file that age decrypts; runs may continue."""
-    from opboost_ops.backup.writing import back_up
     from opboost_ops.cli.progress import counting
+    from opboost_ops.extras.backup.writing import back_up
 
     with counting("backup", in_bytes=True) as progress:
         made = back_up(site, file, recipient, progress)
@@ -43,8 +43,8 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Move the existing state aside.")] = False,
 ) -> None:
     """Restore a party's state; verifies everything before it changes anything."""
-    from opboost_ops.backup.restoring import restore as put_back
     from opboost_ops.cli.progress import counting
+    from opboost_ops.extras.backup.restoring import restore as put_back
     from opboost_ops.pipeline.party.rollback import check
 
     with counting("verified", in_bytes=True) as progress:
@@ -64,7 +64,7 @@ def restore(
 
 
 def _report(done: "Restored") -> None:
-    from opboost_ops.backup.present import runs_of
+    from opboost_ops.extras.backup.present import runs_of
 
     made = done.contents
     print(

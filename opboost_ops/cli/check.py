@@ -21,6 +21,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.home_tables import print_fillings, print_people, print_scales
     from opboost_ops.cli.printing import print_line, print_table
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
+    from opboost_ops.extras.lab.scales import scales_of
     from opboost_ops.pipeline.party.domain_fillings import category_notes, domain_fillings
     from opboost_ops.pipeline.party.party_sites import federation_file, site_files
     from opboost_ops.pipeline.party.site_faults import (
@@ -34,7 +35,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.pipeline.runner.opening import not_installed
     from opboost_ops.pipeline.runner.preflight import together
     from opboost_ops.pipeline.runner.readiness import require_agreed
-    from opboost_ops.planning.scales import scales_of
     from opboost_ops.privacy.consent.changes import leaving
 
     if as_json:

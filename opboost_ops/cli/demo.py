@@ -139,8 +139,8 @@ def workspace(dataset: str, work: Path) -> Path:
     file = folder / "federation.yaml"
     if file.is_file():
         return file
-    from opboost_ops.datasets import lenders, load
-    from opboost_ops.datasets.workspace import write_workspace
+    from opboost_ops.extras.datasets import lenders, load
+    from opboost_ops.extras.datasets.workspace import write_workspace
 
     # Written aside and then moved, so that an interrupted demo leaves no half of one.
     aside = folder.with_name(f".{dataset}.{time.time_ns()}")

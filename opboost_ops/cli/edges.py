@@ -8,7 +8,7 @@ import typer
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.setup.private_edges import EdgesWritten
+    from opboost_ops.extras.setup.private_edges import EdgesWritten
 
 
 def command(
@@ -89,7 +89,7 @@ def _print_sampled(
 def _print_private(written: "EdgesWritten", as_json: bool) -> None:
     import json
 
-    from opboost_ops.planning.scales import compare_scales
+    from opboost_ops.extras.lab.scales import compare_scales
 
     compared = {
         name: compare_scales(written.federation, written.party, name) for name in written.columns

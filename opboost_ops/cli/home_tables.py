@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from opboost_ops.cli.printing import print_line, print_table
-from opboost_ops.planning.scales import ScaleLine
+from opboost_ops.extras.lab.scales import ScaleLine
 from opboost_ops.quality.domain_filling import Filling
 
 #: Most numbers of rows that are printed.
@@ -36,7 +36,7 @@ def print_scales(name: str, lines: Sequence[ScaleLine]) -> None:
 
     Args:
         name: The feature.
-        lines: Of `planning.scales`.
+        lines: Of `extras.lab.scales`.
     """
     near = f"{lines[0].near:.4g}" if lines else "near"
     heads = ("cells", "edges cost", "loss(1)", f"loss at {near}", "loss(R-L)", "narrowest cell")

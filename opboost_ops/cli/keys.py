@@ -15,7 +15,7 @@ def init(
     site: Site,
 ) -> None:
     """Make noise secret, signing key and encryption key; print what the federation file needs."""
-    from opboost_ops.setup.keys import make_keys
+    from opboost_ops.extras.setup.keys import make_keys
 
     for name, key in make_keys(site).items():
         print(f"{name}: {key}")
@@ -26,7 +26,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
     """Print a party's public keys and their fingerprint."""
     import json
 
-    from opboost_ops.setup.keys import show_keys
+    from opboost_ops.extras.setup.keys import show_keys
 
     found = show_keys(site)
     if as_json:
@@ -52,7 +52,7 @@ def trust(
     """
     from opboost_ops.config.loading import POLICY
     from opboost_ops.exchange.encryption import key_name
-    from opboost_ops.setup.policy_file import pin_key
+    from opboost_ops.extras.setup.policy_file import pin_key
 
     changed = pin_key(site / POLICY, party, key, replace)
     done = "is pinned now" if changed else "was pinned already"
@@ -79,7 +79,7 @@ def renew(
     from datetime import UTC, datetime, timedelta
 
     from opboost_ops.config.public_keys import KeyUse
-    from opboost_ops.setup.keys import renew_key
+    from opboost_ops.extras.setup.keys import renew_key
 
     if use not in ("signing", "encryption"):
         raise ConfigError(f"There is no {use} key to renew.", "Give signing or encryption.")

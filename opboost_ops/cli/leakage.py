@@ -8,7 +8,7 @@ from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
-    from opboost_ops.planning.attacks import Attacked
+    from opboost_ops.extras.lab.attacks import Attacked
 
 
 def command(

@@ -11,8 +11,8 @@ from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
-    from opboost_ops.planning.division import Proposal
-    from opboost_ops.planning.ranking import Ranking
+    from opboost_ops.extras.lab.division import Proposal
+    from opboost_ops.extras.lab.ranking import Ranking
 
 
 def command(
@@ -118,7 +118,7 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 def _show_ranking(ranking: "Ranking") -> None:
     from opboost_ops.cli.home_tables import print_fillings, print_scales
     from opboost_ops.cli.printing import print_table
-    from opboost_ops.planning.ranking import PRIVATE
+    from opboost_ops.extras.lab.ranking import PRIVATE
 
     print_fillings(ranking.party, list(ranking.fillings.values()))
     for name, pairs in ranking.candidates.items():
@@ -139,7 +139,7 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 def _show_proposal(proposal: "Proposal") -> None:
     from opboost_ops.cli.printing import print_table
-    from opboost_ops.planning.division import CHOSEN
+    from opboost_ops.extras.lab.division import CHOSEN
 
     result = proposal.details
     total = {"loss(1)": result["total"]["loss_1"], "loss(R-L)": result["total"]["loss_whole"]}

@@ -17,8 +17,8 @@ def command(
 ) -> None:
     """Serve scores of single rows over HTTP, without the other parties."""
     from opboost_ops.config.loading import load_site
-    from opboost_ops.serving.app import require_server, serve
-    from opboost_ops.serving.scorer import Scorer
+    from opboost_ops.extras.serving.app import require_server, serve
+    from opboost_ops.extras.serving.scorer import Scorer
 
     require_server()
     token = load_site(site / "site.yaml").serving_token()

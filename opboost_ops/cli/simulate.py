@@ -29,7 +29,7 @@ def command(
 
     from opboost_ops import api
     from opboost_ops.cli.progress import counting
-    from opboost_ops.pages.simulation_report import NOT_CHARGED, answer
+    from opboost_ops.extras.lab.simulation_report import NOT_CHARGED, answer
     from opboost_ops.tables.local import dialect_of
 
     with counting("trainings") as progress:

@@ -37,7 +37,7 @@ class PartnerCounts(Record):
     """Rows by the state of another party's values.
 
     Attributes:
-        states: Rows by `serving.answers.State`.
+        states: Rows by `extras.serving.answers.State`.
         aged: Rows with values, of whatever age.
         days: Their ages, added up.
     """

@@ -26,7 +26,7 @@ SetBy = Literal["init", "a person", "nobody"]
 #: Caps of a column, in the order in which they are shown.
 CAPS = ("budget",)
 
-#: How many months of queries `init` allows in all; see `setup.offers`.
+#: How many months of queries `init` allows in all; see `extras.setup.offers`.
 _MONTHS = 10
 
 

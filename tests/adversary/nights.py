@@ -14,13 +14,13 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 
-from opboost_ops.datasets.dataset import Dataset
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.points import layout_of
 from opboost_ops.exchange.sealed import sealing
 from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.exchange.sealed.shares import Layout, Sharings
+from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.pipeline import catalogue
 from opboost_ops.pipeline.matching.opened_rows import open_tables
 from opboost_ops.pipeline.matching.psi_session import session_of

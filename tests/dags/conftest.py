@@ -11,8 +11,8 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.orchestration.dags import failures, sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from tests.federation import merge

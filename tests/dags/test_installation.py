@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
 from tests.unit.cli.conftest import Opboost
 from tests.unit.cli.conftest import opboost as opboost
 

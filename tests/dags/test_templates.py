@@ -9,7 +9,7 @@ import pytest
 import yaml
 from airflow.sdk import DAG
 
-from opboost_ops.datasets.lenders import write_lenders
+from opboost_ops.extras.datasets.lenders import write_lenders
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.operators import FormOperator
 from opboost_ops.orchestration.dags.task_group import FederationTaskGroup

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import agree_for_all, write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import logged_in

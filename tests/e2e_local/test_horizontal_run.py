@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.cli import run
-from opboost_ops.datasets.lenders import NAME, write_lenders
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets.lenders import NAME, write_lenders
 from tests.e2e_local.test_run import opboost
 
 

@@ -28,7 +28,7 @@ from tests.federation import Workspace, small_credit
 #: with a smaller default table, in a process of its own.
 _RUN = """
 import sys
-from opboost_ops.datasets import credit
+from opboost_ops.extras.datasets import credit
 credit.load.__defaults__ = ({rows}, 0)
 from opboost_ops.cli import main
 main()

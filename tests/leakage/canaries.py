@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 import yaml
 
-from opboost_ops.datasets.dataset import Dataset
-from opboost_ops.datasets.workspace import agree_for_all, dump, write_workspace
+from opboost_ops.extras.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.workspace import agree_for_all, dump, write_workspace
 
 FEATURES = {"bureau": ("age",), "shop": ("spend", "orders"), "bank": ("income", "balance")}
 PARTIES = tuple(FEATURES)

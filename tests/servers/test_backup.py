@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from opboost_ops.backup.restoring import restore
-from opboost_ops.backup.writing import back_up
+from opboost_ops.extras.backup.restoring import restore
+from opboost_ops.extras.backup.writing import back_up
 from tests.federation import SECOND_RUN, Workspace
 from tests.party_state import pin_files, state_of
 from tests.unit.backup.conftest import Officer

@@ -24,8 +24,8 @@ from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
+from opboost_ops.extras.serving.app import make_app
 from opboost_ops.pipeline.inputs.domain_integers import domain_integers
-from opboost_ops.serving.app import make_app
 from opboost_ops.tables.raw_values import declared_series
 from tests.zoo.odd import TOLD, Odd
 

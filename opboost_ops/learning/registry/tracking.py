@@ -101,7 +101,7 @@ def _recorded(url: str, *of: str) -> tuple[bool, str, str]:
         Whether it was uploaded now, what failed, and MLflow's output.
     """
     environment = {**os.environ, **_SETTINGS, "MLFLOW_TRACKING_URI": url}
-    command = [sys.executable, "-m", "opboost_ops.models.mlflow_run", *of]
+    command = [sys.executable, "-m", "opboost_ops.extras.export.mlflow_run", *of]
     try:
         done = subprocess.run(
             command,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from opboost_ops.backup.writing import back_up
+from opboost_ops.extras.backup.writing import back_up
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
 from tests.unit.cli.conftest import opboost as opboost

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from opboost_ops.backup import archive
+from opboost_ops.extras.backup import archive
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses, untouched
 from tests.unit.backup.test_refusals import rewritten, sealed_anew

@@ -9,8 +9,8 @@ from typing import Any
 import pyrage
 import pytest
 
-from opboost_ops.backup import archive
-from opboost_ops.datasets.workspace import write_keys
+from opboost_ops.extras.backup import archive
+from opboost_ops.extras.datasets.workspace import write_keys
 from opboost_ops.privacy.ledger.tables import VERSION
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.backup import restoring
-from opboost_ops.backup.restoring import restore
-from opboost_ops.backup.writing import _take_small, back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.audit import Audit
 from opboost_ops.exchange.party_state import PartyState, agreements_of
+from opboost_ops.extras.backup import restoring
+from opboost_ops.extras.backup.restoring import restore
+from opboost_ops.extras.backup.writing import _take_small, back_up
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party.agreement import withdraw
 from tests.federation import SECOND_RUN, Workspace

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.backup.restoring import restore
-from opboost_ops.backup.writing import back_up
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.party_state import open_state
+from opboost_ops.extras.backup.restoring import restore
+from opboost_ops.extras.backup.writing import back_up
 from opboost_ops.pipeline.party.rollback import check
 from tests.federation import Workspace
 from tests.party_state import pin_files

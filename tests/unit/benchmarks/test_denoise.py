@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from benchmarks.papers import denoise, two_parties
-from opboost_ops.datasets.dataset import ID, Dataset
+from opboost_ops.extras.datasets.dataset import ID, Dataset
 from tests.unit.benchmarks.conftest import Quick
 
 

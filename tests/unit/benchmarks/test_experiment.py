@@ -13,7 +13,7 @@ from benchmarks.papers import accuracy
 from benchmarks.papers.experiment import Options
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import TwoParties
-from opboost_ops.datasets.dataset import Dataset, row_ids
+from opboost_ops.extras.datasets.dataset import Dataset, row_ids
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Frame
 from opboost_ops.mechanisms import GlobalMap

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.datasets import load
-from opboost_ops.datasets.workspace import write_workspace
+from opboost_ops.extras.datasets import load
+from opboost_ops.extras.datasets.workspace import write_workspace
 
 #: Runs a command of `opboost` in an interpreter that has no Airflow.
 RUN = """

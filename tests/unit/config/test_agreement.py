@@ -19,8 +19,8 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.config.resources import schemas_folder
-from opboost_ops.datasets.workspace import federation_terms
 from opboost_ops.exchange.signing import new_signing_key
+from opboost_ops.extras.datasets.workspace import federation_terms
 from opboost_ops.pipeline.evaluation.gate import maps
 from tests.unit.config.test_horizontal_file import good
 

@@ -18,7 +18,7 @@ ALL = schemas(MANIFEST)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_schemas_have_not_drifted(name: str) -> None:
     committed = (schemas_folder() / name).read_text(encoding="utf-8")
-    assert committed == ALL[name], "run `python -m opboost_ops.setup.schemas`"
+    assert committed == ALL[name], "run `python -m opboost_ops.extras.setup.schemas`"
 
 
 def test_no_schema_is_forgotten() -> None:

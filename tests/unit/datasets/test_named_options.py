@@ -8,8 +8,8 @@ import pytest
 
 from opboost_ops.api.experiments import write_named
 from opboost_ops.config.loading import load_federation
-from opboost_ops.datasets import NAMES, lenders
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets import NAMES, lenders
 from opboost_ops.pipeline.party.form_values import with_form
 
 TABLES = [

@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.datasets.simulation import ALONE, Simulation, simulate
-from opboost_ops.datasets.split_table import split_table
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets.split_table import split_table
+from opboost_ops.extras.lab.simulation import ALONE, Simulation, simulate
+from opboost_ops.extras.lab.simulation_report import answer, simulation_report
 from opboost_ops.learning.boosters.frame import Parameters
-from opboost_ops.pages.simulation_report import answer, simulation_report
 
 DOMAIN = Domain(1, 10)
 FEW = Parameters("binary", 2, 20, 0.2, 3, 0, 1)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import horizontal
-from opboost_ops.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _tables
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.extras.datasets.lenders import _EMPLOYMENT, _FEATURES, SMALL, _tables
 from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.federboost.federboost import Settings
 from opboost_ops.learning.federboost.histogram import Growth

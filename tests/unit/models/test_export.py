@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.export.export import export_model, model_columns
 from opboost_ops.learning import splits
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, predict, train
 from opboost_ops.learning.boosters.trainer import model_of as text_of
-from opboost_ops.models.export import export_model, model_columns
 from tests.federation import Workspace
 
 TASKS = ["binary", "multiclass", "regression"]

@@ -17,10 +17,10 @@ from numpy.random import Generator, default_rng
 from opboost_ops import api
 from opboost_ops.api.model import Model
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, predict, train
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in
-from opboost_ops.models.export import export_model
 from opboost_ops.pipeline.evaluation.held_out import scoring_of
 from opboost_ops.pipeline.evaluation.score_columns import score_columns
 from tests.federation import Workspace

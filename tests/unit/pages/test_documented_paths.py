@@ -7,9 +7,9 @@ from typing import cast
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from opboost_ops.extras.serving.app import make_app as make_scoring_app
+from opboost_ops.extras.serving.scorer import Scorer
 from opboost_ops.orchestration.pages.app import make_app
-from opboost_ops.serving.app import make_app as make_scoring_app
-from opboost_ops.serving.scorer import Scorer
 
 TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
 

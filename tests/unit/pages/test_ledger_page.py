@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import BudgetError
+from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.pipeline.party.inbox import Run, note_refused
 from opboost_ops.pipeline.runner.disclosures import charge_model
 from opboost_ops.pipeline.runner.publication import Publisher

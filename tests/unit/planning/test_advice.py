@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.privacy.loss import end_losses
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit

@@ -12,7 +12,7 @@ import yaml
 from opboost_ops.cli.plan import command
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
-from opboost_ops.pages import division_report
+from opboost_ops.extras.lab import division_report
 from tests.federation import Workspace
 
 Ask = Callable[..., dict[str, Any]]

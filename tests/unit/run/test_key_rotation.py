@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from opboost_ops.config.agreement import document
-from opboost_ops.datasets.lenders import write_lenders
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
 from opboost_ops.exchange.encryption import key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
@@ -18,6 +17,7 @@ from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest, parse_m
 from opboost_ops.exchange.party_state import agreements_of as load
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import Signer, new_signing_key, signed_by
+from opboost_ops.extras.datasets.lenders import write_lenders
 from opboost_ops.pipeline.party import agreement, clock
 from opboost_ops.pipeline.party.known_keys import replaced
 from opboost_ops.pipeline.party.rollback import check

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.backup.restoring import restore
-from opboost_ops.backup.writing import back_up
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.store.identity import IDENTITY, identity_from
 from opboost_ops.exchange.store.store import LocalStore
+from opboost_ops.extras.backup.restoring import restore
+from opboost_ops.extras.backup.writing import back_up
 from tests.commands import opboost, printed
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of

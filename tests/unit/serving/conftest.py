@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from opboost_ops.extras.serving import scorer as serving
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.serving import scorer as serving
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset
 

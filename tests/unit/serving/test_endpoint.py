@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 from opboost_ops import api
 from opboost_ops.config.loading import load_site
 from opboost_ops.errors import ConfigError
-from opboost_ops.serving import app as endpoint
-from opboost_ops.serving.app import MOST_BYTES, MOST_ROWS, make_app
+from opboost_ops.extras.serving import app as endpoint
+from opboost_ops.extras.serving.app import MOST_BYTES, MOST_ROWS, make_app
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import dataset

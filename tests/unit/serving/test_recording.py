@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from opboost_ops import api
+from opboost_ops.extras.serving.app import make_app
 from opboost_ops.quality.live import Live
-from opboost_ops.serving.app import make_app
 from tests.commands import printed
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.serving.served import known_row, new_rows, scorer_of

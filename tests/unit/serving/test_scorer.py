@@ -13,7 +13,7 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
-from opboost_ops.serving.rows import frame_of
+from opboost_ops.extras.serving.rows import frame_of
 from tests.commands import printed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.serving.served import known_row, new_rows, rules, scorer_of

@@ -7,8 +7,8 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.api.experiments import run_document
-from opboost_ops.datasets.lenders import NAME
 from opboost_ops.errors import BudgetError, ConfigError
+from opboost_ops.extras.datasets.lenders import NAME
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.private import noise
 from opboost_ops.pipeline.phases import ROUNDS

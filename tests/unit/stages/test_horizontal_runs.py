@@ -14,14 +14,14 @@ import pytest
 import yaml
 
 from opboost_ops.config.loading import load_federation, load_site, site_of
-from opboost_ops.datasets.lenders import NAME, write_lenders
-from opboost_ops.datasets.workspace import agree_for_all
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rounds.protocol import Alone
+from opboost_ops.extras.datasets.lenders import NAME, write_lenders
+from opboost_ops.extras.datasets.workspace import agree_for_all
+from opboost_ops.extras.export.export import export_model, model_columns
 from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.models.export import export_model, model_columns
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs import raw_blocks

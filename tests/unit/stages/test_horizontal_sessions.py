@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from typer.testing import CliRunner
 
 from opboost_ops.cli import app
-from opboost_ops.datasets.lenders import NAME
-from opboost_ops.datasets.workspace import agree_for_all
+from opboost_ops.extras.datasets.lenders import NAME
+from opboost_ops.extras.datasets.workspace import agree_for_all
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import ROUNDS
 from tests.party_state import state_of

@@ -16,8 +16,8 @@ from opboost_ops.config.federation import IdColumn, Normalisation
 from opboost_ops.config.site import Tables
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.sealed.ids import messages
+from opboost_ops.extras.serving.rows import frame_of, with_ids
 from opboost_ops.privacy.declarations import declarations
-from opboost_ops.serving.rows import frame_of, with_ids
 from opboost_ops.tables.aggregates import write_people
 from opboost_ops.tables.id_recipe import id_of_text, person_ids
 from tests.federation import Workspace

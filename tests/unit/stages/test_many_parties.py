@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.pipeline import xcom_limits
 from tests.federation import Workspace
 

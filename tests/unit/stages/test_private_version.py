@@ -11,9 +11,9 @@ import pytest
 
 from opboost_ops import api
 from opboost_ops.config.loading import load_federation, parse_federation
+from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.private.metrics import noisy_metric
 from opboost_ops.learning.registry.card import Card
-from opboost_ops.models.export import export_model
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.reports.version_page import card_page
 from tests.federation import FIRST_RUN, Workspace

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from opboost_ops.datasets.dataset import Dataset
+from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.pipeline.home import Home
 from tests.federation import Workspace
 from tests.unit.stages.scoring_data import COLOURS, clear, dataset, scoring

@@ -11,9 +11,9 @@ import xgboost
 from opboost_ops.config.columns import columns_of
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encoding import integers
+from opboost_ops.extras.export.export import export_model
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.learning.registry.registry import model_in
-from opboost_ops.models.export import export_model
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import frame_of
 from tests.federation import SECOND_RUN, Workspace

@@ -1,0 +1,30 @@
+"""Tables for demos, tests and benchmarks: one generated federation, and public tables."""
+
+from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets.dataset import Dataset
+
+NAMES = (
+    "credit", "adult", "pendigits", "powerplant", "casp", "credit_default",
+    "give_me_some_credit", "abalone",
+)  # fmt: skip
+
+
+def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
+    """A named dataset.
+
+    Args:
+        name: One of `NAMES`.
+        seed: Of the generated one.
+        rows: Customers of the generated one.
+
+    Raises:
+        ConfigError: No such dataset, or its file cannot be had.
+    """
+    from opboost_ops.extras.datasets import credit, tables
+
+    if name == "credit":
+        return credit.load(seed=seed) if rows is None else credit.load(rows, seed)
+    if name not in NAMES:
+        raise ConfigError(f"There is no dataset {name}.", f"Choose one of {', '.join(NAMES)}.")
+    made: Dataset = getattr(tables, name)()
+    return made

@@ -1,0 +1,136 @@
+"""The generated federation: a credit institution, an e-commerce company and a bank.
+
+The setting is Figure 1 of the OpBoost paper; the customers are made up, from a public seed.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.extras.datasets.dataset import ID, Dataset
+
+CUSTOMERS = 50_000
+
+#: How many customers there are for each one to be scored.
+_PER_NEW = 10
+
+#: Share of all customers whom each party knows.
+_KNOWN = {"credit": 0.92, "shop": 0.9, "bank": 0.94}
+
+_PAYMENT = ("transfer", "card", "wallet", "instalments")
+_EMPLOYMENT = ("salaried", "self-employed", "student", "retired", "unemployed")
+
+
+def load(rows: int = CUSTOMERS, seed: int = 0) -> Dataset:
+    """Generate the three tables, and those of a tenth as many applicants who are to be scored.
+
+    Args:
+        rows: Customers in all; each party knows about nine in ten of them.
+        seed: Of the generator.
+    """
+    applicants = _tables(max(rows // _PER_NEW, 20), seed + 2**31, "N")
+    return Dataset(
+        name="credit_scoring",
+        task="binary",
+        tables=_tables(rows, seed, "C"),
+        label_holder="credit",
+        label={"column": "default", "task": "binary", "classes": [0, 1]},
+        features=_FEATURES,
+        holdout=0.2,
+        epsilon=0.64,
+        domain=(1, 10),
+        new_rows={**applicants, "credit": applicants["credit"].drop("default")},
+    )
+
+
+def _tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]:
+    rng = np.random.default_rng(seed)
+    means, strain, thrift = rng.normal(size=(3, rows))
+    age = np.clip(42 + 13 * rng.normal(size=rows), 18, 90).round()
+    employment = rng.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
+    tables: dict[str, dict[str, Any]] = {
+        "credit": {
+            "age": age,
+            "employment": np.array(_EMPLOYMENT)[employment],
+            "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * rng.normal(size=rows)), 2),
+            "term_months": rng.choice([12, 24, 36, 48, 60, 84], size=rows),
+            "earlier_loans": rng.poisson(1.2, size=rows),
+            "delinquencies": rng.poisson(np.exp(-1.2 + 0.7 * strain)),
+        },
+        "shop": {
+            "orders_a_year": rng.poisson(np.exp(1.8 + 0.3 * means + 0.3 * rng.normal(size=rows))),
+            "spend": np.round(np.exp(5.6 + 0.5 * means + 0.9 * rng.normal(size=rows)), 2),
+            "late_payments": rng.poisson(np.exp(-0.5 + 0.9 * strain)),
+            "returns_share": np.clip(0.15 + 0.12 * rng.normal(size=rows), 0, 1).round(3),
+            "months_as_customer": np.clip(rng.exponential(30, size=rows), 1, 240).round(),
+        },
+        "bank": {
+            "income": np.round(np.exp(7.9 + 0.55 * means + 0.2 * rng.normal(size=rows)), 2),
+            "balance": np.round(np.exp(7.0 + 0.9 * thrift + 0.5 * means), 2),
+            "overdrafts": rng.poisson(np.exp(-0.4 + 0.8 * strain - 0.4 * thrift)),
+            "debt_ratio": np.clip(0.35 + 0.16 * strain + 0.1 * rng.normal(size=rows), 0, 1.5),
+            "savings_rate": np.clip(0.1 + 0.08 * thrift + 0.03 * rng.normal(size=rows), -0.2, 0.6),
+        },
+    }
+    risk = 1.3 * strain - 0.9 * means - 0.8 * thrift + 0.5 * np.isin(employment, (2, 4))
+    risk += 0.4 * (age < 25) + 0.15 * np.log(tables["credit"]["amount"] / 5000)
+    default = rng.random(rows) < 1 / (1 + np.exp(2.2 - 1.3 * risk))
+    tables["credit"]["default"] = default.astype(np.int64)
+    ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
+    made: dict[str, pl.DataFrame] = {}
+    for party, columns in tables.items():
+        known = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
+        frame = pl.DataFrame({ID: ids[known], **{n: v[known] for n, v in columns.items()}})
+        made[party] = frame
+    made["bank"] = _with_gaps(made["bank"], "income", 0.01, rng)
+    made["shop"] = _with_gaps(made["shop"], "returns_share", 0.02, rng)
+    made["credit"] = _with_gaps(made["credit"], "earlier_loans", 0.01, rng)
+    # Who is short of money buys on instalments, as a rule.
+    habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
+    payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
+    made["shop"] = made["shop"].join(payment, on=ID, how="left", maintain_order="left")
+    return made
+
+
+def _with_gaps(
+    frame: pl.DataFrame, column: str, share: float, rng: np.random.Generator
+) -> pl.DataFrame:
+    gaps = pl.Series(rng.random(frame.height) < share)
+    return frame.with_columns(pl.when(gaps).then(None).otherwise(pl.col(column)).alias(column))
+
+
+_FEATURES: dict[str, dict[str, dict[str, Any]]] = {
+    "credit": {
+        "age": {},
+        "employment": {"type": "nominal"},
+        "amount": {},
+        "term_months": {},
+        "earlier_loans": {"missing": "keep"},
+        "delinquencies": {},
+    },
+    "shop": {
+        "orders_a_year": {"bounds": [0, 60], "scale": "log1p"},
+        "spend": {"bounds": [0, 20_000], "scale": "log1p"},
+        "late_payments": {"bounds": [0, 9]},
+        "returns_share": {"bounds": [0, 0.6], "missing": {"fill": 0.15, "bit": 0.64}},
+        "months_as_customer": {"bounds": [0, 240], "scale": "log1p"},
+        "payment": {"type": "nominal", "categories": list(_PAYMENT)},
+    },
+    "bank": {
+        "income": {"bounds": [300, 30_000], "scale": "log1p", "missing": {"fill": 2500}},
+        "balance": {"bounds": [0, 50_000], "scale": "log1p"},
+        "overdrafts": {"bounds": [0, 9]},
+        "debt_ratio": {"bounds": [0, 1]},
+        "savings_rate": {"bounds": [-0.15, 0.4]},
+    },
+}
+# A protected amount's log scale begins at its lower bound; edges that rise by a constant factor
+# spread incomes better than a logarithm of the distance from 300.
+_FEATURES["bank"]["income"]["scale"] = {
+    "edges": [900, 1300, 1800, 2300, 3000, 4000, 5500, 8000, 12_000]
+}
+_FEATURES["bank"]["balance"]["scale"] = {
+    "edges": [250, 450, 700, 1000, 1500, 2200, 3300, 5500, 10_000]
+}
+_FEATURES["shop"]["spend"]["scale"] = {"edges": [60, 110, 170, 250, 350, 500, 750, 1200, 2200]}

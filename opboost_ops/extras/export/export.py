@@ -1,0 +1,174 @@
+"""A registered model for other programs, and what its columns must hold before it is used."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.schema import Record
+from opboost_ops.domain import DomainMap
+from opboost_ops.errors import ConfigError
+from opboost_ops.extras.export.onnx_graph import onnx_model
+from opboost_ops.learning.boosters.trainer import READERS
+from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
+from opboost_ops.learning.registry.registry import backend_in, federation_in, model_in
+
+#: The boosters' own take mapped columns, ONNX takes raw ones: docs/adr/0009-boosters-and-export.md.
+FORMATS = tuple(dict.fromkeys(form for backend in READERS for form in backend.forms))
+
+_NOTE = (
+    "The model takes a matrix of 64-bit floats, its columns in this order. It expects of other "
+    "parties' features integers of the declared domain, as `values` says: raw numbers give "
+    "predictions without any meaning, and no error. It was trained on randomised integers."
+)
+
+#: How far x is through its bounds, by scale.
+_SHARE = {
+    "linear": "(x - lower) / (upper - lower)",
+    "log1p": "log1p(x - lower) / log1p(upper - lower)",
+}
+
+
+class ModelColumn(Record):
+    """One column of a model.
+
+    Attributes:
+        name: As the model names it.
+        party: Who holds the feature.
+        feature: What it is made from.
+        values: How it is made, in words.
+        categories: Of the label holder's nominal feature, in the order of their codes.
+        declared: The feature's declaration, without its UUID and mechanism.
+    """
+
+    name: str
+    party: str
+    feature: str
+    values: str
+    categories: tuple[str, ...] | None = None
+    declared: Mapping[str, Any]
+
+
+class ModelColumns(Record):
+    """What an exported model expects and gives.
+
+    Attributes:
+        note: What must not be overlooked.
+        predicts: The label column.
+        task: What is learnt.
+        classes: Class values in the order of the model's indices; empty for regression.
+        domain: Bounds L and R of other parties' features.
+        columns: In the model's order.
+    """
+
+    note: str = _NOTE
+    predicts: str
+    task: str
+    classes: tuple[str | int, ...]
+    domain: tuple[int, int]
+    columns: tuple[ModelColumn, ...]
+
+    def json_bytes(self) -> bytes:
+        """For programs and people."""
+        return self.model_dump_json(indent=1).encode()
+
+
+def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
+    """A registered version's model in another program's form; its predictions are the same.
+
+    Args:
+        files: The version's files.
+        form: ``text``, LightGBM's own file; ``json``, XGBoost's own file, or what LightGBM's
+            ``dump_model`` gives; ``onnx``, which takes raw columns; its booster's own file when
+            absent.
+
+    Raises:
+        ConfigError: There is no such form of this model.
+    """
+    if form is not None and form not in FORMATS:
+        raise ConfigError(f"A model is exported as {', '.join(FORMATS)}, not as {form}.")
+    backend = backend_in(files)
+    if form is not None and form not in backend.forms:
+        raise ConfigError(
+            f"This model is {backend.name}'s, which is exported as {' or '.join(backend.forms)}, "
+            f"not as {form}."
+        )
+    if form == "onnx":
+        dumped = backend.export(model_in(files), "json")
+        return onnx_model(federation_in(files), files, dumped)
+    return backend.export(model_in(files), form or backend.forms[0]).encode()
+
+
+def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
+    """What the columns of a registered version hold.
+
+    Args:
+        files: The version's files.
+    """
+    federation = federation_in(files)
+    facts = json.loads(files["columns.json"])
+    label = federation.parties[federation.label_holder].label
+    assert label is not None
+    return ModelColumns(
+        predicts=label.column,
+        task=facts["task"],
+        classes=tuple(facts["classes"]),
+        domain=(federation.domain.lower, federation.domain.upper),
+        columns=tuple(_column(column) for column in raw_columns(federation, facts)),
+    )
+
+
+def _column(column: RawColumn) -> ModelColumn:
+    feature = column.declared
+    return ModelColumn(
+        name=column.name,
+        party=column.party,
+        feature=column.feature,
+        values=_values(column),
+        categories=column.categories,
+        declared=feature.model_dump(
+            mode="json",
+            exclude={"uuid": True, "mechanism": True, "missing": {"bit": True}},
+            exclude_none=True,
+        ),
+    )
+
+
+def _values(column: RawColumn) -> str:
+    feature = column.declared
+    if column.made == "missing":
+        return "1 where the value was missing, 0 elsewhere."
+    if column.bit is not None:
+        assert feature.categories is not None
+        category = json.dumps(feature.categories[column.bit], ensure_ascii=False)
+        return f"1 where the category is {category}, 0 elsewhere" + _missing(feature)
+    if column.mapping is not None:
+        return _mapped(column.mapping, feature)
+    return _own(feature)
+
+
+def _own(feature: Feature) -> str:
+    if feature.type == "nominal":
+        words = "Position in `categories`, from 0; NaN for any other category"
+    elif feature.type == "ordinal":
+        words = "Position in `declared.categories`, from 0"
+    else:
+        words = "The number as it is"
+    return words + _missing(feature)
+
+
+def _mapped(mapping: DomainMap, feature: Feature) -> str:
+    lower, upper = mapping.domain.lower, mapping.domain.upper
+    if mapping.edges is not None:
+        words = f"{lower} plus how many of `declared.scale.edges` are below x"
+    else:
+        words = f"{lower} + ceil(s * {upper - lower}), where s = {_SHARE[mapping.scale]}"
+    x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
+    bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
+    return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)
+
+
+def _missing(feature: Feature) -> str:
+    if isinstance(feature.missing, Fill):
+        return f"; a missing value counts as {json.dumps(feature.missing.fill)}."
+    return "; NaN where missing." if feature.missing == "keep" else "."

@@ -1,0 +1,158 @@
+"""Which columns to release, and how to divide a total loss over them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.loading import load_federation
+from opboost_ops.config.policy import FeatureRule
+from opboost_ops.errors import ConfigError
+from opboost_ops.extras.lab.advice import with_best_scales
+from opboost_ops.extras.lab.division_report import division_report
+from opboost_ops.extras.lab.evidence import Request, evidence_for
+from opboost_ops.extras.lab.files import declaration
+from opboost_ops.extras.lab.ranking import feature_holder, rules_of
+from opboost_ops.privacy.division import Divider
+from opboost_ops.privacy.loss import end_losses
+
+#: With every proposal.
+CHOSEN = (
+    "The chosen columns are less protected than an even division would leave them, and the others "
+    "are not released at all: it is a choice that their party makes."
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A total loss divided over a feature holder's columns.
+
+    Attributes:
+        details: As `opboost plan --json` prints it: ``columns`` with ``name``, ``share``,
+            ``loss_1``, ``loss_whole`` and ``mechanism``; ``left_out``; ``scales`` other than
+            declared; the ``total``; whether columns are judged ``beyond_own`` columns of the label
+            holder; and what it keeps of the label's variance, ``kept``,
+            ``kept_evenly`` and ``kept_unprotected``.
+        picture: An HTML page.
+    """
+
+    details: Mapping[str, Any]
+    picture: Path
+
+    def __repr__(self) -> str:
+        shares = ", ".join(f"{c['name']} {c['share']:.0%}" for c in self.details["columns"])
+        return f"Proposal({self.details['party']}: {shares}; keeps {self.details['kept']:.3f})"
+
+    @property
+    def mechanisms(self) -> dict[str, dict[str, Any]]:
+        """The ``mechanism`` of each released column, for the federation file."""
+        return {column["name"]: column["mechanism"] for column in self.details["columns"]}
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {**self.details, "picture": str(self.picture)}
+
+
+def divide(
+    file: Path, party: str | None, request: Request, progress: Callable[[int, int], None]
+) -> Proposal:
+    """Propose a division, and draw it; the party's own table is not read.
+
+    Args:
+        file: ``federation.yaml``.
+        party: The feature holder; the only one when absent.
+        request: What is divided, and by which evidence.
+        progress: Called with how many channels are done, and of how many.
+
+    Raises:
+        ConfigError: There is not exactly one kind of evidence, or nothing to divide.
+    """
+    declared = load_federation(file)
+    holder = feature_holder(declared, party)
+    rules = rules_of(file, holder)
+    if request.reach is not None and not 0 < request.reach <= 1:
+        raise ConfigError("--reach is a share of the unprotected gain: above 0, at most 1.")
+    chosen: dict[str, Any] = {}
+    if request.rescale and request.sample is not None:
+        declared, chosen = with_best_scales(declared, holder, request.sample)
+    given = evidence_for(declared, holder, request)
+    evidence, total, out = given.evidence, request.total, request.out or Path()
+    domain = declared.domain.to_domain()
+    divider = Divider(evidence, domain, total, progress)
+    clear = divider.unprotected()
+    units = divider.units
+    if request.reach is not None:
+        units = _least(divider, request.reach * clear)
+    best = divider.best(units)
+    if not best.kept > 0:
+        raise ConfigError(
+            "This total is too small for any channel to be useful.",
+            "Raise it, or give a sample whose columns predict the label.",
+        )
+    columns = []
+    for name, share in sorted(best.shares.items(), key=lambda pair: -pair[1]):
+        mechanism = divider.mechanism(share)
+        if mechanism is None:
+            continue
+        losses = end_losses(mechanism.channel(domain))
+        columns.append(
+            {
+                "name": name,
+                "share": round(share / units, 6),
+                "loss_1": losses[0],
+                "loss_whole": losses[1],
+                "mechanism": declaration(mechanism, out),
+                "over_policy": _over(rules.get(name), losses),
+            }
+        )
+    picture = out / f"division-{declared.name}-{holder}.html"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    title = f"Columns of {holder} in {declared.name}"
+    picture.write_text(
+        division_report(title, f"{given.lead} {CHOSEN}", divider, total, clear), encoding="utf-8"
+    )
+    named = {column["name"] for column in columns}
+    result = {
+        "federation": declared.name,
+        "party": holder,
+        "by": given.by,
+        "total": {
+            "loss_1": _part(total.step, units, divider),
+            "loss_whole": _part(total.whole, units, divider),
+        },
+        "kept": round(best.kept, 6),
+        "kept_evenly": round(divider.even(units), 6),
+        "kept_unprotected": round(clear, 6),
+        "columns": columns,
+        "left_out": [name for name in evidence.names if name not in named],
+        "scales": chosen,
+        "reach": request.reach,
+        "says": CHOSEN,
+        "beyond_own": given.beyond_own,
+    }
+    return Proposal(result, picture)
+
+
+def _part(total: float | None, units: int, divider: Divider) -> float | None:
+    return None if total is None else total * units / divider.units
+
+
+def _least(divider: Divider, wanted: float) -> int:
+    """The least number of units that keeps so much."""
+    low, high = 0, divider.units
+    if divider.best(high).kept < wanted:
+        raise ConfigError(
+            f"The whole total keeps {divider.best(high).kept:.3f} of the label's variance, less "
+            f"than the requested {wanted:.3f}.",
+            "Raise the total, or lower --reach.",
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if divider.best(middle).kept >= wanted else (middle, high)
+    return high
+
+
+def _over(rule: FeatureRule | None, losses: tuple[float, float]) -> bool:
+    if rule is None:
+        return False
+    return rule.budget is not None and losses[1] > rule.budget

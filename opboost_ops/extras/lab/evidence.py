@@ -1,0 +1,172 @@
+"""What a loss is divided by: a public sample or declared importances."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.training import LightGBMTraining
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.extras.lab.files import public_numbers, require_weights
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.tuning import FOLDS, predicted
+from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
+from opboost_ops.privacy.division import Evidence, independent, sampled
+from opboost_ops.privacy.planner import Caps
+from opboost_ops.tables.local import read_rows
+
+#: Rows of a sample that are looked at, and the least that say anything.
+_ROWS, _LEAST_ROWS = 10_000, 100
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be divided, and by which one kind of evidence.
+
+    Attributes:
+        total: Caps on the sum over all columns.
+        sample: Public rows with the columns and the label.
+        importances: A weight of each feature.
+        reach: Share of what unprotected columns tell for which the least loss is looked for.
+        out: Where picture and channels go; the working folder when absent.
+        rescale: Whether cells are chosen, too, by a sample.
+    """
+
+    total: Caps
+    sample: Path | None = None
+    importances: Mapping[str, float] = field(default_factory=dict)
+    reach: float | None = None
+    out: Path | None = None
+    rescale: bool = False
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a division is made by.
+
+    Attributes:
+        by: In a word.
+        lead: The same in a sentence.
+        evidence: What is known of the columns.
+        beyond_own: Whether columns are judged by what the label holder's own columns leave.
+    """
+
+    by: str
+    lead: str
+    evidence: Evidence
+    beyond_own: bool = False
+
+
+def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
+    """The evidence that a division goes by.
+
+    Args:
+        declared: The federation.
+        party: The feature holder.
+        request: What is to be divided.
+
+    Raises:
+        ConfigError: Not by one thing alone, or it is no such thing.
+        ContractError: A sample lacks something.
+    """
+    if (request.sample is not None) == bool(request.importances):
+        raise ConfigError(
+            "A division needs either a public sample or declared importances.",
+            "Give --sample with public rows of all columns and the label, or --importance for each "
+            "feature; never the party's own table.",
+        )
+    names = _names(declared, party)
+    if request.importances:
+        require_weights(request.importances, "--importance", names)
+        evidence = independent(request.importances, declared.domain.to_domain().size)
+        lead = "Proposed by declared importances, of columns that say unrelated things."
+        return Basis("declared importances", lead, evidence)
+    assert request.sample is not None
+    evidence, beyond = _of_sample(declared, party, request.sample, names)
+    lead = f"Proposed by the public sample {request.sample.name}."
+    if beyond:
+        lead += " Columns are judged by what the label holder's own columns in it do not say."
+    return Basis("public sample", lead, evidence, beyond)
+
+
+def _names(declared: Federation, party: str) -> list[str]:
+    features = declared.parties[party].features
+    names = [name for name, feature in features.items() if feature.type != "nominal"]
+    if not names:
+        raise ConfigError(f"{party} has nominal features alone: each has its own epsilon.")
+    return names
+
+
+def _of_sample(
+    declared: Federation, party: str, sample: Path, names: list[str]
+) -> tuple[Evidence, bool]:
+    """Evidence of a sample, and whether it is of what the label holder's own columns leave."""
+    frame = read_rows(sample)
+    label = declared.parties[declared.label_holder].label
+    assert label is not None
+    if label.column not in frame.columns:
+        raise ContractError(
+            f"{sample.name} has no column {label.column}, which is the label.",
+            "Add it, or declare --importance for each feature instead.",
+        )
+    frame = frame.filter(frame.get_column(label.column).is_not_null()).head(_ROWS)
+    domain = declared.domain.to_domain()
+    features = declared.parties[party].features
+    raw = {n: public_numbers(frame, n, features[n], sample.name) for n in names}
+    whole = np.logical_and.reduce([np.isfinite(values) for values in raw.values()])
+    if whole.sum() < _LEAST_ROWS:
+        raise ContractError(
+            f"{sample.name} has {int(whole.sum())} rows with the label and all columns.",
+            f"A division needs {_LEAST_ROWS} of them, and better thousands.",
+        )
+    target, classes = encode_label(frame.get_column(label.column).filter(whole), label, None)
+    codes = np.column_stack(
+        [features[n].domain_map(domain).encode(raw[n][whole]) - domain.lower for n in names]
+    )
+    if not np.ptp(target) > 0:
+        raise ContractError(f"The label of {sample.name} is the same in all rows.")
+    known = _known(declared, names, frame.filter(whole), target, len(classes))
+    found = sampled(names, codes, target, len(classes), domain.size, known)
+    return found, known is not None
+
+
+def _known(
+    declared: Federation, names: list[str], rows: pl.DataFrame, target: np.ndarray, classes: int
+) -> np.ndarray | None:
+    """What the label holder's own columns in a sample predict; None where it has none of them.
+
+    Shape (n,), of two classes (n, 2), of more (n, classes); by models of other rows.
+    """
+    owner = declared.parties[declared.label_holder]
+    assert owner.label is not None
+    features = {
+        name: feature
+        for name, feature in owner.features.items()
+        if name in rows.columns and name not in names
+    }
+    if not features:
+        return None
+    federation = declared.model_copy(
+        update={"parties": {declared.label_holder: owner.model_copy(update={"features": features})}}
+    )
+    full = {name: f"{declared.label_holder}.{name}" for name in features}
+    nominal = [full[name] for name, feature in features.items() if feature.type == "nominal"]
+    categories = {
+        full[name]: rows.get_column(name).cast(pl.String).drop_nulls().unique().sort().to_list()
+        for name in features
+        if full[name] in nominal
+    }
+    columns = own_columns(federation, rows, categories)
+    matrix = np.asfortranarray(np.column_stack([*columns.values()]))
+    frame = Frame(tuple(columns), matrix, tuple(nominal), ())
+    usual = LightGBMTraining()
+    parameters = Parameters(
+        owner.label.task, classes, usual.trees, usual.learning_rate, usual.depth, seed=0
+    )
+    part = folds(target, FOLDS, 0, "what own columns say")
+    found = predicted(frame, target, parameters, part)
+    return np.column_stack([1 - found, found]) if owner.label.task == "binary" else found

@@ -1,0 +1,259 @@
+"""Which mechanism keeps most of the order of each column under a party's caps."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.config.policy import FeatureRule
+from opboost_ops.config.source import Source
+from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.extras.lab.advice import with_best_scales
+from opboost_ops.extras.lab.files import declaration
+from opboost_ops.extras.lab.plan_report import plan_report
+from opboost_ops.extras.lab.scales import ScaleLine, scales_of
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.sources import expected_columns
+from opboost_ops.pipeline.party.party_sites import party_site_file
+from opboost_ops.pipeline.stage import table_of
+from opboost_ops.privacy import planner
+from opboost_ops.privacy.planner import Candidate, Caps
+from opboost_ops.quality.domain_filling import Filling, filling
+from opboost_ops.tables.copies import copy
+from opboost_ops.tables.local import read_rows
+from opboost_ops.tables.people import people_of
+from opboost_ops.tables.spill.folders import private_folder
+
+#: With every ranking by the party's own table.
+PRIVATE = (
+    "This plan was tuned on the party's own table: a choice that depends on private data tells "
+    "something about them, outside any epsilon. Prefer --sample with public rows of the same kind."
+)
+
+#: On a picture of one's own data.
+_UNCHARGED = "Drawn from the party's own table: choosing by it is not charged. It stays at home."
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Mechanisms ranked for each column of a feature holder.
+
+    Attributes:
+        federation: Name of the federation.
+        party: The feature holder.
+        caps: By column, the least of those given and those of the party's policy.
+        candidates: By column, expected weighted Kendall correlation and mechanism, best first.
+        public: Whether a public sample was used, instead of the party's own table.
+        picture: An HTML page.
+        fillings: By column, how the rows fill the domain.
+        scales: By numeric column, the kinds of cells that it may lie on at its declared loss: of
+            all columns by a public sample, otherwise of those with edges.
+        chosen: The ``scale`` of each column that is proposed on other cells than declared.
+    """
+
+    federation: str
+    party: str
+    caps: Mapping[str, Caps]
+    candidates: Mapping[str, list[tuple[float, Candidate]]]
+    public: bool
+    picture: Path
+    fillings: Mapping[str, Filling]
+    scales: Mapping[str, list[ScaleLine]]
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        best = {n: pairs[0][1].curve.mechanism for n, pairs in self.candidates.items()}
+        return f"Ranking({self.party}: {', '.join(f'{n} {m}' for n, m in best.items())})"
+
+    @property
+    def mechanisms(self) -> dict[str, dict[str, Any]]:
+        """The best ``mechanism`` of each column, for the federation file."""
+        return {n: self._declared(pairs[0][1]) for n, pairs in self.candidates.items()}
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "federation": self.federation,
+            "party": self.party,
+            "caps": {n: {"loss_1": c.step, "loss_whole": c.whole} for n, c in self.caps.items()},
+            "tuned_on": "public sample" if self.public else "private table",
+            "features": {
+                name: [
+                    {
+                        "mechanism": self._declared(candidate),
+                        "expected_weighted_kendall": round(score, 6),
+                        "loss": list(candidate.curve.loss),
+                        "certificate": candidate.curve.certificate,
+                    }
+                    for score, candidate in pairs
+                ]
+                for name, pairs in self.candidates.items()
+            },
+            "scales": {n: [vars(line) for line in lines] for n, lines in self.scales.items()},
+            "picture": str(self.picture),
+        }
+
+    def _declared(self, candidate: Candidate) -> dict[str, Any]:
+        return declaration(candidate.mechanism, self.picture.parent)
+
+
+def rank(
+    file: Path,
+    party: str | None,
+    sample: Path | None,
+    limits: Caps,
+    out: Path | None,
+    progress: Progress,
+    rescale: bool = False,
+) -> Ranking:
+    """Rank mechanisms and parameters by expected order preservation, and draw them.
+
+    Caps of the party's own ``policy.yaml`` hold too, where it is known.
+
+    Args:
+        file: ``federation.yaml``.
+        party: The feature holder; the only one when absent.
+        sample: Public rows; the party's own table when absent.
+        limits: Caps on each column.
+        out: Folder of the picture; the party's home when absent.
+        progress: Called with how many mechanisms are done, and of how many.
+        rescale: Whether cells are chosen, too, by the sample.
+
+    Raises:
+        ConfigError: No mechanism keeps the caps, or the party or its table is not known.
+    """
+    declared = load_federation(file)
+    holder = feature_holder(declared, party)
+    rules = rules_of(file, holder)
+    chosen: dict[str, Any] = {}
+    if rescale and sample is not None:
+        declared, chosen = with_best_scales(declared, holder, sample)
+    fillings, values, home = _fillings(file, declared, holder, sample, rules)
+    marginals = {name: np.asarray(one.counts) for name, one in fillings.items()}
+    domain = declared.domain.to_domain()
+    caps = {}
+    for name in marginals:
+        rule = rules.get(name)
+        caps[name] = Caps(
+            limits.step,
+            _least(limits.whole, rule.budget if rule else None),
+        )
+    found = {}
+    for cap in dict.fromkeys(caps.values()):
+        found[cap] = planner.candidates(domain, cap, progress)
+        if not found[cap]:
+            raise ConfigError(
+                "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
+            )
+    ranked = {
+        name: planner.rank(found[caps[name]], domain, marginal)
+        for name, marginal in marginals.items()
+    }
+    picture = (out or home) / f"plan-{declared.name}-{holder}.html"
+    title = f"A plan for {holder} in {declared.name}"
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    uncharged = "" if sample else f" {_UNCHARGED}"
+    picture.write_text(plan_report(title, ranked, uncharged), encoding="utf-8")
+    if out is None:
+        picture.chmod(0o600)
+    # By its own table a choice of cells would say something about it, outside any epsilon.
+    scales = scales_of(declared, holder, values if sample is not None else None)
+    return Ranking(
+        declared.name, holder, caps, ranked, sample is not None, picture, fillings, scales, chosen
+    )
+
+
+def feature_holder(declared: Federation, party: str | None) -> str:
+    """The feature holder that is named, or the only one.
+
+    Raises:
+        ConfigError: There is none of that name, or several and none is named.
+    """
+    holders = declared.feature_holders
+    if not holders:
+        raise ConfigError(
+            "In horizontal learning nothing is randomised.",
+            "docs/horizontal.md lists what is disclosed.",
+        )
+    if party is None and len(holders) == 1:
+        return holders[0]
+    if party not in holders:
+        raise ConfigError("Name a feature holder with --party.", f"They are {', '.join(holders)}.")
+    return party
+
+
+def rules_of(file: Path, holder: str) -> Mapping[str, FeatureRule]:
+    """The rules of a party's own policy by feature; none where its site is not known.
+
+    Args:
+        file: ``federation.yaml``.
+        holder: The party.
+    """
+    site = party_site_file(file, holder)
+    if site is None or not (site.parent / POLICY).is_file():
+        return {}
+    return load_policy(site.parent / POLICY).features
+
+
+def _least(*caps: float | None) -> float | None:
+    return min((cap for cap in caps if cap is not None), default=None)
+
+
+def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFrame, Path, Path]:
+    """A party's own table, where it is, and the party's home for the federation."""
+    known = party_site_file(file, holder)
+    if known is None:
+        raise ConfigError(
+            f"No site.yaml of {holder} is known.",
+            f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
+        )
+    site = load_site(known)
+    if declared.name not in site.tables:
+        raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
+    table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
+    if not isinstance(table, Source):
+        return read_rows(table), table, home
+    private_folder(site.home)
+    with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
+        path = Path(folder) / f"{holder}.parquet"
+        policy = load_policy(known.parent / POLICY)
+        people = people_of(site, policy, declared.name, declared.id)
+        columns = expected_columns(declared, policy, holder, train=True)
+        copy(table, holder, path, columns, people)
+        return read_rows(path), path, home
+
+
+def _fillings(
+    file: Path,
+    declared: Federation,
+    holder: str,
+    sample: Path | None,
+    rules: Mapping[str, FeatureRule],
+) -> tuple[dict[str, Filling], dict[str, np.ndarray], Path]:
+    if sample is None:
+        frame, path, home = _own_rows(file, declared, holder)
+    else:
+        frame, path, home = read_rows(sample), sample, Path()
+    domain = declared.domain.to_domain()
+    found: dict[str, Filling] = {}
+    numbers: dict[str, np.ndarray] = {}
+    for name, feature in declared.parties[holder].features.items():
+        if feature.type == "nominal":
+            continue
+        rule = rules.get(name)
+        # A public sample goes by the declared names, the party's own table by those of its policy.
+        column = rule.column if rule and rule.column and sample is None else name
+        if column not in frame.columns:
+            raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
+        values = raw_table.numbers(frame.get_column(column), feature)
+        found[name] = filling(name, values, feature, domain)
+        numbers[name] = values
+    return found, numbers, home

@@ -1,0 +1,247 @@
+"""Would a federation pay, and at which epsilon? One's own table, split among imagined parties.
+
+Everything is in memory: values are randomised by the mechanisms' own channels, trained on as ranks
+and scored in each mode, as a run would, with noise from a public seed. There is no exchange, and
+nobody's guarantee: the table is one's own.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from opboost_ops.domain import Domain
+from opboost_ops.extras.datasets.split_table import Column, SplitTable
+from opboost_ops.learning import splits
+from opboost_ops.learning.boosters import trainer
+from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.parts import held_back
+from opboost_ops.learning.intervals import Comparison, Interval
+from opboost_ops.learning.metrics import Task, constant_prediction, main_metric
+from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
+from opboost_ops.mechanisms.noise import Words
+from opboost_ops.mechanisms.release import randomise, randomise_bit
+from opboost_ops.privacy.loss import loss_curve
+
+EPSILONS = (0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12)
+MODES = ("desensitised", "routed")
+ALONE, CENTRALISED = "alone", "centralised"
+
+_HELD_OUT = 0.2
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mode at one epsilon.
+
+    Attributes:
+        epsilon: Of every protected column.
+        loss: What a release of a number costs who moves across the whole domain.
+        mode: Of scoring.
+        metric: With its interval.
+        gain: Over the label holder alone, on the same rows.
+    """
+
+    epsilon: float
+    loss: float
+    mode: str
+    metric: Interval
+    gain: Interval
+
+
+@dataclass(frozen=True, repr=False)
+class Simulation:
+    """What came of it.
+
+    Attributes:
+        task: What is learnt.
+        metric: Of all figures.
+        rows: Trained on, and held out.
+        alone: The label holder's own columns.
+        centralised: Everybody's columns as they are.
+        points: By mode and epsilon.
+        left_out: Columns that nobody got: why.
+    """
+
+    task: Task
+    metric: str
+    rows: tuple[int, int]
+    alone: Interval
+    centralised: Interval
+    points: tuple[Point, ...]
+    left_out: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        pays = {mode: getattr(self.pays_from(mode), "epsilon", None) for mode in MODES}
+        alone, whole = self.alone, self.centralised
+        return f"Simulation({self.metric} alone {alone}, centralised {whole}; pays from {pays})"
+
+    def document(self) -> dict[str, Any]:
+        """As `opboost simulate --json` prints it."""
+        return {
+            **asdict(self),
+            "rows": {"training": self.rows[0], "held_out": self.rows[1]},
+            "pays_from": {
+                mode: getattr(self.pays_from(mode), "epsilon", None)
+                for mode in dict.fromkeys(point.mode for point in self.points)
+            },
+            "charged": False,
+        }
+
+    def pays_from(self, mode: str) -> Point | None:
+        """The smallest epsilon from which on the gain's interval lies above zero.
+
+        Args:
+            mode: Of scoring.
+        """
+        found = None
+        for point in sorted((p for p in self.points if p.mode == mode), key=lambda p: -p.epsilon):
+            if point.gain.low <= 0:
+                break
+            found = point
+        return found
+
+
+def simulate(
+    imagined: SplitTable,
+    domain: Domain,
+    epsilons: Sequence[float] = EPSILONS,
+    parameters: Parameters | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> Simulation:
+    """Train alone, on everything, and federated at each epsilon; compare on the same rows.
+
+    Args:
+        imagined: The table.
+        domain: Of protected numbers.
+        epsilons: Of every protected column.
+        parameters: How to train; a federation file's defaults when absent.
+        seed: Of noise and of which rows are held out.
+        progress: Told how many trainings are done, and of how many.
+    """
+    several = imagined.classes if imagined.task != "regression" else 0
+    chosen = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
+    held = held_back(imagined.label, _HELD_OUT, seed, "simulation")
+    whole = _Whole(imagined, domain, held, seed)
+    truth = imagined.label[held]
+    predictions = {}
+    steps = len(epsilons) + 2
+    for at, (name, columns) in enumerate(((ALONE, whole.own()), (CENTRALISED, whole.raw()))):
+        predictions[name] = whole.predicted(columns, chosen)
+        progress(at + 1, steps)
+    for at, epsilon in enumerate(epsilons):
+        for mode, prediction in whole.federated(epsilon, chosen).items():
+            predictions[f"{mode} {epsilon!r}"] = prediction
+        progress(at + 3, steps)
+    comparison = Comparison(imagined.task, truth, predictions)
+    metric = main_metric(imagined.task)
+    points = tuple(
+        Point(
+            epsilon,
+            float(loss_curve(GlobalMap(name="global_map", epsilon=epsilon), domain).loss[-1]),
+            mode,
+            comparison.interval(f"{mode} {epsilon!r}", metric),
+            comparison.gain(f"{mode} {epsilon!r}", ALONE, metric),
+        )
+        for mode in MODES
+        for epsilon in epsilons
+    )
+    return Simulation(
+        imagined.task,
+        metric,
+        (int((~held).sum()), int(held.sum())),
+        comparison.interval(ALONE, metric),
+        comparison.interval(CENTRALISED, metric),
+        points,
+        imagined.left_out,
+    )
+
+
+class _Whole:
+    """The table with its split into training and held-out rows."""
+
+    def __init__(self, imagined: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
+        self._imagined, self._domain, self._held = imagined, domain, held
+        self._secret = hashlib.sha256(f"simulation {seed}".encode()).digest()
+
+    def own(self) -> dict[str, Column]:
+        return {f"own.{name}": column for name, column in self._imagined.own.items()}
+
+    def raw(self) -> dict[str, Column]:
+        return self.own() | {
+            f"{party}.{name}": column
+            for party, columns in self._imagined.others.items()
+            for name, column in columns.items()
+        }
+
+    def predicted(self, columns: Mapping[str, Column], parameters: Parameters) -> np.ndarray:
+        """Of the held-out rows, by columns as they are."""
+        learns, held = ~self._held, self._held
+        if not columns:
+            task, label = self._imagined.task, self._imagined.label[learns]
+            return constant_prediction(task, self._imagined.classes, label, int(held.sum()))
+        matrix = np.asfortranarray(np.column_stack([c.raw for c in columns.values()]))
+        nominal = tuple(name for name, column in columns.items() if column.categories)
+        frame = Frame(tuple(columns), np.asfortranarray(matrix[learns]), nominal, ())
+        text = trainer.train(frame, self._imagined.label[learns], parameters)
+        return trainer.predict(text, np.asfortranarray(matrix[held]))
+
+    def federated(self, epsilon: float, parameters: Parameters) -> dict[str, np.ndarray]:
+        """Of the held-out rows, by mode, from a model on released ranks."""
+        learns, held = ~self._held, self._held
+        own = self.own()
+        names, released, clear = [], [], []
+        for party, columns in self._imagined.others.items():
+            for name, column in columns.items():
+                for bit, values, exact in self._released(f"{party}.{name}", column, epsilon):
+                    names.append(bit)
+                    released.append(values)
+                    clear.append(exact)
+        tables, ranks = [], []
+        for values in released:
+            table, inverse = np.unique(values[learns], return_inverse=True)
+            tables.append(table)
+            ranks.append(inverse.reshape(-1) + 1.0)
+        mine = [column.raw for column in own.values()]
+        frame = Frame(
+            (*own, *names),
+            np.asfortranarray(np.column_stack([*(values[learns] for values in mine), *ranks])),
+            tuple(name for name, column in own.items() if column.categories),
+            tuple(names),
+        )
+        partial = trainer.train(frame, self._imagined.label[learns], parameters)
+        by_name = dict(zip(names, tables, strict=True))
+        asked = splits.used_splits(partial, names)
+        given = {
+            name: dict(zip(used, splits.split_values(used, by_name[name]), strict=True))
+            for name, used in asked.items()
+        }
+        ends = (self._domain.lower, self._domain.upper)
+        model = splits.materialise(partial, given, dict.fromkeys(names, ends))
+        return {
+            mode: trainer.predict(model, np.column_stack([v[held] for v in (*mine, *others)]))
+            for mode, others in (("desensitised", released), ("routed", clear))
+        }
+
+    def _released(
+        self, name: str, column: Column, epsilon: float
+    ) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """Name, randomised values and exact ones; of categories a bit each."""
+        if not column.categories:
+            mechanism = GlobalMap(name="global_map", epsilon=epsilon)
+            values = randomise(column.codes, mechanism, self._domain, self._words(name, epsilon))
+            return [(name, values.astype(float), column.codes.astype(float))]
+        found = []
+        unary = UnaryEncoding(name="unary", epsilon=epsilon)
+        for bit in range(column.categories):
+            words = self._words(f"{name}={bit}", epsilon)
+            values = randomise_bit(column.codes, column.categories, bit, unary, words)
+            exact = (column.codes == bit).astype(float)
+            found.append((f"{name}={bit}", values.astype(float), exact))
+        return found
+
+    def _words(self, name: str, epsilon: float) -> Words:
+        return Words.seeded(self._secret, f"{name}/{epsilon}")

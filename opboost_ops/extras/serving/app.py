@@ -1,0 +1,289 @@
+"""The HTTP endpoint of a `Scorer`: JSON in, JSON out, for programs that show a token.
+
+No answer, log line or metric shows a value that was sent.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.extras.serving.answers import Score
+from opboost_ops.extras.serving.counters import Counters
+from opboost_ops.extras.serving.scorer import LOOK, Scorer
+from opboost_ops.quality.live import Live
+from opboost_ops.reports.outcomes import Outcomes
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+#: Most rows, and most bytes, of one request.
+MOST_ROWS, MOST_BYTES = 10_000, 8 << 20
+
+#: Seconds in which a request's body must have arrived.
+BODY_SECONDS = 30.0
+
+#: Most features that are named beside a score, as in a batch.
+MOST_REASONS = 50
+
+#: So few rows are scored at once; more are scored in a thread, and others are answered meanwhile.
+_FEW = 20
+
+_LOG = logging.getLogger("opboost_ops")
+
+
+class _RequestError(Exception):
+    """A request that is answered with an error.
+
+    Args:
+        status: Of the answer.
+        problem: In public words.
+    """
+
+    def __init__(self, status: int, problem: str, remedy: str = "") -> None:
+        self.status, self.problem, self.remedy = status, problem, remedy
+
+
+def make_app(scorer: Scorer, token: str) -> "Starlette":
+    """The endpoint as an ASGI application.
+
+    Args:
+        scorer: What it scores with.
+        token: What programs must show as ``Authorization: Bearer TOKEN``.
+
+    Raises:
+        ConfigError: Starlette is not installed.
+    """
+    require_server()
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, PlainTextResponse, Response
+    from starlette.routing import Route
+
+    counters, wanted = Counters(), _digest(token.encode())
+
+    def require_token(request: Request) -> None:
+        kind, _, shown = request.headers.get("authorization", "").partition(" ")
+        # Digests, so that neither a character nor the length is told by how long it takes.
+        same = hmac.compare_digest(_digest(shown.strip().encode("utf-8", "replace")), wanted)
+        if kind.lower() != "bearer" or not same:
+            raise _RequestError(401, "This needs the serving token: Authorization: Bearer TOKEN.")
+
+    async def health(_: Request) -> Response:
+        ready = in_use(scorer) != ""
+        status = {"status": "ready" if ready else "not ready"}
+        return JSONResponse(status, 200 if ready else 503)
+
+    async def version(request: Request) -> Response:
+        try:
+            require_token(request)
+            return JSONResponse({"version": scorer.version, "mode": scorer.mode})
+        except (_RequestError, OpBoostError) as error:
+            return refusal(error)
+
+    async def metrics(request: Request) -> Response:
+        try:
+            require_token(request)
+        except _RequestError as error:
+            return refusal(error)
+        found = await asyncio.to_thread(_production, scorer)
+        return PlainTextResponse(counters.text(in_use(scorer), *found))
+
+    async def score(request: Request) -> Response:
+        begin = time.perf_counter()
+        try:
+            require_token(request)
+            rows, reasons, single = _asked(await _body(request))
+            if len(rows) <= _FEW:
+                found = scorer.score_rows(rows, reasons)
+            else:
+                found = await asyncio.to_thread(scorer.score_rows, rows, reasons)
+            answer = _answer(found, single)
+            for one in found:
+                counters.row(one.refused, {p: of.state for p, of in one.partners.items()})
+            response: Response = JSONResponse(answer)
+        except (_RequestError, OpBoostError) as error:
+            response = refusal(error)
+        except Exception as error:
+            # The text of a foreign error may print cells.
+            _LOG.error("A request for scores failed: %s.", type(error).__name__)
+            response = refusal(_RequestError(500, f"Scoring failed ({type(error).__name__})."))
+        counters.request(response.status_code, time.perf_counter() - begin)
+        return response
+
+    def refusal(error: _RequestError | OpBoostError) -> Response:
+        headers = {}
+        if isinstance(error, _RequestError):
+            status = error.status
+            headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        elif isinstance(error, PolicyError):
+            status = 403
+        elif in_use(scorer):
+            status = 422
+        else:
+            status = 503
+        return JSONResponse({"error": error.problem, "remedy": error.remedy}, status, headers)
+
+    async def unknown(_: Request, __: Exception) -> Response:
+        return JSONResponse({"error": "There is nothing here.", "remedy": ""}, 404)
+
+    @contextlib.asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        # By a thread of its own, so that no request waits until a new version is loaded.
+        looking = asyncio.create_task(_look_again(scorer))
+        yield
+        looking.cancel()
+        # Rows that wait to be counted.
+        await asyncio.to_thread(scorer.look)
+
+    routes = [
+        Route("/health", health),
+        Route("/version", version),
+        Route("/metrics", metrics),
+        Route("/score", score, methods=["POST"]),
+    ]
+    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: unknown})
+    # A redirect would send rows to the host that the request names, perhaps without TLS.
+    app.router.redirect_slashes = False
+    return app
+
+
+def serve(scorer: Scorer, token: str, host: str, port: int) -> None:
+    """Serve until the process is told to end.
+
+    Args:
+        scorer: What it scores with.
+        token: What programs must show.
+        host: The address to listen at.
+        port: The port there.
+
+    Raises:
+        ConfigError: Uvicorn is not installed.
+    """
+    require_server()
+    import uvicorn
+
+    app = make_app(scorer, token)
+    # Its access log would have a line a request, and tells nothing that the counters do not.
+    uvicorn.run(
+        app,
+        host=host,
+        port=port,
+        access_log=False,
+        server_header=False,
+        log_level="warning",
+        limit_concurrency=1000,
+        # The other parser takes headers of any length, from those who have no token, too.
+        http="h11",
+    )
+
+
+def require_server() -> None:
+    """Make sure that the server's libraries are installed.
+
+    Raises:
+        ConfigError: They are not.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise ConfigError(
+            "Serving needs Starlette and Uvicorn, which are not installed here.",
+            "Install the extra: pip install 'opboost-ops[airflow]'; `opboost_ops.api.Scorer` "
+            "works without.",
+        ) from None
+
+
+def in_use(scorer: Scorer) -> str:
+    """The version in use; empty where nothing can be scored."""
+    try:
+        return scorer.version
+    except OpBoostError:
+        return ""
+
+
+def _production(scorer: Scorer) -> tuple[Live | None, Outcomes | None]:
+    try:
+        return scorer.live(), scorer.outcomes()
+    except (OpBoostError, OSError, ValueError, KeyError, TypeError):
+        # The version's page says what is damaged.
+        return None, None
+
+
+async def _look_again(scorer: Scorer) -> None:
+    while True:
+        await asyncio.sleep(LOOK / 2)
+        await asyncio.to_thread(scorer.look)
+
+
+async def _body(request: Any) -> bytes:
+    """The body, which is read no further and no longer than the limits."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MOST_BYTES:
+                    raise _RequestError(
+                        413, f"A request has at most {MOST_BYTES >> 20} MiB.", "Send fewer rows."
+                    )
+    except TimeoutError:
+        raise _RequestError(
+            408, f"The request did not arrive within {BODY_SECONDS:g} seconds.", "Send it again."
+        ) from None
+    return bytes(body)
+
+
+def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
+    """Rows, how many reasons, and whether it is a single row."""
+    form = _RequestError(
+        400,
+        "The body is not a JSON object of the required form.",
+        'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
+    )
+    try:
+        asked = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        raise form from None
+    if not isinstance(asked, dict) or not asked.keys() <= {"row", "rows", "reasons"}:
+        raise form
+    reasons, single = asked.get("reasons", 0), "row" in asked
+    rows: Any = [asked["row"]] if single else asked.get("rows")
+    if single == ("rows" in asked) or not isinstance(rows, list):
+        raise form
+    if not all(isinstance(row, dict) for row in rows):
+        raise form
+    if type(reasons) is not int or not 0 <= reasons <= MOST_REASONS:
+        raise form
+    if len(rows) > MOST_ROWS:
+        raise _RequestError(413, f"A request has at most {MOST_ROWS:,} rows.", "Send fewer rows.")
+    return rows, reasons, single
+
+
+def _no_constant(_: str) -> None:
+    # NaN and Infinity are no JSON.
+    raise ValueError
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of a key that is there twice nobody knows which value was meant.
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
+def _answer(found: list[Score], single: bool) -> dict[str, Any]:
+    documents = [one.document() for one in found]
+    return documents[0] if single else {"scores": documents}
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()

@@ -1,0 +1,274 @@
+"""A model version in use, and all that its scores follow from: read once, never changed."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from opboost_ops.config.columns import columns_of, missing_name
+from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.serving import Serve
+from opboost_ops.config.site import Site
+from opboost_ops.domain import Domain
+from opboost_ops.errors import PolicyError
+from opboost_ops.exchange.audit import Entry
+from opboost_ops.extras.serving import rows as given
+from opboost_ops.extras.serving.answers import STATES
+from opboost_ops.extras.serving.releases import Releases, Run
+from opboost_ops.learning.boosters.trainer import model_of, predict
+from opboost_ops.learning.metrics import Task
+from opboost_ops.learning.registry.registry import model_in
+from opboost_ops.learning.splits import comparisons
+from opboost_ops.pipeline.evaluation.coverage import COVERAGE, group_codes, group_names
+from opboost_ops.pipeline.evaluation.score_columns import reason_columns, score_columns
+from opboost_ops.pipeline.inputs import raw_table
+from opboost_ops.pipeline.inputs.other_columns import local_columns, needed_elsewhere
+from opboost_ops.pipeline.steps.assemble import own_columns
+from opboost_ops.privacy.forgotten import ForgottenPeople
+from opboost_ops.tables.raw_values import declared_values
+
+_CURRENT, _OLD, _UNKNOWN, _ABSENT, _WITHDRAWN = range(len(STATES))
+
+
+class Scored:
+    """Rows with all that is said of them.
+
+    Attributes:
+        table: The columns of a file of scores, without the ID, refused rows too.
+        states: By party, an index into `STATES` each.
+        age_days: By party, NaN where there are no values.
+        used: By party, whether the score rests on its values.
+        refused: Why there is no score, by row; empty where there is one.
+        unseen: By own feature, which rows have a category that no training row had.
+        rows: As they were scored: the label holder's own features as declared, and more.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.rows = pl.DataFrame()
+        self.table = pa.table({})
+        self.states: dict[str, np.ndarray] = {}
+        self.age_days: dict[str, np.ndarray] = {}
+        self.used: dict[str, np.ndarray] = {}
+        self.refused = np.full(count, "", dtype=object)
+        self.unseen: dict[str, np.ndarray] = {}
+
+
+class LoadedVersion:
+    """A version as it scores rows.
+
+    Args:
+        site: The label holder's.
+        federation: As the version's new rows are scored.
+        version: Its name.
+        files: Its files.
+        rules: The label holder's, of old and missing values.
+        left: Parties that have left the federation since.
+        forgotten: Whom the label holder has forgotten.
+        received: The audit log's entries of what was received.
+        runs: The label holder's accepted scoring runs.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        federation: Federation,
+        version: str,
+        files: Mapping[str, bytes],
+        rules: Serve,
+        left: frozenset[str],
+        forgotten: ForgottenPeople,
+        received: Iterable[Entry],
+        runs: Iterable[Run],
+    ) -> None:
+        self.version, self.federation = version, federation
+        self._facts: dict[str, Any] = json.loads(files["columns.json"])
+        mode = federation.scoring.mode
+        self._fitted: dict[str, Any] = json.loads(files.get("scoring.json", b"{}")).get(mode, {})
+        self._text = model_in(files)
+        self._used = set(model_of(self._text).numeric_splits())
+        self._rules, self._left, self._forgotten = rules, left, forgotten
+        self.own_features = own = federation.parties[federation.label_holder].features
+        columns = {party: columns_of(federation, party) for party in federation.feature_holders}
+        self._columns = {p: [f"{p}.{c.name}" for c in some] for p, some in columns.items()}
+        elsewhere: list[str] = []
+        self.releases: Releases | None = None
+        if mode == "local":
+            for party, features in needed_elsewhere(federation, self._used).items():
+                elsewhere += [f"{party}.{feature}" for feature in features]
+        else:
+            bounds = {
+                f"{party}.{column.name}": (column.domain.lower, column.domain.upper)
+                for party, some in columns.items()
+                for column in some
+            }
+            thresholds = comparisons(self._text, bounds)
+            self.releases = Releases(site, federation, version, thresholds, received, runs)
+            self._fallback = fallback(federation)
+            # LightGBM would read what nothing stands for as a value below the domain.
+            everybody = federation.keeps_all
+            self._unfilled = {
+                party
+                for party, names in self._columns.items()
+                if not everybody
+                and any(np.isnan(self._fallback[n]) for n in names if n in self._used)
+            }
+        self.names = list(dict.fromkeys([*federation.id.parts, *own, *elsewhere]))
+
+    @property
+    def mode(self) -> str:
+        """Of scoring."""
+        return self.federation.scoring.mode
+
+    @property
+    def task(self) -> Task:
+        """What was learnt."""
+        task: Task = self._facts["task"]
+        return task
+
+    def frame(self, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+        """Rows as `score` takes them.
+
+        Args:
+            rows: By declared name.
+
+        Raises:
+            ContractError: A column is not there, or holds what its declaration does not take.
+        """
+        return self.with_ids(given.frame_of(rows, self.federation, self.names))
+
+    def with_ids(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """A table of the columns `names` as `score` takes it.
+
+        Args:
+            frame: Rows by declared name.
+
+        Raises:
+            ContractError: A column of which IDs are made holds what has no one text.
+        """
+        return given.with_ids(frame, self.federation)
+
+    def score(self, frame: pl.DataFrame, reasons: int = 0) -> Scored:
+        """Score rows.
+
+        Args:
+            frame: The columns `names` and the ID, shape (n, ...).
+            reasons: How many features are named beside each score.
+
+        Raises:
+            ContractError: A row is not as declared.
+            PolicyError: Reasons of a private model.
+        """
+        if reasons and self.federation.training.private is not None:
+            raise PolicyError(
+                "Reasons depend on single rows, and training.private promises noise for "
+                "everything that does.",
+                "Ask for the score alone.",
+            )
+        given.require_rows(frame, self.federation)
+        owner = self.federation.label_holder
+        frame = declared_values(frame, self.federation.parties[owner].features)
+        given.require_categories(frame, self.federation)
+        scored = Scored(frame.height)
+        if not frame.height:
+            return scored
+        scored.rows = frame
+        columns = own_columns(self.federation, frame, self._facts["categories"])
+        for full in self._facts["categories"]:
+            name = full.partition(".")[2]
+            if (gaps := np.isnan(columns[full])).any():
+                scored.unseen[name] = gaps & ~raw_table.missing(frame.get_column(name))
+        ids = frame.get_column(self.federation.id.column)
+        if len(self._forgotten):
+            kept = self._forgotten.keep(ids.to_arrow(), self.federation.id.type)
+            scored.refused[~kept] = "forgotten"
+        if self.releases is None:
+            columns |= local_columns(self.federation, frame, self._used, frame.height)
+        else:
+            columns |= self._others(ids, scored)
+        matrix = np.empty((frame.height, len(self._facts["names"])), order="F")
+        for i, name in enumerate(self._facts["names"]):
+            matrix[:, i] = columns[name]
+        prediction = predict(self._text, matrix)
+        scoring = self.federation.scoring
+        made = score_columns(self._facts, self._fitted, scoring, prediction)
+        if scored.used and self.federation.keeps_all:
+            having = np.sum([*scored.used.values()], axis=0)
+            made[COVERAGE] = group_names(group_codes(having, len(scored.used)))
+        if reasons:
+            names = self._facts["names"]
+            made |= reason_columns(self.federation, names, self._text, matrix, reasons)
+        scored.table = pa.table(made)
+        return scored
+
+    def _others(self, ids: pl.Series, scored: Scored) -> dict[str, np.ndarray]:
+        """Other parties' columns, by full name, and what became of them."""
+        assert self.releases is not None
+        values, rules = self.releases.find(ids, time.time()), self._rules
+        found: dict[str, np.ndarray] = {}
+        for party in self.federation.feature_holders:
+            # Of a forgotten person not even that there are values is said.
+            gone = scored.refused == "forgotten"
+            age, there = np.where(gone, np.nan, values.age_days[party]), values.there[party]
+            known = ~np.isnan(age)
+            state = np.where(known, _CURRENT, _UNKNOWN)
+            if rules.max_age_days is not None:
+                state[known & (age > rules.max_age_days)] = _OLD
+            # What is old says as little about who is there as about what they have.
+            absent = (state == _CURRENT) & ~there
+            absent |= (state == _OLD) & ~there & (rules.old == "flag")
+            state[absent] = _ABSENT
+            if party in self._left and rules.withdrawn == "missing":
+                state[:] = _WITHDRAWN
+            used = state == _CURRENT
+            used |= (state == _OLD) & (rules.old == "flag")
+            for number, rule in (
+                (_OLD, rules.old),
+                (_UNKNOWN, rules.unknown),
+                (_WITHDRAWN, rules.withdrawn),
+            ):
+                if rule == "refuse" or (rule == "missing" and party in self._unfilled):
+                    scored.refused[(state == number) & (scored.refused == "")] = STATES[number]
+            scored.states[party], scored.used[party] = state, used
+            scored.age_days[party] = np.where(state == _WITHDRAWN, np.nan, age)
+            for full in self._columns[party]:
+                released = values.columns.get(full)
+                otherwise = np.where(state == _ABSENT, np.nan, self._fallback[full])
+                found[full] = otherwise if released is None else np.where(used, released, otherwise)
+        return found
+
+
+def fallback(federation: Federation) -> dict[str, float]:
+    """What stands for a value that is not known, by full name.
+
+    That is what the declaration says of missing values, which is public: NaN where the version
+    learnt what to do with people whom a party lacks, or nothing is declared; the fill otherwise.
+
+    Args:
+        federation: As the version is scored.
+    """
+    domain = federation.domain.to_domain()
+    everybody = federation.keeps_all
+    found: dict[str, float] = {}
+    for party in federation.feature_holders:
+        features = federation.parties[party].features
+        for column in columns_of(federation, party):
+            feature = features[column.feature]
+            value = float("nan")
+            if not everybody and isinstance(feature.missing, Fill):
+                value = 1.0
+                if column.name != missing_name(column.feature) or column.bit is not None:
+                    value = _filled(feature, domain, column.bit)
+            found[f"{party}.{column.name}"] = value
+    return found
+
+
+def _filled(feature: Feature, domain: Domain, bit: int | None) -> float:
+    number = raw_table.numbers(pl.Series([None], dtype=pl.String), feature)
+    if bit is not None:
+        return float(number[0] == bit)
+    return float(feature.domain_map(domain).encode(number)[0])

@@ -1,0 +1,156 @@
+"""Counts of rows that were scored one by one, added up by day in the label holder's home.
+
+Rows wait in memory until the next look counts them, so that a row costs microseconds. What is kept
+are counts by bins: no row, no ID, no value.
+"""
+
+import fcntl
+import json
+import logging
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PolarsError
+
+from opboost_ops.extras.serving.answers import STATES
+from opboost_ops.extras.serving.loaded_version import LoadedVersion, Scored
+from opboost_ops.learning.registry.scores import DISTRIBUTIONS
+from opboost_ops.pipeline.evaluation.score_columns import SCORE
+from opboost_ops.pipeline.home import Home
+from opboost_ops.quality import drift
+from opboost_ops.quality.live import (
+    SERVED,
+    Counts,
+    PartnerCounts,
+    columns_of,
+    counts_of,
+    profile_of,
+)
+from opboost_ops.tables.spill.folders import private_folder
+
+#: So many rows are counted at once, and not at the next look.
+_MOST = 20_000
+
+_LOG = logging.getLogger("opboost_ops")
+
+#: A version and its mode of scoring.
+_Key = tuple[str, str]
+
+
+class Recorder:
+    """Counts rows; threads may add at once.
+
+    Args:
+        home: The label holder's folder of the federation.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._adding, self._counting = threading.Lock(), threading.Lock()
+        self._waiting: list[tuple[LoadedVersion, Scored]] = []
+        self._rows = 0
+        self._counts: dict[_Key, Counts] = {}
+        self._failed = False
+
+    def add(self, served: LoadedVersion, scored: Scored) -> None:
+        """Take rows that wait to be counted.
+
+        Args:
+            served: The version that scored them.
+            scored: They.
+        """
+        with self._adding:
+            self._waiting.append((served, scored))
+            self._rows += len(scored.refused)
+            many = self._rows >= _MOST
+        if many:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count what waits, and add it to the day's records. What cannot be kept waits on."""
+        with self._counting:
+            with self._adding:
+                waiting, self._waiting, self._rows = self._waiting, [], 0
+            parts: dict[_Key, list[tuple[LoadedVersion, Scored]]] = defaultdict(list)
+            for served, scored in waiting:
+                parts[served.version, served.mode].append((served, scored))
+            keys, failure = {*self._counts, *parts}, ""
+            for key in keys:
+                try:
+                    if key in parts:
+                        before = self._counts.get(key, Counts())
+                        self._counts[key] = before + self._counted(parts[key])
+                    self._keep(key, self._counts[key])
+                    del self._counts[key]
+                except (OSError, ValueError, LookupError, TypeError, PolarsError) as error:
+                    # Whether rows can be counted changes nothing of their scores.
+                    failure = type(error).__name__
+            if failure and not self._failed:
+                _LOG.warning(
+                    "Scored rows cannot be counted (%s): their version's page lacks them. "
+                    "Check the label holder's home, folders distributions and profiles.",
+                    failure,
+                )
+            if keys:
+                self._failed = bool(failure)
+
+    def _counted(self, some: Sequence[tuple[LoadedVersion, Scored]]) -> Counts:
+        served = some[0][0]
+        known = profile_of(self._home, served.version).features
+        bins = {name: known[name] for name in served.own_features if name in known}
+        frames: dict[tuple[object, ...], list[pl.DataFrame]] = defaultdict(list)
+        scores, refused = [], 0
+        for _, scored in some:
+            done = scored.refused == ""
+            scores.append(scored.table.column(SCORE).to_numpy()[done])
+            refused += int(len(done) - done.sum())
+            rows = scored.rows if done.all() else scored.rows.filter(pl.Series(done))
+            frames[tuple(rows.schema.items())].append(rows)
+        alike = [pl.concat(group) for group in frames.values()]
+        columns = drift.counted(
+            lambda names: (f.select(names) for f in alike), served.own_features, bins
+        )
+        every = [scored for _, scored in some]
+        return counts_of(
+            self._home,
+            served.version,
+            served.mode,
+            served.task,
+            np.concatenate(scores),
+            refused=refused,
+            columns=columns_of(columns),
+            partners={party: _partner(party, every) for party in every[0].states},
+        )
+
+    def _keep(self, key: _Key, counts: Counts) -> None:
+        version, mode = key
+        folder = self._home / DISTRIBUTIONS / version
+        private_folder(folder)
+        name = f"{SERVED}{datetime.now(UTC):%Y-%m-%d}-{mode}"
+        with open(os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
+            # Several processes may serve one federation.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            path = folder / f"{name}.json"
+            if path.is_file():
+                counts = Counts.model_validate(json.loads(path.read_bytes())["live"]) + counts
+            document = {"mode": mode, "live": counts.model_dump(mode="json")}
+            Home(folder).write_json(name, document)
+
+
+def _partner(party: str, some: Sequence[Scored]) -> PartnerCounts:
+    # A forgotten person counts as refused, and for nothing else.
+    kept = [scored.refused != "forgotten" for scored in some]
+    pairs = list(zip(some, kept, strict=True))
+    states = np.concatenate([scored.states[party][rows] for scored, rows in pairs])
+    ages = np.concatenate([scored.age_days[party][rows] for scored, rows in pairs])
+    ages = ages[~np.isnan(ages)]
+    counts = np.bincount(states, minlength=len(STATES)).tolist()
+    return PartnerCounts(
+        states=dict(zip(STATES, counts, strict=True)), aged=len(ages), days=float(ages.sum())
+    )

@@ -1,0 +1,273 @@
+"""What is public about columns, from a table that people fill in: ``bounds.csv``."""
+
+import csv
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.extras.datasets.workspace import dump
+from opboost_ops.reports.display.spreadsheets import csv_text, text_of
+
+#: The file that `opboost init` writes.
+TEMPLATE = "bounds.csv"
+
+_HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill",
+         "how")  # fmt: skip
+
+#: What to write into a line, by what it needs first.
+_HOW = {
+    "lower": "numbers in the column's own unit",
+    "categories": "all of them, between | or commas: a|b|c",
+    "fill": "what a missing value counts as",
+}
+#: A scale of edges that are drawn once the bounds are there: ``private 0.1``.
+_PRIVATE = "private"
+
+_HOW_DATES = "dates, such as 2020-01-31"
+
+
+@dataclass(frozen=True)
+class FilledIn:
+    """Lines of a table that went into an offer.
+
+    Attributes:
+        file: The offer.
+        filled: How many lines say anything.
+        lines: How many there are.
+        missing: What is still blank, a line each: ``line 3, income: lower, upper``.
+        private: Epsilons of private edges, by feature whose bounds are there.
+    """
+
+    file: Path
+    filled: int
+    lines: int
+    missing: tuple[str, ...] = ()
+    private: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_wanted(table: Path, offer: Path) -> bool:
+    """Whether an offer still leaves something blank that a table has a line for.
+
+    Args:
+        table: The CSV table.
+        offer: The ``<party>-offer.yaml``.
+
+    Raises:
+        ConfigError: The table is none.
+    """
+    features = read_yaml(offer).get("features") or {}
+    return any(_blank(features.get(line.get("feature"), {}), line) for line in _lines(table))
+
+
+def fill_in(table: Path, offer: Path) -> FilledIn:
+    """Write bounds, categories and fills of a table into the party's offer.
+
+    Args:
+        table: The CSV table.
+        offer: The ``<party>-offer.yaml``.
+
+    Raises:
+        ConfigError: All faults of the table at once; nothing was written.
+    """
+    data = read_yaml(offer)
+    lines = _lines(table)
+    faults: list[Fault] = []
+    filled, missing = 0, []
+    private: dict[str, float] = {}
+    for number, line in enumerate(lines, start=2):
+        feature = (data.get("features") or {}).get(line.get("feature"))
+        place = f"line {number}, {line.get('feature')}"
+        if not isinstance(feature, dict):
+            faults.append(Fault(place, f"is not a feature of {offer.name}"))
+            continue
+        change, problems = _change(feature, line)
+        faults += [Fault(place, problem, suggestion) for problem, suggestion in problems]
+        epsilon = _private(line)
+        if epsilon is not None and math.isnan(epsilon):
+            faults.append(Fault(place, "scale says private and no epsilon", "such as private 0.1"))
+        feature |= change
+        filled += bool(change)
+        if epsilon is not None and feature.get("bounds") is not None:
+            private[line["feature"]] = epsilon
+        if blank := [] if problems else _blank(feature, line):
+            missing.append(f"{place}: {', '.join(blank)}")
+    require_none(faults, table.name, "Nothing was written.")
+    dump(offer, data)
+    return FilledIn(offer, filled, len(lines), tuple(missing), private)
+
+
+def write_template(
+    path: Path, blanks: Mapping[str, Sequence[str]], data: Any, private: float | None = None
+) -> int:
+    """Write a table with a line for each feature of which something is still blank.
+
+    Args:
+        path: Where.
+        blanks: What is blank, by feature.
+        data: The offer's content.
+        private: Epsilon of private edges of numbers; no scale is filled in when absent.
+
+    Returns:
+        How many lines it has; no file is written for none.
+    """
+    units = {name: data["features"][name].get("unit", "") for name in blanks}
+    rows = [
+        [
+            name,
+            units[name],
+            " ".join(needs),
+            *["", ""],
+            f"{_PRIVATE} {private:g}" if private is not None and "lower" in needs else "",
+            *[""] * 3,
+            _HOW_DATES if units[name] == "days" and needs[0] == "lower" else _HOW[needs[0]],
+        ]
+        for name, needs in blanks.items()
+    ]
+    if rows:
+        path.write_text(csv_text(_HEAD, rows), encoding="utf-8", newline="")
+    return len(rows)
+
+
+def _lines(path: Path) -> list[dict[str, str]]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(
+            f"{path.name} is not encoded in UTF-8.",
+            "Save it again as CSV UTF-8. Nothing was written.",
+        ) from None
+    except OSError:
+        text = ""
+    # Spreadsheets of some countries save with semicolons.
+    separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
+    lines = list(csv.DictReader(text.splitlines(), delimiter=separator))
+    if not lines or "feature" not in lines[0]:
+        raise ConfigError(
+            f"{path.name} is missing, or not a CSV table with the columns {', '.join(_HEAD)}.",
+            "`opboost init` writes one.",
+        )
+    wide = [f"line {at}" for at, line in enumerate(lines, start=2) if None in line]
+    if wide:
+        raise ConfigError(
+            f"{path.name}: {', '.join(wide)} has more cells than the head.",
+            "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
+        )
+    found = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
+    if separator == ";":
+        _use_points(found, path.name)
+    return found
+
+
+def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
+    """Make decimal commas points, as spreadsheets that save semicolons write numbers."""
+    faults = []
+    for number, line in enumerate(lines, start=2):
+        for key in ("lower", "upper", "fill"):
+            text = line.get(key, "")
+            if re.fullmatch(r"[+-]?\d+,\d+", text):
+                line[key] = text.replace(",", ".")
+            elif re.fullmatch(r"[+-]?\d{1,3}(\.\d{3})+", text):
+                problem = f"{key} {text} has a point before three digits"
+                plain = text.replace(".", "")
+                whole = text.partition(".")[0]
+                faults.append(
+                    Fault(f"line {number}", problem, f"write {plain} or {whole},0, as you mean it")
+                )
+    require_none(faults, name, "Nothing was written.")
+
+
+def _change(
+    feature: Mapping[str, Any], line: Mapping[str, str]
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """What a line says of its feature, and what is wrong with it."""
+    change: dict[str, Any] = {}
+    problems: list[tuple[str, str]] = []
+    lower, upper, fill = (line.get(key, "") for key in ("lower", "upper", "fill"))
+    dated = feature.get("unit") is not None
+    if lower or upper:
+        bounds = [_number(lower, dated), _number(upper, dated)]
+        if None in bounds:
+            example = "2020-01-31" if dated else "0 and 100"
+            kind = "dates" if dated else "numbers"
+            problems.append((f"lower and upper are not {kind}", f"for example {example}"))
+        elif type(bounds[0]) is not type(bounds[1]):
+            problems.append(
+                ("lower is a date and upper is none, or the reverse", "write both as dates")
+            )
+        elif not bounds[0] < bounds[1]:
+            problems.append(("lower is not less than upper", "exchange them, or correct one"))
+        else:
+            change["bounds"] = bounds
+    if line.get("scale") and _private(line) is None:
+        change["scale"] = line["scale"]
+    if line.get("categories"):
+        between = next((sign for sign in "|;," if sign in line["categories"]), "|")
+        words = [word.strip() for word in line["categories"].split(between)]
+        change["categories"] = list(dict.fromkeys(word for word in words if word))
+    if rest := line.get("rest"):
+        change["rest"] = rest
+        if rest not in (known := change.get("categories") or feature.get("categories") or []):
+            change["categories"] = [*known, rest]
+    if fill:
+        value = fill if feature.get("type") in ("nominal", "ordinal") else _number(fill, dated)
+        if value is None:
+            problems.append(("fill is not a number", "for example 0"))
+        else:
+            change["missing"] = {"fill": value}
+    return change, problems
+
+
+def _private(line: Mapping[str, str]) -> float | None:
+    """The epsilon of private edges; not a number where none is said, None for other scales."""
+    word, _, number = line.get("scale", "").partition(" ")
+    if word != _PRIVATE:
+        return None
+    try:
+        return float(number)
+    except ValueError:
+        return math.nan
+
+
+def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:
+    """What of a feature a line leaves blank, although it is needed."""
+    needs = line.get("needs", "").split()
+    wanting = {
+        "lower": feature.get("bounds") is None,
+        "upper": feature.get("bounds") is None,
+        "categories": not feature.get("categories"),
+        "fill": "missing" not in feature,
+    }
+    return [need for need in needs if wanting.get(need)]
+
+
+def _number(text: str, dated: bool) -> Any:
+    """A number, or where a unit is declared a date; None if it is neither."""
+    if dated and (found := _date(text)) is not None:
+        return found
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _date(text: str) -> date | None:
+    """A date as ISO writes it, or with the day first: 31.01.2020, or 31/01/2020 if it is clear."""
+    parts = re.fullmatch(r"(\d{1,2})([./])(\d{1,2})[./](\d{4})", text)
+    try:
+        if parts is None:
+            return date.fromisoformat(text) if text.count("-") == 2 else None
+        first, sign, second, year = parts.groups()
+        day, month = int(first), int(second)
+        if sign == "/" and day <= 12 and month <= 12 and day != month:
+            return None  # Nobody can tell which of them is the month.
+        if sign == "/" and month > 12:
+            day, month = month, day
+        return date(int(year), month, day)
+    except ValueError:
+        return None

@@ -1,0 +1,167 @@
+"""``federation.yaml`` from the parties' offers: what `opboost federate` writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from opboost_ops.config.fingerprints import fingerprint
+from opboost_ops.config.loading import load_federation, load_offer
+from opboost_ops.config.offer import Offer
+from opboost_ops.config.yaml_text import read_yaml
+from opboost_ops.errors import ConfigError, Fault, require_none
+from opboost_ops.extras.datasets.workspace import dump
+from opboost_ops.extras.setup.bounds import TEMPLATE, is_wanted
+from opboost_ops.extras.setup.offers import DOMAIN
+from opboost_ops.extras.setup.private_edges import take_in
+from opboost_ops.pipeline.party import clock
+
+#: What a party's entry keeps from the file that is there, since no offer says it.
+_KEPT = ("queue", "signing_key_from", "signing_key_expires",
+         "former_keys", "revoked_keys")  # fmt: skip
+
+
+#: Days for which parties agree, and receivers keep what they get, unless the file is changed.
+_TERM = 365
+
+
+@dataclass(frozen=True)
+class Federated:
+    """A federation file that has been written.
+
+    Attributes:
+        file: The ``federation.yaml``.
+        label_holder: Who has the label.
+        fingerprints: Of each party's public keys.
+        joined: Parties that the file before it had not.
+        left: Parties that it has no more.
+    """
+
+    file: Path
+    label_holder: str
+    fingerprints: Mapping[str, str]
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def federate(offers: Sequence[Path], file: Path) -> Federated:
+    """Write a federation file of the parties that offer.
+
+    A file that is there keeps what no offer says, such as training, scoring, schedule, queues and
+    keys that were renewed since; its parties become those of the offers.
+
+    Args:
+        offers: The parties' offers, or the folders of parties that are here. What their offers
+            still leave blank is taken from their ``bounds.csv``.
+        file: The ``federation.yaml``.
+
+    Raises:
+        ConfigError: With all faults of the offers, or of the federation that they make; nothing
+            was written.
+    """
+    offers = [_offer_in(path) for path in offers]
+    offered = [load_offer(path) for path in offers]
+    contents = {offer.party: read_yaml(path) for offer, path in zip(offered, offers, strict=True)}
+    faults = list(_faults(offered))
+    before: dict[str, Any] = read_yaml(file) if file.exists() else {}
+    if before and before.get("name") != offered[0].federation:
+        problem = f"is {before.get('name')}, and the offers are for {offered[0].federation}"
+        faults.append(Fault(f"{file.name}, name", problem, "name another file by --out"))
+    require_none(faults, "offers", effect="; nothing was written")
+    holder, label = next((o, o.label) for o in offered if o.label is not None)
+    types = set.intersection(*(set(offer.id.types) for offer in offered))
+    known: Mapping[str, Any] = before.get("parties", {})
+    data = {
+        "version": 1,
+        "name": holder.federation,
+        "uuid": str(uuid4()),
+        "terms": {
+            "purpose": f"Predict {label.column} for {holder.party}",
+            "until": (clock.today() + timedelta(days=_TERM)).isoformat(),
+            "retention_days": _TERM,
+            "runs_per_month": {"train": 31, "score": 310},
+        },
+        "learning": "vertical",
+        "id": _id(before.get("id", {}), holder.id.entry(types)),
+        "domain": dict(DOMAIN),
+        "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
+        **{key: value for key, value in before.items() if key not in ("id", "parties")},
+        "parties": {
+            party: _entry(content, known.get(party, {})) for party, content in contents.items()
+        },
+    }
+    load_federation(file, data)
+    dump(file, data)
+    return Federated(
+        file,
+        holder.party,
+        {
+            party: fingerprint(entry["signing_key"], entry["encryption_key"])
+            for party, entry in data["parties"].items()
+        },
+        tuple(party for party in contents if party not in known),
+        tuple(party for party in known if party not in contents),
+    )
+
+
+def _offer_in(path: Path) -> Path:
+    """An offer, where it or the party's folder is named, whose bounds.csv it then takes in."""
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob("*-offer.yaml"))
+    if len(found) != 1:
+        there = f"has {len(found)} offers" if found else "has no offer"
+        raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
+    table = path / TEMPLATE
+    if table.is_file() and is_wanted(table, found[0]):
+        take_in(path)
+    return found[0]
+
+
+def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:
+    parties = [offer.party for offer in offers]
+    if len(set(parties)) < max(2, len(parties)):
+        needs = "name one offer of each party, and at least two parties"
+        yield Fault("party", f"the offers are of {', '.join(parties)}", needs)
+    names = sorted({offer.federation for offer in offers})
+    if len(names) > 1:
+        needs = "agree on one name, and give it to `opboost init` by --name"
+        yield Fault("federation", f"the offers are for {' and '.join(names)}", needs)
+    holders = [offer.party for offer in offers if offer.label is not None]
+    if len(holders) != 1:
+        who = f"{' and '.join(holders)} offer one" if holders else "nobody offers one"
+        needs = "one party names its column to `opboost init` by --label"
+        yield Fault("label", who, needs)
+    if len({len(offer.id.columns) for offer in offers}) > 1:
+        needs = "name as many columns to `opboost init --id` at all parties, in the same order"
+        yield Fault("id", "is made of more columns in one table than in another", needs)
+    if not set.intersection(*(set(offer.id.types) for offer in offers)):
+        needs = "convert one of them; all parties need the same type"
+        yield Fault("id", "it is an integer in one table and a string in another", needs)
+
+
+def _id(before: Mapping[str, Any], offered: dict[str, Any]) -> dict[str, Any]:
+    """How persons are named: as offered, or by the recipe that is there."""
+    if before.get("columns"):
+        return dict(before)
+    return offered | {key: before[key] for key in ("normalise",) if key in before}
+
+
+def _entry(offer: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """A party's entry: what it offers, and of the one before what offers do not say."""
+    entry: dict[str, Any] = {
+        "role": "label_holder" if "label" in offer else "feature_holder",
+        "signing_key": offer["signing_key"],
+        "encryption_key": offer["encryption_key"],
+        **{key: before[key] for key in _KEPT if key in before},
+    }
+    replaced = {former["key"] for former in before.get("former_keys", ())}
+    replaced |= set(before.get("revoked_keys", ()))
+    for use in ("signing_key", "encryption_key"):
+        if entry[use] in replaced:
+            entry[use] = before[use]
+    if "label" in offer:
+        entry["label"] = offer["label"]
+    return {**entry, "features": offer.get("features", {})}

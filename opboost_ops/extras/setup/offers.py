@@ -1,0 +1,230 @@
+"""A party's first files, written at home from its own table: what `opboost init` writes."""
+
+import copy
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from opboost_ops.config.channel_files import read_tables
+from opboost_ops.config.federation import LearningTask
+from opboost_ops.config.fingerprints import fingerprint
+from opboost_ops.config.loading import POLICY, load_policy
+from opboost_ops.config.schema import Name
+from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets.workspace import dump, make_private, site_data, write_keys
+from opboost_ops.extras.setup.bounds import TEMPLATE, write_template
+from opboost_ops.extras.setup.columns import FirstColumns, first_columns
+from opboost_ops.extras.setup.labels import label_entry
+from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
+from opboost_ops.privacy.consent.caps import limits
+
+#: The integers on which protected features are released, unless the federation file is changed.
+DOMAIN = {"lower": 1, "upper": 10}
+
+#: How many times the people of the own table the label holder may ask about in a month, unless the
+#: policy is changed; a feature holder does not know at home how many rows the label holder has.
+QUERIES_PER_ROW = 2
+
+#: How many months of such queries there may be.
+MONTHS = 10
+
+#: Stands above the entry that it is about.
+_CAPS = f"""\
+# max_new_queries: {QUERIES_PER_ROW} times the rows of this table, because the size of the label
+# holder's table is not known here. Each query tests whether somebody is in this table: lower it to
+# what the label holder needs. max_queries_total: {MONTHS} such months.
+"""
+
+#: Where the store is, unless it is named: beside the party's folder, for a trial on one machine.
+STORE = "../exchange"
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A party's first files.
+
+    Attributes:
+        folder: The party's own, with its site, policy and keys.
+        party: Its name.
+        left_out: Why a column is no feature, by its name.
+        read_anew: Whether each run reads the table from where it is.
+        blanks: How many lines of ``bounds.csv`` are to be filled in.
+        fingerprint: Of its public keys.
+        task: What is learnt, at the label holder; empty elsewhere.
+    """
+
+    folder: Path
+    party: str
+    left_out: Mapping[str, str]
+    read_anew: bool
+    blanks: int
+    fingerprint: str
+    task: str = ""
+
+    @property
+    def offer(self) -> Path:
+        """The public file."""
+        return offer_file(self.folder, self.party)
+
+
+def offer_file(folder: Path, party: str) -> Path:
+    """Where a party's offer lies."""
+    return folder / f"{party}-offer.yaml"
+
+
+def init(
+    folder: str | Path,
+    party: str,
+    table: str | Path,
+    identity: str,
+    *,
+    label: str | None = None,
+    name: str = "federation",
+    store: str = STORE,
+    epsilon: float | None = None,
+    private_edges: float | None = None,
+    policy: Path | None = None,
+    query: str | None = None,
+    dialect: Mapping[str, Any] | None = None,
+    positive: str | None = None,
+    task: LearningTask | None = None,
+    ask: Callable[[str, list[str]], str | None] | None = None,
+) -> Offered:
+    """Write a party's keys, site, policy and public offer from its own table.
+
+    Bounds of numeric features are left blank: they are public facts, and are never read off the
+    data.
+
+    Args:
+        folder: The party's own, new or empty.
+        party: Its name.
+        table: A Parquet or CSV file, a pattern, a URL, or ``env:NAME`` of one.
+        identity: The column that names a person, or several with commas between them.
+        label: The label's column, at the label holder alone.
+        name: Of the federation.
+        store: URL or folder of the exchange.
+        epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
+            channel, and categories epsilon 1.
+        private_edges: Epsilon of edges of numbers, which ``bounds.csv`` then asks for: they are
+            drawn once bounds are there.
+        policy: A ``policy.yaml`` that pins columns of the table already.
+        query: What a database is asked.
+        dialect: How a CSV file is written, by the entries of a table in ``site.yaml``; what is not
+            there is looked up in the file.
+        positive: Which of two classes of the label is the positive one.
+        task: What is learnt; guessed from the label's values when absent.
+        ask: Returns the positive class of a label, by its name and classes; None if nobody
+            answers.
+
+    Raises:
+        ConfigError: All faults of the table at once; nothing was written.
+    """
+    folder, table = Path(folder), str(table)
+    for what, named in (("party", party), ("federation", name)):
+        _require_name(what, named)
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
+    pinned = {} if policy is None else _pinned(party, policy)
+    require_no_password(party, table=table, store=store)
+    frame, place, unusable = read_table(party, table, query, identity, dialect)
+    made, frame = with_id(frame, identity)
+    column = identity if made is None else made.column
+    types = require_sound(party, frame, place, column, label)
+    for option, given in (("--positive", positive), ("--task", task)):
+        if label is None and given is not None:
+            raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
+    target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
+    draft = first_columns(frame, column, label, epsilon, pinned, unusable)
+    public = write_keys(folder / "keys")
+    site = site_data(party, name, Path(), store)
+    site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
+    dump(folder / "site.yaml", site)
+    released = frame.height if label is None else None
+    own = identity if made is None else None
+    dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
+    _explain(folder / POLICY)
+    data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
+    declared: dict[str, Any] = (
+        {"column": identity} if made is None else {"columns": list(made.columns)}
+    )
+    data["id"] = {**declared, "types": sorted(types)}
+    data |= public
+    if target is not None:
+        data["label"] = target
+    data["features"] = draft.features
+    dump(offer_file(folder, party), data)
+    blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges)
+    make_private(folder)
+    known = fingerprint(public["signing_key"], public["encryption_key"])
+    fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]
+    return Offered(folder, party, draft.left_out, fresh, blanks, known, learnt)
+
+
+def _policy(
+    party: str, identity: str | None, draft: FirstColumns, released: int | None, edges: float
+) -> dict[str, Any]:
+    """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
+
+    Args:
+        party: Whose.
+        identity: The column that names a person; None where several do.
+        draft: The party's columns.
+        released: How many rows a feature holder's table has; None at the label holder.
+        edges: Epsilon of private edges of numbers, once.
+    """
+    rules: dict[str, Any] = {}
+    features = copy.deepcopy(draft.features)
+    read_tables({"parties": {party: {"features": features}}}, Path())
+    for name, feature in features.items():
+        rule: dict[str, Any] = {}
+        if name in draft.columns:
+            rule["column"] = draft.columns[name]
+        if released is not None:
+            rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
+        rules[name] = rule
+    data: dict[str, Any] = {
+        "version": 1,
+        "party": party,
+        **({} if identity is None else {"id_column": identity}),
+        "require_encryption": True,
+    }
+    if released is not None:
+        queries = QUERIES_PER_ROW * released
+        data["alignment"] = {
+            "seal_everybody": True,
+            "max_new_queries": queries,
+            "max_queries_total": MONTHS * queries,
+        }
+        # Nothing of a federation's first run is answered before a person has seen with whom it is.
+        data["approve"] = "first"
+    return {**data, "features": rules}
+
+
+def _explain(policy: Path) -> None:
+    """Say above the caps on queries where they come from."""
+    text = policy.read_text(encoding="utf-8")
+    policy.write_text(text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"), encoding="utf-8")
+
+
+def _require_name(what: str, given: str) -> None:
+    try:
+        TypeAdapter(Name).validate_python(given)
+    except ValidationError:
+        usable = re.sub(r"[^a-z0-9]+", "_", given.lower()).strip("_0123456789")
+        such = f", such as {usable}" if usable else ""
+        raise ConfigError(
+            f"{given!r} is not a valid name of a {what}.",
+            f"Use small letters, digits and _, beginning with a letter{such}.",
+        ) from None
+
+
+def _pinned(party: str, path: Path) -> dict[str, str]:
+    """Feature by raw column, of what a policy names."""
+    policy = load_policy(path)
+    if policy.party != party:
+        raise ConfigError(f"{path.name} is of {policy.party}, not of {party}.")
+    return {rule.column or name: name for name, rule in policy.features.items()}
