@@ -191,7 +191,7 @@ def _list(agreements: "Agreements", as_json: bool) -> None:
 
 def _show_queries(mine: "Site", consent: "Consent") -> None:
     """How many people the label holder has queried so far."""
-    from opboost_ops.cli.printing import print_blocks
+    from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.reports.queries import queries
 
@@ -237,7 +237,7 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
 
 
 def _show(consent: "Consent", agreements: "Agreements") -> None:
-    from opboost_ops.cli.printing import print_blocks, print_line
+    from opboost_ops.cli.output.printing import print_blocks, print_line
     from opboost_ops.config.fingerprints import fingerprint
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent.compliance import require_consent

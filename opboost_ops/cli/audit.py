@@ -41,7 +41,7 @@ def show(
         ]
         print(json.dumps({"party": party, "count": count, "head": last, "entries": listed}))
         return
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.printing import print_table
 
     rows = (
         (number, entry.at[:19], entry.action, entry.place, entry.party, entry.artifact[:16],

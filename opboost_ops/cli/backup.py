@@ -20,7 +20,7 @@ def backup(
     ],
 ) -> None:
     """Write a party's state and keys into one file that age decrypts; runs may continue."""
-    from opboost_ops.cli.progress import counting
+    from opboost_ops.cli.output.progress import counting
     from opboost_ops.extras.backup.writing import back_up
 
     with counting("backup", in_bytes=True) as progress:
@@ -43,7 +43,7 @@ def restore(
     yes: Annotated[bool, typer.Option("--yes", help="Move the existing state aside.")] = False,
 ) -> None:
     """Restore a party's state; verifies everything before it changes anything."""
-    from opboost_ops.cli.progress import counting
+    from opboost_ops.cli.output.progress import counting
     from opboost_ops.extras.backup.restoring import restore as put_back
     from opboost_ops.pipeline.party.rollback import check
 

@@ -48,7 +48,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     require_airflow("opboost demo")
     from opboost_ops.api.experiments import run_document
     from opboost_ops.cli import run
-    from opboost_ops.cli.progress import Progress
+    from opboost_ops.cli.output.progress import Progress
     from opboost_ops.cli.score import show
     from opboost_ops.config.loading import load_federation
     from opboost_ops.orchestration.deployment.standalone import Standalone

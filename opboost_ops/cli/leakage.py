@@ -38,7 +38,7 @@ def command(
 
 
 def _show(attacked: "Attacked") -> None:
-    from opboost_ops.cli.printing import print_line, print_table
+    from opboost_ops.cli.output.printing import print_line, print_table
 
     found = attacked.found
     heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")

@@ -40,7 +40,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
         }
         print(json.dumps(result))
         return
-    from opboost_ops.cli.printing import print_blocks
+    from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports import ledger_tables
     from opboost_ops.reports.display.blocks import Heading
 

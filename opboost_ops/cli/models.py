@@ -29,7 +29,7 @@ def list_(site: Site, federation: Federation = None, as_json: AsJson = False) ->
     if as_json:
         print(json.dumps(lines))
         return
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.printing import print_table
 
     shown = []
     for line in lines:
@@ -59,7 +59,7 @@ def show(
     if as_json:
         print(card)
         return
-    from opboost_ops.cli.printing import print_blocks
+    from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports.version_page import version_blocks
 
     print_blocks(version_blocks(found.version(version)))

@@ -29,7 +29,7 @@ def command(
         print(found.model_dump_json())
         return
     from opboost_ops.api.models import models_at
-    from opboost_ops.cli.printing import print_blocks
+    from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports.outcomes import outcome_blocks
 
     print(f"Outcomes of version {found.version} in mode {found.mode} (stays at home):")

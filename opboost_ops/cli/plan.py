@@ -60,7 +60,7 @@ def command(
     import json
 
     from opboost_ops import api
-    from opboost_ops.cli.progress import counting
+    from opboost_ops.cli.output.progress import counting
 
     totals = {"total_loss_1": total_loss_1, "total_loss_whole": total_loss_whole}
     caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole}
@@ -116,8 +116,8 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from opboost_ops.cli.home_tables import print_fillings, print_scales
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.home_tables import print_fillings, print_scales
+    from opboost_ops.cli.output.printing import print_table
     from opboost_ops.extras.lab.ranking import PRIVATE
 
     print_fillings(ranking.party, list(ranking.fillings.values()))
@@ -138,7 +138,7 @@ def _show_ranking(ranking: "Ranking") -> None:
 
 
 def _show_proposal(proposal: "Proposal") -> None:
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.printing import print_table
     from opboost_ops.extras.lab.division import CHOSEN
 
     result = proposal.details

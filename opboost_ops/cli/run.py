@@ -51,7 +51,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Train a federation on this machine, each party in its own process."""
-    from opboost_ops.cli.progress import Progress
+    from opboost_ops.cli.output.progress import Progress
     from opboost_ops.pipeline.party.party_sites import federation_file
     from opboost_ops.pipeline.runner.local import run_federation
 
@@ -109,7 +109,7 @@ def show(result: Mapping[str, Any]) -> None:
     Args:
         result: As `run_document` has it.
     """
-    from opboost_ops.cli import tables
+    from opboost_ops.cli.output import tables
 
     (tables.show_horizontal if "sums" in result else tables.show)(result)
 

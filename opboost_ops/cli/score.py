@@ -18,7 +18,7 @@ def command(
 ) -> None:
     """Score the parties' tables of new rows (tables.*.score in their site.yaml)."""
     from opboost_ops import api
-    from opboost_ops.cli.progress import Progress
+    from opboost_ops.cli.output.progress import Progress
 
     with Progress() as progress:
         scored = api.score(federation, version, listener=progress)

@@ -28,7 +28,7 @@ def command(
     import json
 
     from opboost_ops import api
-    from opboost_ops.cli.progress import counting
+    from opboost_ops.cli.output.progress import counting
     from opboost_ops.extras.lab.simulation_report import NOT_CHARGED, answer
     from opboost_ops.tables.local import dialect_of
 
@@ -66,7 +66,7 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
 
 
 def _show(found: Any) -> None:
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.printing import print_table
 
     heads = ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone")
     rows = [

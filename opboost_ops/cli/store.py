@@ -35,7 +35,7 @@ def list_(
         print(json.dumps(found))
         return
     heads = ("federation", "run", "kind", "party")
-    from opboost_ops.cli.printing import print_table
+    from opboost_ops.cli.output.printing import print_table
 
     print_table(f"{declared.party}: store", heads, (place.split("/", 3) for place in found))
     print(f"{len(found)} {'artifact' if len(found) == 1 else 'artifacts'}.")

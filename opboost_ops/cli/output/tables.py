@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from opboost_ops.cli.printing import print_line, print_table
+from opboost_ops.cli.output.printing import print_line, print_table
 from opboost_ops.reports.run_outcome import outcome_words
 
 #: What people call the rows of `metrics`; each names its mode.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opboost_ops.cli.printing import print_line, print_table
+from opboost_ops.cli.output.printing import print_line, print_table
 from opboost_ops.extras.lab.scales import ScaleLine
 from opboost_ops.quality.domain_filling import Filling
 
