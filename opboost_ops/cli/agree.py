@@ -238,7 +238,7 @@ def _require_made_up(mine: "Site", folder: Path) -> None:
 
 def _show(consent: "Consent", agreements: "Agreements") -> None:
     from opboost_ops.cli.output.printing import print_blocks, print_line
-    from opboost_ops.config.fingerprints import fingerprint
+    from opboost_ops.config.public_keys import fingerprint
     from opboost_ops.errors import OpBoostError
     from opboost_ops.privacy.consent.compliance import require_consent
     from opboost_ops.reports import consent_words

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from opboost_ops.config.alignment import Alignment
 from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.cron import Cron
 from opboost_ops.config.feature import DomainRange, Feature
@@ -18,9 +17,22 @@ from opboost_ops.config.terms import Terms
 from opboost_ops.config.training import LightGBMTraining, Training
 from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
 
+
+class Alignment(Record):
+    """Which rows of the label holder are trained on and scored.
+
+    Attributes:
+        overlap: ``common``: those of people that all feature holders have. ``left``: all (a left
+        join), with missing values where a feature holder lacks the person.
+    """
+
+    overlap: Literal["common", "left"] = "common"
+
+
 #: In vertical learning a holder of the label or of features; in horizontal learning the party that
 #: opens the runs and learns the sums, or one of the others.
 Role = Literal["label_holder", "feature_holder", "active", "passive"]
+
 IdType = Literal["string", "integer"]
 
 #: What may be done to an ID's texts, in the order in which it is done.
@@ -31,11 +43,11 @@ _OPENS = ("label_holder", "active")
 
 #: All of these.
 RULES: tuple[Normalisation, ...] = get_args(Normalisation)
+
 LearningTask = Literal["binary", "multiclass", "regression"]
 
 #: What a run is for.
 Purpose = Literal["train", "score"]
-
 
 #: Columns of a file of scores, beside the ID's.
 _SCORE_COLUMNS = frozenset(

@@ -1,5 +1,6 @@
 """A party's public keys, with the dates from which and until which others go by them."""
 
+import hashlib
 from datetime import date
 from typing import Literal
 
@@ -85,3 +86,20 @@ class PublicKeys(Record):
         """The encryption keys to which a run of a day may encrypt; None stands for none."""
         former = (f.key for f in self.former_keys if f.use == "encryption" and day <= f.until)
         return (self.encryption_key, *former)
+
+
+#: Groups of five digits: 30 digits are worth 99 bits.
+_GROUPS = 6
+
+
+def fingerprint(signing_key: str, encryption_key: str | None) -> str:
+    """Six groups of five digits that stand for both public keys of a party.
+
+    Args:
+        signing_key: Base64.
+        encryption_key: Base64; None for a party without.
+    """
+    content = f"opboost fingerprint 1\n{signing_key}\n{encryption_key or ''}\n"
+    number = int.from_bytes(hashlib.sha256(content.encode()).digest(), "big")
+    digits = f"{number % 10 ** (5 * _GROUPS):0{5 * _GROUPS}d}"
+    return " ".join(digits[at : at + 5] for at in range(0, len(digits), 5))

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from opboost_ops.config.faults.alignment import alignment_faults
 from opboost_ops.config.faults.features import (
     feature_faults,
     own_feature_faults,
@@ -17,6 +16,26 @@ from opboost_ops.config.scoring import scoring_faults
 from opboost_ops.config.terms import schedule_faults
 from opboost_ops.config.training import DPBoostTraining
 from opboost_ops.errors import Fault
+
+
+def alignment_faults(federation: Federation) -> Iterator[Fault]:
+    """Missing encryption keys, and choices of rows that do not fit the rest of the file."""
+    # Of one feature holder, each policy's require_encryption decides.
+    for name in federation.feature_holders if federation.has_shares else ():
+        if federation.parties[name].encryption_key is None:
+            yield Fault(
+                f"parties.{name}.encryption_key",
+                "is required: feature holders share keys with one another, so that a row opens "
+                "only where all of them have the person",
+                "make one with `opboost keys renew SITE encryption`",
+            )
+    training = federation.training
+    if federation.keeps_all and (training.trainer == "dpboost" or federation.denoising != "none"):
+        yield Fault(
+            "alignment.overlap",
+            "is `left`, which leaves missing values; DPBoost and denoise take none",
+            "declare `common`, or train with LightGBM or XGBoost and `denoise: none`",
+        )
 
 
 def federation_faults(federation: Federation) -> Iterator[Fault]:

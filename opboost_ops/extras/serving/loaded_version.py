@@ -12,7 +12,7 @@ import pyarrow as pa
 from opboost_ops.config.columns import columns_of, missing_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.serving import Serve
+from opboost_ops.config.policy import Serve
 from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
 from opboost_ops.errors import PolicyError

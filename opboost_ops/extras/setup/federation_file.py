@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import load_federation, load_offer
 from opboost_ops.config.offer import Offer
+from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.extras.datasets.workspace import dump

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
-from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.key_sources import in_a_file
 from opboost_ops.config.loading import load_site
-from opboost_ops.config.public_keys import KeyUse
+from opboost_ops.config.public_keys import KeyUse, fingerprint
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption_key

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.federation import LearningTask
-from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import POLICY, load_policy
+from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.schema import Name
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.workspace import dump, make_private, site_data, write_keys

@@ -12,8 +12,8 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.policy import Policy
+from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ApprovalError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action, Entry

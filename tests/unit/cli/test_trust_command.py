@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from opboost_ops.config.fingerprints import fingerprint
 from opboost_ops.config.loading import load_policy
+from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.exchange.signing import new_signing_key
 from tests.unit.cli.conftest import Opboost
 
