@@ -38,10 +38,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
-from opboost_ops.exchange.declared import require_columns, require_guarantee
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
@@ -50,6 +50,7 @@ from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
 from opboost_ops.exchange.signers import receiver_key, signed_manifest
 from opboost_ops.exchange.store.limits import Admit
+from opboost_ops.privacy.loss import column_losses
 from opboost_ops.tables.spill.arrays import Scratch
 
 __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
@@ -326,3 +327,60 @@ class Acceptance:
         if self._party not in federation.parties:
             raise Rejected("unknown_party", f"{what}: {self._party} is not a party of it.")
         return plan
+
+
+#: Kinds that release randomised cells, and so state what these cost.
+_RELEASES: frozenset[Kind] = frozenset({"ranks", "values"})
+
+
+def require_columns(
+    memory: Memory, manifest: Manifest, federation: Federation | None, what: str
+) -> None:
+    """Refuse columns that are not the declared ones, or not the ones asked for.
+
+    Args:
+        memory: Of the reader; the artifact's order was checked with it.
+        manifest: Of the artifact.
+        federation: The accepted plan's; None for the plan itself.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: They are others.
+    """
+    kind, found = manifest.kind, manifest.columns
+    expected: tuple[str, ...] = ()
+    if federation and kind in ("ranks", "values", "split_request", "route_request"):
+        expected = tuple(c.name for c in columns_of(federation, manifest.about))
+    elif kind in ("split_values", "routes"):
+        asked = "split_request" if kind == "split_values" else "route_request"
+        expected = memory.accepted[f"{asked}/{manifest.about}"].columns
+    some = kind in ("split_request", "route_request") and len(set(found)) == len(found)
+    if not (set(found) <= set(expected) if some else found == expected):
+        raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
+
+
+def require_guarantee(
+    manifest: Manifest, federation: Federation, experiment: bool, what: str
+) -> None:
+    """Refuse a loss that is not the mechanism's, by this party's own computation.
+
+    Args:
+        manifest: Of another party's artifact.
+        federation: The accepted plan's.
+        experiment: Whether the plan says that the run guarantees nothing.
+        what: Name of the place, for the error.
+
+    Raises:
+        Rejected: It states another loss, or another kind of run.
+    """
+    expected = {}
+    if manifest.kind in _RELEASES:
+        expected = column_losses(columns_of(federation, manifest.about))
+    if dict(manifest.losses) != expected:
+        raise Rejected(
+            "wrong_guarantee",
+            f"{what}: it states other losses than the declared mechanisms have.",
+        )
+    if manifest.experiment != experiment:
+        says = "to be an experiment" if manifest.experiment else "a guarantee"
+        raise Rejected("wrong_guarantee", f"{what}: it says {says}, but the run's plan does not.")

@@ -14,9 +14,36 @@ from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.versions import too_far_apart
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.privacy.loss import LossCurve
+
+#: The first two numbers of a release.
+_RELEASE = re.compile(r"^(\d{1,6})\.(\d{1,6})(?!\d)")
+
+
+def too_far_apart(mine: str, theirs: str) -> int:
+    """Compare two releases that speak one protocol.
+
+    Args:
+        mine: This software's version.
+        theirs: The other's, as its manifest says.
+
+    Returns:
+        0 if they work together, or nothing can be said of them; -1 if this software is too old for
+        the other one, 1 if the other one is too old for this.
+    """
+    here, there = _minor(mine), _minor(theirs)
+    if here is None or there is None:
+        return 0
+    if here[0] == there[0] and abs(here[1] - there[1]) <= 1:
+        return 0
+    return -1 if here < there else 1
+
+
+def _minor(version: str) -> tuple[int, int] | None:
+    numbers = _RELEASE.match(version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else None
+
 
 #: Kinds of artifact, in protocol order.
 Kind = Literal[
@@ -45,13 +72,19 @@ _FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
 _ADDRESSED = ("psi_query", "split_request", "route_request")
 
 _RUN_ID = r"^[0-9a-f]{16}$"
+
 RunId = Annotated[str, Field(pattern=_RUN_ID)]
+
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
 ReleaseId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
 RoundName = Annotated[str, Field(pattern=r"^[a-z0-9-]{1,40}$")]
+
 KeyName = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 
 MANIFEST = "manifest.json"
+
 SIGNATURE = "manifest.sig"
 
 #: Version of the format.

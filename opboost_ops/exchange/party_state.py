@@ -1,26 +1,92 @@
 """A party's state: one database and the pin files that it points to, opened together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import sqlalchemy as sa
+
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.audit import Audit
-from opboost_ops.exchange.pinned_stores import PinnedStores
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.consent.agreements import AgreementRecords, Agreements
 from opboost_ops.privacy.forgotten import Forgotten, ForgottenPeople
 from opboost_ops.privacy.ledger.checkpoints import Checkpoints
-from opboost_ops.privacy.ledger.database import Database, has_tables
+from opboost_ops.privacy.ledger.database import Database, Records, has_tables
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.ledger.query_counts import QueryCounts
 from opboost_ops.privacy.ledger.sessions import Sessions
+from opboost_ops.privacy.ledger.tables import now, table
 from opboost_ops.privacy.pins import Pins
 from opboost_ops.privacy.releases import Releases
 from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.files import whole_file
+
+_STORES = table("stores", {"federation": 160}, identity=32, since=40)
+
+#: One row: what the last comparison of the state with the store found.
+_CHECKS = table("checks", {"id": int}, at=40, missing=int)
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The store that a federation's runs use: its identity, and since when, UTC."""
+
+    identity: str
+    since: str
+
+
+@dataclass(frozen=True)
+class Check:
+    """The outcome of a comparison of the state with the store.
+
+    Attributes:
+        at: When, UTC.
+        missing: How many things were missing; `opboost ledger check` says which.
+    """
+
+    at: str
+    missing: int
+
+
+class PinnedStores(Records):
+    """The identities of the stores that a party's runs have used."""
+
+    def pins(self) -> Mapping[str, Pin]:
+        """By federation."""
+        return self._database.unless_changed("pins", self._pins)
+
+    def _pins(self) -> Mapping[str, Pin]:
+        rows = self._database.rows(sa.select(_STORES).order_by(_STORES.c.federation))
+        return {row.federation: Pin(row.identity, row.since) for row in rows}
+
+    def pin(self, federation: str, identity: str) -> None:
+        """From now on, a federation uses the store of this identity.
+
+        Args:
+            federation: The federation's name.
+            identity: The store's.
+        """
+        row = {"federation": federation, "identity": identity, "since": now()}
+        here = _STORES.c.federation == federation
+        self._database.execute(sa.delete(_STORES).where(here), sa.insert(_STORES).values(row))
+
+    def note_check(self, missing: int) -> None:
+        """Keep the outcome of a comparison of the state with the store.
+
+        Args:
+            missing: How many things were missing.
+        """
+        row = {"id": 1, "at": now(), "missing": missing}
+        self._database.execute(sa.delete(_CHECKS), sa.insert(_CHECKS).values(row))
+
+    def last_check(self) -> Check | None:
+        """The outcome of the last one; None where there was none."""
+        row = self._database.first(sa.select(_CHECKS))
+        return Check(row.at, row.missing) if row is not None else None
+
 
 #: In the folder of pins: which database they belong to.
 _MARK = "database"

@@ -11,7 +11,7 @@ import numpy as np
 from opboost_ops.exchange.sealed import ids, oprf, sealing, shares, zero_shares
 from opboost_ops.exchange.sealed.engine import Engine
 from opboost_ops.exchange.sealed.ids import CANARY
-from opboost_ops.exchange.sealed.row_format import RowFormat
+from opboost_ops.exchange.sealed.row_formats import RowFormat
 from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from opboost_ops.exchange.sealed import month_keys, sealing, zero_shares
 from opboost_ops.exchange.sealed.ids import CANARY
 from opboost_ops.exchange.sealed.point_cache import PointCache
-from opboost_ops.exchange.sealed.row_format import RowFormat
+from opboost_ops.exchange.sealed.row_formats import RowFormat
 from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.unit.alignment.session import FORMAT, Holder, Session, people, triples

@@ -3,8 +3,8 @@
 import pytest
 
 from opboost_ops.exchange import manifest
+from opboost_ops.exchange.manifest import too_far_apart
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.versions import too_far_apart
 from tests.federation import Workspace
 
 
