@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.private import budget, gradients, noise, sensitivity, subsets, tree
+from opboost_ops.learning.private import budget, gradients, noise, sensitivity, trainer, tree
 from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.trainer import bounds_of, checked
@@ -127,7 +127,7 @@ def _steps(variant: str, rows: int, parameters: Parameters) -> Iterator[Step]:
     else:
         spend = budget.tree_budget(private.epsilon, trees, private.trees_per_ensemble)
         for ensemble, size in enumerate(budget.ensembles(trees, private.trees_per_ensemble)):
-            place = subsets.tree_of_row(key, ensemble, rows, rate, size)
+            place = trainer.tree_of_row(key, ensemble, rows, rate, size)
             for number in range(size):
                 clip = LEAF_UNITS if variant == "unclipped" else sensitivity.leaf_clip(rate, number)
                 yield Step(np.flatnonzero(place == number), spend, clip)

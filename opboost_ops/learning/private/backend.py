@@ -1,5 +1,6 @@
 """DPBoost behind the protocol: its model is a LightGBM text model, and stock LightGBM predicts."""
 
+from collections.abc import Sequence
 from importlib import metadata
 
 import numpy as np
@@ -7,9 +8,136 @@ import numpy as np
 from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, unheard
 from opboost_ops.learning.boosters.lightgbm_backend import LightGBM
 from opboost_ops.learning.private import noise
+from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.memory import Memory
-from opboost_ops.learning.private.text import model_text
+from opboost_ops.learning.private.sensitivity import LEAF_UNITS
 from opboost_ops.learning.private.trainer import bounds_of, fit
+from opboost_ops.learning.private.tree import Tree
+
+#: Missing values are not treated apart; LightGBM's bit for "default left".
+_NUMERIC = 2
+
+_CATEGORICAL = 1
+
+#: With labels at -1 and 1 and the square loss a score is 2 p - 1. This slope gives (1 + score) / 2
+#: to first order, and stays between 0 and 1.
+_SIGMOID = 2
+
+
+def model_text(
+    trees: Sequence[Tree],
+    candidates: Candidates,
+    parameters: Parameters,
+    bounds: tuple[float, float],
+    initial: float = 0.0,
+) -> str:
+    """The model as stock LightGBM loads it.
+
+    Args:
+        trees: As drawn.
+        candidates: What their splits were chosen from.
+        parameters: Of the training.
+        bounds: Of the label, by which scores are laid back from [-1, 1].
+        initial: The score before all trees.
+
+    Returns:
+        Its predictions are numbers in the label's unit, or for two classes probabilities.
+    """
+    if parameters.task == "binary":
+        logistic = parameters.private is not None and parameters.private.delta is not None
+        slope = 1 if logistic else _SIGMOID
+        objective, scale, shift = f"binary sigmoid:{slope}", 1.0, initial
+    else:
+        objective = "regression"
+        scale = (bounds[1] - bounds[0]) / 2
+        shift = (bounds[0] + bounds[1]) / 2 + initial * scale
+    infos = [
+        ":".join(map(str, range(count))) if count else f"[{edges[0]:.17g}:{edges[-1]:.17g}]"
+        for edges, count in zip(candidates.thresholds, candidates.categories, strict=True)
+    ]
+    lines = [
+        "tree",
+        "version=v4",
+        "num_class=1",
+        "num_tree_per_iteration=1",
+        "label_index=0",
+        f"max_feature_idx={len(candidates.names) - 1}",
+        f"objective={objective}",
+        f"feature_names={' '.join(candidates.names)}",
+        f"feature_infos={' '.join(infos)}",
+        "",
+    ]
+    rate = parameters.learning_rate * scale
+    for i, tree in enumerate(trees):
+        # The score before all trees: the first tree's leaves carry it.
+        values = np.array(tree.leaves) / LEAF_UNITS * rate + (shift if i == 0 else 0.0)
+        lines += _tree(i, tree, values, candidates, parameters.learning_rate)
+    lines += [
+        "end of trees",
+        "",
+        "feature_importances:",
+        "",
+        "parameters:",
+        "[boosting: gbdt]",
+        f"[objective: {objective.split()[0]}]",
+        f"[num_iterations: {parameters.trees}]",
+        f"[learning_rate: {parameters.learning_rate!r}]",
+        f"[max_depth: {parameters.depth}]",
+        "end of parameters",
+        "",
+        "pandas_categorical:null",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _tree(
+    number: int, tree: Tree, values: np.ndarray, candidates: Candidates, rate: float
+) -> list[str]:
+    inner = len(tree.splits)
+    thresholds, kinds = [], []
+    bounds, words = [0], []
+    for split in tree.splits:
+        feature, code = candidates.feature[split], int(candidates.high[split])
+        if candidates.categories[feature]:
+            thresholds.append(str(len(bounds) - 1))
+            kinds.append(str(_CATEGORICAL))
+            words += [0] * (code // 32) + [1 << code % 32]
+            bounds.append(len(words))
+        else:
+            thresholds.append(repr(float(candidates.thresholds[feature][code])))
+            kinds.append(str(_NUMERIC))
+    heap = range(inner)
+    children = [
+        " ".join(str(child if child < inner else inner - 1 - child) for child in below)
+        for below in ([2 * i + 1 for i in heap], [2 * i + 2 for i in heap])
+    ]
+    # Node i of a heap has bit_length(i + 1) - 1 nodes above it.
+    below_node = [2 ** (tree.depth + 1 - (i + 1).bit_length()) for i in heap]
+    zeros = " ".join("0" for _ in heap)
+    lines = [
+        f"Tree={number}",
+        f"num_leaves={inner + 1}",
+        f"num_cat={len(bounds) - 1}",
+        f"split_feature={' '.join(str(candidates.feature[s]) for s in tree.splits)}",
+        f"split_gain={zeros}",
+        f"threshold={' '.join(thresholds)}",
+        f"decision_type={' '.join(kinds)}",
+        f"left_child={children[0]}",
+        f"right_child={children[1]}",
+        f"leaf_value={' '.join(repr(float(v)) for v in values)}",
+        f"leaf_weight={' '.join('1' for _ in values)}",
+        f"leaf_count={' '.join('1' for _ in values)}",
+        f"internal_value={zeros}",
+        f"internal_weight={' '.join(map(str, below_node))}",
+        f"internal_count={' '.join(map(str, below_node))}",
+    ]
+    if words:
+        lines += [
+            f"cat_boundaries={' '.join(map(str, bounds))}",
+            f"cat_threshold={' '.join(map(str, words))}",
+        ]
+    return [*lines, "is_linear=0", f"shrinkage={rate!r}", "", ""]
 
 
 class DPBoost(LightGBM):

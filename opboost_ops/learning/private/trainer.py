@@ -14,7 +14,7 @@ from opboost_ops.learning.private import (
     noisy_leaves,
     random_tree,
     sensitivity,
-    subsets,
+    trainer,
     tree,
 )
 from opboost_ops.learning.private.budget import Spent
@@ -22,6 +22,40 @@ from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.memory import Memory, commit, digest_of, resume
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS
 from opboost_ops.learning.private.tree import Tree
+
+
+def shares(rate: Fraction, trees: int) -> list[Fraction]:
+    """The trees' shares of the rows: eta (1 - eta)^e / (1 - (1 - eta)^T_e), which sum to 1.
+
+    Args:
+        rate: eta, below 1 if there are several trees.
+        trees: Of this ensemble.
+    """
+    left = 1 - rate
+    return [rate * left**step / (1 - left**trees) for step in range(trees)]
+
+
+def tree_of_row(key: bytes, ensemble: int, rows: int, rate: Fraction, trees: int) -> np.ndarray:
+    """Each row's tree.
+
+    Args:
+        key: The training's.
+        ensemble: Number of the ensemble.
+        rows: How many; a row is named by its place.
+        rate: eta.
+        trees: Of this ensemble.
+
+    Returns:
+        int64, 0..trees - 1, shape (rows,).
+    """
+    if trees == 1:
+        return np.zeros(rows, dtype=np.int64)
+    bounds, reached = [], Fraction(0)
+    for share in shares(rate, trees)[:-1]:
+        reached += share
+        bounds.append(int(reached * 2**64))
+    edges = np.array(bounds, dtype=np.uint64)
+    return np.searchsorted(edges, noise.words(key, ensemble, rows), side="right")
 
 
 @dataclass(frozen=True)
@@ -93,7 +127,7 @@ def fit(
             if begin + step < len(trees):
                 continue
             if place is None:
-                place = subsets.tree_of_row(key, ensemble, len(target), rate, size)
+                place = trainer.tree_of_row(key, ensemble, len(target), rate, size)
             drawn, spent = _next(
                 codes,
                 score,

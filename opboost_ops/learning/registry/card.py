@@ -10,11 +10,17 @@ from opboost_ops import __version__
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.learning.boosters.trainer import format_of
-from opboost_ops.learning.registry.alignment_words import alignment_words
+from opboost_ops.learning.registry.card_words import (
+    CENTRALISED,
+    POOLED,
+    ModeLine,
+    Promise,
+    alignment_words,
+    modes_of,
+    private_words,
+    training_words,
+)
 from opboost_ops.learning.registry.importance import Importance, ImportanceLine, columns_by_feature
-from opboost_ops.learning.registry.modes import CENTRALISED, POOLED, ModeLine, modes_of
-from opboost_ops.learning.registry.private_words import Promise, private_words
-from opboost_ops.learning.registry.training_words import training_words
 from opboost_ops.privacy.consent.exposure import exposure_words
 from opboost_ops.privacy.loss import LossCurve
 

@@ -9,7 +9,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.manifest import Kind
 from opboost_ops.exchange.store.store import Store, open_store
-from opboost_ops.learning.registry.alignment_words import alignment_words
+from opboost_ops.learning.registry.card_words import alignment_words
 from opboost_ops.orchestration.pages.inspection import Inspected, inspect_run
 from opboost_ops.reports.display.blocks import (
     Block,

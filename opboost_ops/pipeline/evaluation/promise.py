@@ -5,7 +5,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.federboost.private_federboost import noise_of
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.private import noisy_leaves
-from opboost_ops.learning.registry.private_words import Promise
+from opboost_ops.learning.registry.card_words import Promise
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.boost import private_of, settings_of
 from opboost_ops.pipeline.steps.train import parameters_of

@@ -10,8 +10,8 @@ import pytest
 
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
 from opboost_ops.learning.registry.card import Card, FeatureLine, PartyLine
+from opboost_ops.learning.registry.card_words import ModeLine
 from opboost_ops.learning.registry.importance import ImportanceLine
-from opboost_ops.learning.registry.modes import ModeLine
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.reports.version_page import card_page

@@ -5,7 +5,7 @@ import sqlite3
 from datetime import date, timedelta
 from typing import Any
 
-from opboost_ops.learning.registry.alignment_words import alignment_words
+from opboost_ops.learning.registry.card_words import alignment_words
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.reading import plain, rows

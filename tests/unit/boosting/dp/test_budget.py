@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.private import budget, subsets, trainer, tree
+from opboost_ops.learning.private import budget, trainer, tree
 from tests.unit.boosting.dp.tables import Lines, bits, mixed, parameters
 
 
@@ -82,16 +82,16 @@ def test_rows_of_an_ensemble_are_disjoint_and_drawn_row_by_row(
 
 def test_one_more_row_moves_no_other_row_to_another_tree() -> None:
     key, rate = bytes(range(32)), Fraction(1, 10)
-    whole = subsets.tree_of_row(key, 3, 5000, rate, 50)
-    assert (subsets.tree_of_row(key, 3, 4999, rate, 50) == whole[:-1]).all()
-    assert (subsets.tree_of_row(key, 4, 5000, rate, 50) != whole).any()
-    shares = subsets.shares(rate, 50)
+    whole = trainer.tree_of_row(key, 3, 5000, rate, 50)
+    assert (trainer.tree_of_row(key, 3, 4999, rate, 50) == whole[:-1]).all()
+    assert (trainer.tree_of_row(key, 4, 5000, rate, 50) != whole).any()
+    shares = trainer.shares(rate, 50)
     assert sum(shares) == 1
     assert shares[1] / shares[0] == 1 - rate
     counts = np.bincount(whole, minlength=50)
     expected = np.array([float(share) for share in shares]) * 5000
     assert (np.abs(counts - expected) < 6 * np.sqrt(expected) + 1).all()
-    assert (subsets.tree_of_row(key, 0, 10, rate, 1) == 0).all()
+    assert (trainer.tree_of_row(key, 0, 10, rate, 1) == 0).all()
 
 
 def test_a_retry_goes_on_from_committed_trees(monkeypatch: pytest.MonkeyPatch) -> None:

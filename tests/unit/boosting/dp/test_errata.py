@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.papers.private_variants import paper_gain_range
-from opboost_ops.learning.private import budget, sensitivity, subsets
+from opboost_ops.learning.private import budget, sensitivity, trainer
 from opboost_ops.learning.private.budget import Spent
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 
@@ -40,7 +40,7 @@ def test_leaves_on_the_budget_of_nodes_do_not_add_up() -> None:
 def test_the_thousandth_tree_and_the_second_ensemble() -> None:
     assert f"clipped to {float((1 - RATE) ** 999):.1e}" in TEXT
     assert sensitivity.leaf_clip(RATE, 999 % 50) == int(LEAF_UNITS * (1 - RATE) ** 49)
-    shares = subsets.shares(RATE, 50)
+    shares = trainer.shares(RATE, 50)
     second = sum(share * (1 - RATE) ** 50 for share in shares)
     assert f"would be given {float(second):.2%}".replace("%", " %") in TEXT
     assert sum(shares) == 1
@@ -50,6 +50,6 @@ def test_fixed_sizes_move_another_row() -> None:
     sizes = {n: [round(n * share) for share in (0.6, 0.4)] for n in (11, 12)}
     assert sizes == {11: [7, 4], 12: [7, 5]}
     key = bytes(range(32))
-    before = subsets.tree_of_row(key, 0, 11, Fraction(2, 5), 2)
-    after = subsets.tree_of_row(key, 0, 12, Fraction(2, 5), 2)
+    before = trainer.tree_of_row(key, 0, 11, Fraction(2, 5), 2)
+    after = trainer.tree_of_row(key, 0, 12, Fraction(2, 5), 2)
     assert np.array_equal(before, after[:11])

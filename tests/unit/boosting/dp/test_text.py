@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Parameters, Private
 from opboost_ops.learning.private import trainer as dp
-from opboost_ops.learning.private.text import model_text
+from opboost_ops.learning.private.backend import model_text
 from tests.unit.boosting.dp.tables import mixed
 
 SETTINGS = {
