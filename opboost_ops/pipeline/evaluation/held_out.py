@@ -1,5 +1,7 @@
 """What held-out rows say of a new model: metrics, how its scores are made, the gate's decision."""
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -7,12 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from opboost_ops.config.scoring import Scoring, ScoringMode
+from opboost_ops.errors import ContractError
 from opboost_ops.learning import calibration, decisions, metrics
 from opboost_ops.learning.curves import base_rates, curves
 from opboost_ops.learning.distribution import LEAST, grid, held_out_distribution, on_grid
 from opboost_ops.learning.intervals import Comparison
 from opboost_ops.learning.metrics import Task, all_metrics
-from opboost_ops.learning.private.metrics import difference_error
+from opboost_ops.learning.private import budget
+from opboost_ops.learning.private.metrics import (
+    difference_error,
+    loss_sum,
+    noisy_metric,
+    noisy_sums,
+)
 from opboost_ops.pipeline.evaluation.baseline import Baseline
 from opboost_ops.pipeline.evaluation.coverage import coverage, metrics_by_group
 from opboost_ops.pipeline.evaluation.gate import gate
@@ -22,9 +31,10 @@ from opboost_ops.pipeline.evaluation.interval_gate import (
     interval_gate,
     intervals_of,
 )
-from opboost_ops.pipeline.evaluation.noisy_metrics import CLASSES, noisy_metrics
 from opboost_ops.pipeline.evaluation.repeated import unless_repeated
+from opboost_ops.pipeline.resume_log import ResumeLog
 from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.privacy.ledger.charges import ModelCharge
 from opboost_ops.quality.live import score_profile
 
 #: Name of the document, and of the version's file.
@@ -196,3 +206,56 @@ def _scoring_in(
     confusion = decisions.confusion(truth, score, value)
     found["threshold"] = {"value": value, "confusion": confusion}
     return found
+
+
+#: Of two classes, whose losses have no bounds of their own.
+CLASSES = (0.0, 1.0)
+
+
+def noisy_metrics(
+    context: Context,
+    task: Task,
+    truth: np.ndarray,
+    predictions: Mapping[str, np.ndarray],
+    epsilon: float,
+) -> tuple[dict[str, dict[str, float]], ModelCharge]:
+    """Evaluate predictions of the same rows, all together at the cost of one epsilon.
+
+    What is drawn is on the disk before it is used, so that a retry draws nothing again.
+
+    Args:
+        context: The label holder's; in horizontal learning that of a party.
+        task: ``binary`` or ``regression``.
+        truth: Labels, shape (n,).
+        predictions: Of each model and mode, shape (n,).
+        epsilon: Of all of them together.
+
+    Returns:
+        Metrics by the predictions' names, and what they cost.
+
+    Raises:
+        ContractError: The run has drawn metrics of other predictions.
+    """
+    label = context.declared.label
+    assert label is not None
+    bounds = label.bounds or CLASSES
+    digest = hashlib.sha256(repr((sorted(predictions), task, bounds, epsilon)).encode())
+    for name in sorted(predictions):
+        digest.update(np.ascontiguousarray(predictions[name]).tobytes())
+    digest.update(truth.tobytes())
+    memory = ResumeLog(context.home, "drawn_metrics.jsonl")
+    if not memory.lines():
+        sums = [loss_sum(task, truth, predictions[name], bounds) for name in sorted(predictions)]
+        drawn = noisy_sums(task, sums, budget.exactly(epsilon))
+        memory.append(json.dumps({"of": digest.hexdigest(), "sums": drawn}).encode())
+    line = json.loads(memory.lines()[0])
+    if line["of"] != digest.hexdigest():
+        raise ContractError(
+            "This run evaluated other predictions, and its noise is final.",
+            "Trigger a new run.",
+        )
+    found = {
+        name: noisy_metric(task, total, len(truth), bounds)
+        for name, total in zip(sorted(predictions), line["sums"], strict=True)
+    }
+    return found, ModelCharge(epsilon, memory.name(), len(truth), "metrics")

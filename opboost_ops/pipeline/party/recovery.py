@@ -12,7 +12,7 @@ from datetime import date
 from typing import Any
 from uuid import uuid4
 
-from opboost_ops.config.agreement import fields
+from opboost_ops.config.agreement import federation_of, fields
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
@@ -25,12 +25,18 @@ from opboost_ops.exchange.plan import parse_plan
 from opboost_ops.exchange.signing import signed_by
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import clock
-from opboost_ops.pipeline.party.edge_gaps import missing_edges
 from opboost_ops.pipeline.party.known_keys import signed_as
 from opboost_ops.pipeline.party.known_store import accept_store
 from opboost_ops.pipeline.party.rollback import Evidence, evidence, own_manifests
 from opboost_ops.pipeline.runner.expected_cost import model_cost
 from opboost_ops.privacy.declarations import declarations
+from opboost_ops.privacy.edge_charges import (
+    content_of,
+    declaration_of,
+    edges_loss,
+    edges_release,
+    uncharged,
+)
 from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.ledger.checkpoints import Standing
 from opboost_ops.privacy.ledger.events import LedgerEntry
@@ -289,3 +295,36 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
 
 def _name(place: str) -> str:
     return hashlib.sha256(place.encode()).hexdigest()
+
+
+def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
+    """The releases of edges that a rolled-back ledger lacks, at the epsilon that was agreed.
+
+    Args:
+        state: The party's.
+        policy: Its policy.
+
+    Raises:
+        ConfigError: An agreement was changed.
+    """
+    found: dict[tuple[str, str], Release] = {}
+    for agreed in state.agreements.read().agreements:
+        federation = federation_of(agreed.content)
+        if federation is None or policy.party not in federation.parties:
+            continue
+        domain = federation.domain.to_domain()
+        for name, feature in uncharged(state.releases, federation, policy.party).items():
+            edges = feature.private_edges
+            assert edges is not None and edges.epsilon is not None
+            column = policy.raw_column(name, federation.id.column).strip()
+            content = content_of(edges.edges, edges.epsilon)
+            found[column, content] = edges_release(
+                name,
+                column,
+                edges_loss(edges, domain),
+                declaration_of(column, feature, len(edges.edges) + 1, edges.epsilon, 1),
+                clock.today(),
+                agreed.federation,
+                content,
+            )
+    return list(found.values())

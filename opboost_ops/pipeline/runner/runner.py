@@ -52,7 +52,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.mailbox import Mailbox
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import open_store
-from opboost_ops.pipeline import redaction, xcom_limits
+from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.party import approval, clock, known_keys, upcoming_limits
 from opboost_ops.pipeline.party.admission import require_not_stopped
@@ -227,7 +227,7 @@ def _run_stage(
     if fact is not None:
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)
-    summary = {**outcome.summary, "published": xcom_limits.digests(digests)}
+    summary = {**outcome.summary, "published": redaction.digests(digests)}
     entered = bool(outcome.discloses) or outcome.model is not None
     told = redaction.redact(context, stage, summary, entered)
     if told != summary:

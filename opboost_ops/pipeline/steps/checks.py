@@ -12,7 +12,7 @@ import pyarrow as pa
 from opboost_ops.config.loading import site_file
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ContractError
-from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.evaluation.score_columns import PROBABILITY
 from opboost_ops.pipeline.inputs import own_copy, raw_table, sources
 from opboost_ops.pipeline.inputs.positive_class import warn_undeclared
@@ -46,7 +46,7 @@ def _check_unpinned(context: Context) -> Outcome:
     """Check the values of people who are about to be pinned."""
     rows = own_copy.unpinned_rows(context)
     if not rows:
-        return Outcome(summary={"checks": xcom_limits.verdicts({})})
+        return Outcome(summary={"checks": redaction.verdicts({})})
     first = context.purpose == "train" and rows == context.home.json("table")["rows"]
     party, identity, limits = context.declared, context.federation.id, context.policy.checks
     suite = (
@@ -230,7 +230,7 @@ def check(
     return Outcome(
         documents={marks: summary} if marks and not failed else {},
         files=files,
-        summary={"checks": xcom_limits.verdicts(summary)},
+        summary={"checks": redaction.verdicts(summary)},
         spent={"quality_seconds": seconds, "quality_processor_seconds": processor},
         failure=failure,
     )

@@ -11,7 +11,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ArtifactError
 from opboost_ops.learning import routes, splits
 from opboost_ops.learning.boosters.trainer import format_of
-from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import HIGHEST, HOLDOUT_RANKS
 from opboost_ops.pipeline.steps.train import partial_model
@@ -61,7 +61,7 @@ def materialise(context: Context) -> Outcome:
     return Outcome(
         tables={"holdout_frame": _in_values(context, cells, lower)},
         files={model_file(context): text.encode()},
-        summary={"splits": xcom_limits.counts({name: len(v) for name, v in values.items()})},
+        summary={"splits": redaction.counts({name: len(v) for name, v in values.items()})},
     )
 
 

@@ -3,7 +3,7 @@
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.registry.registry import model_in
 from opboost_ops.learning.splits import comparisons
-from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.evaluation.gate import same_columns
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.checks import bounds_of
@@ -54,4 +54,4 @@ def request_routes(context: Context) -> Outcome:
                 discloses=DISCLOSES,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"thresholds": xcom_limits.counts(counts)})
+    return Outcome(drafts=tuple(drafts), summary={"thresholds": redaction.counts(counts)})

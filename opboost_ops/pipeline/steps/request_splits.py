@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.learning.splits import comparisons, used_splits
-from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline import redaction
 from opboost_ops.pipeline.evaluation.gate import comparable_reference
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import HIGHEST
@@ -55,7 +55,7 @@ def request_splits(context: Context) -> Outcome:
                 discloses=discloses,
             )
         )
-    return Outcome(drafts=tuple(drafts), summary={"splits": xcom_limits.counts(counts)})
+    return Outcome(drafts=tuple(drafts), summary={"splits": redaction.counts(counts)})
 
 
 def reference_thresholds(context: Context) -> dict[str, dict[str, list[float]]]:

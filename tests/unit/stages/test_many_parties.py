@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.extras.datasets.dataset import Dataset
-from opboost_ops.pipeline import xcom_limits
+from opboost_ops.pipeline import redaction
 from tests.federation import Workspace
 
 #: What an orchestrator keeps of a task's result; longer ones fail their task.
@@ -52,12 +52,12 @@ def test_a_run_of_64_parties_ends(tmp_path: Path) -> None:
 def test_summaries_do_not_grow() -> None:
     many = {f"organisation_number_{k:04d}.feature": k for k in range(4096)}
     told = {
-        "published": xcom_limits.digests(["0" * 64] * 4096),
-        "splits": xcom_limits.counts(many),
-        "checks": xcom_limits.verdicts(dict.fromkeys(many, False)),
+        "published": redaction.digests(["0" * 64] * 4096),
+        "splits": redaction.counts(many),
+        "checks": redaction.verdicts(dict.fromkeys(many, False)),
     }
     assert len(json.dumps(told)) < LIMIT
     assert told["splits"] == {"names": 4096, "sum": 4095 * 2048}
-    assert xcom_limits.digests(["ab" * 32, "cd" * 32]) == ["ab" * 8, "cd" * 8]
-    assert xcom_limits.digests(["0" * 64] * 17) != xcom_limits.digests(["0" * 63 + "1"] * 17)
-    assert xcom_limits.counts({"a": 2}) == {"a": 2}
+    assert redaction.digests(["ab" * 32, "cd" * 32]) == ["ab" * 8, "cd" * 8]
+    assert redaction.digests(["0" * 64] * 17) != redaction.digests(["0" * 63 + "1"] * 17)
+    assert redaction.counts({"a": 2}) == {"a": 2}

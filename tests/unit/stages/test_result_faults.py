@@ -7,7 +7,7 @@ import yaml
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.extras.datasets.lenders import write_lenders
-from opboost_ops.pipeline.inputs.result_faults import result_fault
+from opboost_ops.pipeline.inputs.rehearsal import result_fault
 from opboost_ops.quality.report import Result
 
 
