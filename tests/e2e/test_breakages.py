@@ -22,8 +22,7 @@ import yaml
 from sqlalchemy import create_engine, text
 
 from opboost_ops.orchestration.deployment.client import Client
-from opboost_ops.orchestration.deployment.processes import members
-from opboost_ops.orchestration.deployment.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import Standalone, members
 from tests.browser import logged_in, shot
 from tests.processes import of_airflow
 from tests.unit.pages.test_breakages import BREAKAGES, DOCS, NAME, SCORE, TRAIN, entry
