@@ -21,9 +21,9 @@ from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
 from opboost_ops.config.feature import Feature
 from opboost_ops.domain import DomainMap, quantile_edges
 from opboost_ops.extras.datasets import load
+from opboost_ops.extras.lab.scales import kept
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
-from opboost_ops.privacy.domain_sizes import kept
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 SAMPLE = 1000

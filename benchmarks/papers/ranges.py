@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opboost_ops.domain import Domain, DomainMap
-from opboost_ops.extras.datasets.public import Source, read
+from opboost_ops.extras.datasets.tables import Source, read
 
 _SALARIES = Source(
     "salaries_total_pay.csv.gz",

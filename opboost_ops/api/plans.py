@@ -17,7 +17,7 @@ from opboost_ops.extras.lab.division import Proposal
 from opboost_ops.extras.lab.division import divide as divide_total
 from opboost_ops.extras.lab.evidence import Request
 from opboost_ops.extras.lab.ranking import Ranking, rank
-from opboost_ops.extras.lab.simulation_report import simulation_report
+from opboost_ops.extras.lab.simulation import simulation_report
 from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.privacy.planner import Caps
 from opboost_ops.tables.local import read_local

@@ -29,7 +29,7 @@ def command(
 
     from opboost_ops import api
     from opboost_ops.cli.output.progress import counting
-    from opboost_ops.extras.lab.simulation_report import NOT_CHARGED, answer
+    from opboost_ops.extras.lab.simulation import NOT_CHARGED, answer
     from opboost_ops.tables.local import dialect_of
 
     with counting("trainings") as progress:

@@ -9,11 +9,12 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.extras.lab.leakage import Leakage
 from opboost_ops.extras.lab.leakage import leakage as attack
-from opboost_ops.extras.lab.leakage_report import leakage_report
 from opboost_ops.extras.lab.ranking import feature_holder
 from opboost_ops.pipeline.inputs.sources import borrowed
 from opboost_ops.pipeline.party.party_sites import federation_file, party_site_file, site_variable
 from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.reports.display.charts import Curve, bars, chart
+from opboost_ops.reports.display.html import charts_html
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,41 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
     title = f"Attacks on the release of {holder} in {declared.name}"
     home.write(picture.name, leakage_report(title, found).encode())
     return Attacked(holder, found, picture)
+
+
+def leakage_report(title: str, found: Leakage) -> str:
+    """Success beside guessing by column, and success over retrainings.
+
+    Args:
+        title: Of the page.
+        found: The attacks.
+    """
+    rows: list[tuple[str, float, int]] = []
+    for name, tried in found.columns.items():
+        rows.append((f"{name}: guessing the median", 100 * tried[0].baseline, 3))
+        rows += [(f"{name}: {one.name}", 100 * one.success, i) for i, one in enumerate(tried)]
+    caption = "Rows placed within 5 % of the domain"
+    figures = [(caption, bars(rows, title=caption, unit=" %"))]
+    if found.averaging:
+        worst = max(found.averaging, key=lambda n: found.averaging[n].fresh[-1].success)
+        curves = found.averaging[worst]
+        times = len(curves.pinned)
+        caption = f"Averaging over retrainings: {worst}, share of rows"
+        picture = chart(
+            [
+                Curve(
+                    "pinned responses (as released)",
+                    [(t, a.success) for t, a in enumerate(curves.pinned, 1)],
+                ),
+                Curve(
+                    "fresh noise at every run (not used)",
+                    [(t, a.success) for t, a in enumerate(curves.fresh, 1)],
+                ),
+            ],
+            title=caption,
+            x_ticks=[(1.0, "1"), (float(times), str(times))],
+            x_label="retrainings",
+        )
+        figures.append((caption, picture))
+    lead = "What the next release would disclose. This page stays at home."
+    return charts_html(title, lead, figures)

@@ -1,6 +1,6 @@
 """Which mechanism keeps most of the order of each column under a party's caps."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
@@ -16,7 +17,6 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.extras.lab.advice import with_best_scales
 from opboost_ops.extras.lab.files import declaration
-from opboost_ops.extras.lab.plan_report import plan_report
 from opboost_ops.extras.lab.scales import ScaleLine, scales_of
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.sources import expected_columns
@@ -25,6 +25,8 @@ from opboost_ops.pipeline.stage import table_of
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.display.html import charts_html
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
 from opboost_ops.tables.people import people_of
@@ -257,3 +259,38 @@ def _fillings(
         found[name] = filling(name, values, feature, domain)
         numbers[name] = values
     return found, numbers, home
+
+
+def plan_report(
+    title: str, ranked: Mapping[str, Sequence[tuple[float, Candidate]]], more: str = ""
+) -> str:
+    """Two charts a feature: loss curves of the best of each mechanism, and order over loss.
+
+    Args:
+        title: Of the page.
+        ranked: From `planner.rank`, by feature.
+        more: Said besides what the page shows.
+    """
+    figures: list[tuple[str, Markup]] = []
+    for feature, pairs in ranked.items():
+        by_mechanism: dict[str, list[tuple[float, Candidate]]] = {}
+        for score, candidate in pairs:
+            by_mechanism.setdefault(candidate.mechanism.name, []).append((score, candidate))
+        best = [found[0][1].curve for found in by_mechanism.values()]
+        furthest = len(best[0].loss)
+        losses = [
+            Curve(c.mechanism, [(t, float(loss)) for t, loss in enumerate(c.loss, 1)]) for c in best
+        ]
+        ticks = [(float(t), str(t)) for t in dict.fromkeys((1, (1 + furthest) // 2, furthest))]
+        caption = f"{feature}: loss(t) of the best of each mechanism"
+        figures.append((caption, chart(losses, title=caption, x_ticks=ticks, x_label="steps t")))
+        orders = [
+            Curve(name, sorted((float(c.curve.loss[-1]), score) for score, c in found))
+            for name, found in by_mechanism.items()
+        ]
+        ends = sorted(x for curve in orders for x, _ in curve.points)
+        marks = [(x, f"{x:.3g}") for x in dict.fromkeys((ends[0], ends[-1]))]
+        caption = f"{feature}: expected weighted Kendall of all candidates"
+        figures.append((caption, chart(orders, title=caption, x_ticks=marks, x_label="loss(R-L)")))
+    lead = "Mechanisms within the caps, ranked by the order that they are expected to keep."
+    return charts_html(title, lead + more, figures)

@@ -1,5 +1,6 @@
 """Linear, log1p and declared cells of one column at equal loss, in steps and in raw units."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,12 +9,40 @@ import numpy as np
 
 from opboost_ops.config.feature import Edges, Feature
 from opboost_ops.config.federation import Federation
-from opboost_ops.domain import DomainMap, quantile_edges
-from opboost_ops.mechanisms import Geometric
+from opboost_ops.domain import Domain, DomainMap, quantile_edges
+from opboost_ops.mechanisms import Geometric, Mechanism
 from opboost_ops.mechanisms.geometric import LEAST_EPSILON
-from opboost_ops.privacy.domain_sizes import kept
 from opboost_ops.privacy.edge_charges import edges_loss
 from opboost_ops.privacy.loss import loss_curve
+
+
+def kept(
+    values: np.ndarray,
+    mapping: DomainMap,
+    mechanism: Mechanism,
+    domain: Domain,
+    told: np.ndarray | None = None,
+) -> tuple[float, float]:
+    """Share of raw values' variance that the best guess explains, and that guess's typical error.
+
+    Args:
+        values: Raw values inside the bounds, shape (n,).
+        mapping: How they lie on the domain.
+        mechanism: What releases them.
+        domain: Theirs.
+        told: What is guessed of each row, shape (n,); the raw values when absent.
+    """
+    told = values if told is None else told
+    codes = mapping.encode(values) - domain.lower
+    rows = np.bincount(codes, minlength=domain.size) / len(values)
+    sums = np.bincount(codes, told - told.mean(), minlength=domain.size) / len(values)
+    law = mechanism.channel(domain).probabilities()
+    likely = rows @ law
+    used = likely > 0
+    explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
+    whole = float(told.var())
+    return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
+
 
 #: What cells of equal shares of the public rows are called.
 SAMPLED = "edges of this sample"

@@ -24,9 +24,13 @@ from opboost_ops.mechanisms import GlobalMap, UnaryEncoding
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise, randomise_bit
 from opboost_ops.privacy.loss import loss_curve
+from opboost_ops.reports.display.charts import Curve, chart
+from opboost_ops.reports.display.html import charts_html
 
 EPSILONS = (0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12)
+
 MODES = ("desensitised", "routed")
+
 ALONE, CENTRALISED = "alone", "centralised"
 
 _HELD_OUT = 0.2
@@ -245,3 +249,74 @@ class _Whole:
 
     def _words(self, name: str, epsilon: float) -> Words:
         return Words.seeded(self._secret, f"{name}/{epsilon}")
+
+
+#: What must stand beside the picture.
+NOT_CHARGED = (
+    "Noise and parties are imagined, and no ledger records this: it is not charged. If the table "
+    "will be released, choosing an epsilon by it discloses something about it, outside any "
+    "epsilon."
+)
+
+
+def answer(simulation: Simulation) -> list[str]:
+    """Whether it would pay, in sentences.
+
+    Args:
+        simulation: What came of it.
+    """
+    lines = []
+    for mode in MODES:
+        point = simulation.pays_from(mode)
+        if point is None:
+            lines.append(
+                f"{mode}: no gain over alone is shown at the largest epsilon; it would not pay."
+            )
+        else:
+            lines.append(
+                f"{mode}: it would pay from epsilon {point.epsilon:g} on (loss {point.loss:.3g} "
+                f"across the domain): {simulation.metric} {point.metric}, {point.gain} over alone."
+            )
+    return lines
+
+
+def simulation_report(title: str, simulation: Simulation) -> str:
+    """One chart; its curves' thin lines are the ends of 95 % intervals.
+
+    Args:
+        title: Of the page.
+        simulation: What it shows.
+    """
+    curves = []
+    ends = sorted({point.loss for point in simulation.points})
+    span = (ends[0], ends[-1])
+    for mode in MODES:
+        mine = sorted((p for p in simulation.points if p.mode == mode), key=lambda p: p.loss)
+        curves.append(
+            Curve(
+                mode,
+                [(p.loss, p.metric.value) for p in mine],
+                band=[(p.metric.low, p.metric.high) for p in mine],
+            )
+        )
+    for name, reference in (("alone", simulation.alone), ("centralised", simulation.centralised)):
+        curves.append(
+            Curve(
+                f"{name}, {reference.value:.4f}",
+                [(x, reference.value) for x in span],
+                dashed=True,
+                band=[(reference.low, reference.high)] * 2,
+            )
+        )
+    marks = [ends[0], ends[len(ends) // 2], ends[-1]]
+    caption = f"{simulation.metric} of {simulation.rows[1]:,} held-out rows, with 95 % intervals"
+    picture = chart(
+        curves,
+        title=caption,
+        x_ticks=[(x, f"{x:.3g}") for x in dict.fromkeys(marks)],
+        x_label="loss of a number across the domain",
+        from_zero=False,
+        logarithmic=True,
+    )
+    lead = " ".join((*answer(simulation), NOT_CHARGED))
+    return charts_html(title, lead, [(caption, picture)])

@@ -13,8 +13,7 @@ from opboost_ops.cli import app
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.split_table import split_table
-from opboost_ops.extras.lab.simulation import ALONE, Simulation, simulate
-from opboost_ops.extras.lab.simulation_report import answer, simulation_report
+from opboost_ops.extras.lab.simulation import ALONE, Simulation, answer, simulate, simulation_report
 from opboost_ops.learning.boosters.frame import Parameters
 
 DOMAIN = Domain(1, 10)

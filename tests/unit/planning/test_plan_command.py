@@ -12,7 +12,7 @@ import yaml
 from opboost_ops.cli.plan import command
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
-from opboost_ops.extras.lab import division_report
+from opboost_ops.extras.lab import division
 from tests.federation import Workspace
 
 Ask = Callable[..., dict[str, Any]]
@@ -37,7 +37,7 @@ def ask(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Ask:
-    monkeypatch.setattr(division_report, "_PARTS", (1, 16))
+    monkeypatch.setattr(division, "_PARTS", (1, 16))
 
     def asked(**options: Any) -> dict[str, Any]:
         given = {"party": "bank", "out": tmp_path, "as_json": True, **options}
