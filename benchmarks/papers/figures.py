@@ -1,16 +1,12 @@
 """The pictures of the documents."""
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.papers import pictures
-from opboost_ops.config.loading import POLICY, load_federation, load_policy
 from opboost_ops.domain import Domain
-from opboost_ops.extras.datasets import load
-from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.mechanisms import (
     AdjMap,
     GeneralisedResponse,
@@ -20,10 +16,8 @@ from opboost_ops.mechanisms import (
     Mechanism,
     Piecewise,
 )
-from opboost_ops.pipeline.runner.exact_releases import exact_releases
 from opboost_ops.privacy.averaging import fresh_and_pinned
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.reports.consent_sheet import consent_sheet
 
 HUNDRED = Domain(1, 100)
 TEN = Domain(1, 10)
@@ -45,33 +39,6 @@ def draw(folder: Path) -> Iterator[Path]:
     yield _laws(folder / "output-laws.svg")
     yield _loss(folder / "loss-curves.svg")
     yield _averaging(folder / "averaging.svg")
-    yield _guesses(folder / "consent-guesses.svg")
-
-
-def _guesses(path: Path) -> Path:
-    """The consent sheets of the demo: how often a value is guessed, before and after a release."""
-    figure, plots = pictures.canvas(columns=2)
-    with tempfile.TemporaryDirectory() as folder:
-        write_workspace(load("credit", rows=60), Path(folder), seed=0)
-        declared = load_federation(Path(folder) / "federation.yaml")
-        for plot, party in zip(plots, declared.feature_holders, strict=True):
-            policy = load_policy(Path(folder) / party / POLICY)
-            sheet = consent_sheet(declared, party, policy, "", exact_releases(declared))
-            names = [line.column for line in sheet.guessed][::-1]
-            places = np.arange(len(names))
-            for shift, word in ((0.2, "before"), (-0.2, "after")):
-                shares = [100 * getattr(line.guess, word) for line in sheet.guessed][::-1]
-                colour = pictures.COLOURS[int(word == "after")]
-                plot.barh(places + shift, shares, 0.38, label=f"{word} the release", color=colour)
-            plot.set_yticks(places, names)
-            record = sheet.whole_record
-            assert record is not None
-            words = f"{party}: {record.right_before:.1f} of {len(names)} guessed, then "
-            pictures.name_axes(
-                plot, f"{words}{record.right_after:.1f}", "value guessed, % of people", ""
-            )
-        pictures.legend(plots[0])
-    return pictures.save(figure, path)
 
 
 def _laws(path: Path) -> Path:

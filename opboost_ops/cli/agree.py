@@ -113,7 +113,8 @@ def command(
     declared, found, sheet = consent.federation, consent.digest, consent.sheet
     if html is not None:
         lead = f"Digest of what is agreed to: {sheet.digest}"
-        page = document_html(consent_words.title(sheet), lead, consent_words.blocks(sheet))
+        signed = [*consent_words.blocks(sheet), *consent_words.signature(declared)]
+        page = document_html(consent_words.title(sheet), lead, signed)
         html.write_text(page, encoding="utf-8")
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
     if as_json:

@@ -14,7 +14,7 @@ from opboost_ops.config.feature import SECONDS, Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.config.terms import Terms
-from opboost_ops.privacy.consent.caps import limits
+from opboost_ops.privacy.consent.caps import all_features_limit, limits
 from opboost_ops.privacy.consent.changes import Leaving, leaving
 from opboost_ops.privacy.consent.exposure import guesses_of
 from opboost_ops.privacy.consent.guessing import Guess, Law, RecordGuess, guess_record
@@ -22,9 +22,6 @@ from opboost_ops.privacy.edge_charges import edges_loss, private_edges
 from opboost_ops.reports.display.blocks import finite
 
 SetBy = Literal["init", "a person", "nobody"]
-
-#: Caps of a column, in the order in which they are shown.
-CAPS = ("budget",)
 
 #: How many months of queries `init` allows in all; see `extras.setup.offers`.
 _MONTHS = 10
@@ -63,6 +60,7 @@ class ReleasedColumn:
         releases: How many releases the budget allows; None without one.
         loss_whole_ever: loss(R - L) of all of them; infinite without a budget.
         guess: What the receiver can guess of a value, with the missing bit of its feature.
+        yearly: Whether it is released again each calendar year.
     """
 
     column: str
@@ -78,6 +76,7 @@ class ReleasedColumn:
     releases: int | None
     loss_whole_ever: float
     guess: Guess
+    yearly: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,18 @@ class ConsentSheet:
 
     @property
     def most_exposed(self) -> ReleasedColumn | None:
-        """The column whose guesses gain most; None where nothing is released."""
-        gain = {line.column: line.guess.after - line.guess.before for line in self.guessed}
-        return max(self.guessed, key=lambda line: gain[line.column], default=None)
+        """The column with the highest odds of a right guess over the prior; None without one."""
+        return max(self.guessed, key=lambda line: line.guess.gain, default=None)
+
+    @property
+    def refresh(self) -> str:
+        """How often each value is released, in words."""
+        yearly = [line.column for line in self.guessed if line.yearly]
+        if not yearly:
+            return "released once"
+        if len(yearly) == len(self.guessed):
+            return "released once per year"
+        return f"released once; once per year: {', '.join(yearly)}"
 
     @property
     def guessed(self) -> tuple[ReleasedColumn, ...]:
@@ -274,6 +282,7 @@ def _released(
         releases=releases,
         loss_whole_ever=losses[-1] * _times(releases),
         guess=guess,
+        yearly=feature.refresh == "yearly",
     )
 
 
@@ -313,6 +322,7 @@ def _scale_words(feature: Feature) -> str:
 
 def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
     found: list[Cap] = []
+    every: list[float | None] = []
     domain = {"lower": federation.domain.lower, "upper": federation.domain.upper}
     spec = federation.parties[party]
     if party not in federation.feature_holders:
@@ -320,13 +330,12 @@ def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
     for name, feature in spec.features.items():
         rule = policy.features.get(name, FeatureRule())
         usual = limits(feature.model_dump(mode="json"), domain)
-        for cap in CAPS:
-            value = getattr(rule, cap)
-            if value is not None or cap in usual:
-                path = f"features.{name}.{cap}"
-                found.append(Cap(path, value, _set_by(value, usual.get(cap))))
+        every.append(usual.get("budget"))
+        if rule.budget is not None or "budget" in usual:
+            path = f"features.{name}.budget"
+            found.append(Cap(path, rule.budget, _set_by(rule.budget, usual.get("budget"))))
     value = policy.all_features.budget
-    found.append(Cap("all_features.budget", value, _set_by(value, None)))
+    found.append(Cap("all_features.budget", value, _set_by(value, all_features_limit(every))))
     rules = policy.alignment
     month, ever = rules.max_new_queries, rules.max_queries_total
     usual_ever = None if month is None else _MONTHS * month

@@ -1,29 +1,28 @@
-"""The consent sheet as tables, words and a picture, for pages, print and the terminal."""
+"""The consent sheet as one page to sign: tables and words for pages, print and the terminal."""
 
-from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words, values_words
+import math
+
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.public_keys import fingerprint
+from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words
 from opboost_ops.reports.consent_sheet import ConsentSheet, ReleasedColumn
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
     Fact,
     Facts,
-    Figure,
-    Figures,
+    Fold,
     Note,
     Table,
     count,
     finite,
     number,
 )
-from opboost_ops.reports.display.charts import bars
-
-#: Columns of the picture: those of which most is guessed.
-_SHOWN = 8
 
 _PRIOR = (
-    "The receiver knows the mechanism and everything else that is public, every value counts as "
-    "equally likely before the release, and columns as independent. An attacker who knows more "
-    "about a person guesses better, before and after."
+    "Guesses assume that the receiver knows everything public, that each value is equally likely "
+    "before the release, and that columns are independent. An attacker who knows more about a "
+    "person guesses better, before and after."
 )
 
 
@@ -33,145 +32,182 @@ def title(sheet: ConsentSheet) -> str:
 
 
 def meaning(sheet: ConsentSheet) -> list[str]:
-    """What it means for one person, in plain words: a sentence a line."""
+    """The meaning for one person in plain words, one sentence per line."""
     worst, record = sheet.most_exposed, sheet.whole_record
     if worst is None or record is None:
         lines = [f"No column of {sheet.party} is released, randomised or not."]
         return [*lines, f"Each training: {sheet.models}."] if sheet.models else lines
     lines = [guess_words(worst.column, worst.type, worst.guess, sheet.receiver)]
     little = [line for line in sheet.guessed if line.guess.protects_little]
-    lines += [protects_little(line, sheet.receiver) for line in little]
+    if little:
+        lines.append(_protects_little(little, sheet.receiver))
     lines.append(
-        f"Of one whole record, {sheet.receiver} guesses {record.right_after:.1f} of "
-        f"{len(sheet.guessed)} columns right, instead of {record.right_before:.1f} without the "
-        f"release, and all of them at once in {share_words(record.after)} of records, instead of "
+        f"Of one person's {len(sheet.guessed)} columns, {sheet.receiver} guesses "
+        f"{record.right_after:.1f} right, instead of {record.right_before:.1f} without the "
+        f"release, and all of them at once for {share_words(record.after)} of people, instead of "
         f"{share_words(record.before)}."
     )
     lines.append(
-        f"Who knows a person's record links it to the right one of {record.among:,} releases in "
-        f"{share_words(record.first)} of cases (± {share_words(record.first_error)}; by chance "
-        f"{share_words(1 / record.among)}), of the most exposed 1 % of people in "
-        f"{share_words(record.first_exposed)}, and has it among the nearest 1 % in "
-        f"{share_words(record.nearest)} (by chance 1 %)."
+        f"An attacker who knows a person's record links it to the right one of {record.among:,} "
+        f"releases in {share_words(record.first)} of cases (± {share_words(record.first_error)}; "
+        f"by chance {share_words(1 / record.among)}), for the most exposed 1 % of people in "
+        f"{share_words(record.first_exposed)}."
     )
-    totals = sheet.totals
-    ever = (
-        "unlimited over all releases, because a budget is missing"
-        if totals.loss_whole_ever == float("inf")
-        else f"at most {totals.loss_whole_ever:.1f} over all releases that the budgets allow"
-    )
-    lines.append(
-        f"The loss of a whole record across the full range is {_loss(totals.loss_whole)} for one "
-        f"release, and {ever}. Each value is released once, and sent again whatever changes. The "
-        "loss bounds the odds of any two records; the success rates above are those of the best "
-        "attack. Read both."
-    )
+    lines.append(_record_odds(sheet))
     return lines
 
 
-def protects_little(line: ReleasedColumn, receiver: str) -> str:
-    """That a release protects little, in plain words.
+def _protects_little(lines: list[ReleasedColumn], receiver: str) -> str:
+    names = ", ".join(f"{line.column} ({share_words(line.guess.after)})" for line in lines)
+    return f"This protects little: {receiver} guesses the value right for most people in {names}."
 
-    Args:
-        line: The column.
-        receiver: Who receives it.
-    """
+
+def _record_odds(sheet: ConsentSheet) -> str:
+    loss = sheet.totals.loss_whole_ever
+    if loss == float("inf"):
+        return (
+            "Nothing limits the odds of a person's whole record over all releases: "
+            "a budget is missing, or a mechanism rules out values."
+        )
     return (
-        f"This protects little: at this setting {receiver} learns which of "
-        f"{values_words(line.guess, line.type)} of {line.column} it is for "
-        f"{share_words(line.guess.after)} of people."
+        "Over all releases that the budgets allow, one whole record can become "
+        f"{odds_words(math.exp(min(loss, 700)))} times as likely against another, at most "
+        f"(loss {loss:.1f}, the sum over the columns)."
     )
 
 
 def blocks(sheet: ConsentSheet) -> list[Block]:
     """The whole sheet."""
-    totals, words = sheet.totals, meaning(sheet)
     little = any(line.guess.protects_little for line in sheet.guessed)
     found: list[Block] = [
-        Note("warn" if little else "", "What this means for one person", "", (*words, _PRIOR)),
         _terms(sheet),
-    ]
+        Note("warn" if little else "", "What this means for one person", "",
+             (*meaning(sheet), _PRIOR)),
+    ]  # fmt: skip
     if sheet.columns:
-        found += [_picture(sheet), _totals(totals, len(sheet.record)), _columns(sheet)]
-        found.append(_guesses(sheet))
-    found += [_exact(sheet), _received(sheet)]
-    if sheet.caps:
-        found.append(_caps(sheet))
+        found.append(_features(sheet))
+    found += [_exact(sheet), _received(sheet), _leaks(sheet), _ways_out(sheet)]
+    if sheet.columns:
+        found.append(Fold("Mechanisms and losses", (_charges(sheet),)))
     return found
 
 
+def signature(federation: Federation) -> list[Block]:
+    """The keys of the parties, and lines to sign on paper.
+
+    Args:
+        federation: As declared.
+    """
+    keys = tuple(
+        (Cell(party), Cell(fingerprint(spec.signing_key, spec.encryption_key)))
+        for party, spec in federation.parties.items()
+    )
+    note = "Compare each by telephone with the fingerprint that its party reads out."
+    return [
+        Table("keys", "Fingerprints of the keys", ("party", "fingerprint"), keys, note),
+        Facts(tuple(Fact(label, "\N{NO-BREAK SPACE}") for label in ("Date", "Name", "Signature"))),
+    ]
+
+
 def _terms(sheet: ConsentSheet) -> Facts:
-    terms = sheet.terms
+    terms, caps = sheet.terms, {cap.name: cap for cap in sheet.caps}
     most = terms.runs_per_month
-    return Facts(
-        (
-            Fact("Purpose", terms.purpose),
-            Fact("Until", str(terms.until), "after it this party answers nothing"),
-            Fact("Deleted by receivers", f"after {terms.retention_days:,} days"),
-            Fact("Runs a month", f"{most.train:,} training, {most.score:,} scoring", "at most"),
-        )
-    )
-
-
-def _totals(totals: object, columns: int) -> Facts:
-    names = {
-        "loss_1": "loss(1), one release",
-        "loss_whole": "loss(R-L), one release",
-        "loss_whole_ever": "loss(R-L), all releases",
-    }
-    return Facts(
-        tuple(
-            Fact(
-                f"One person, all columns: {text}",
-                number(getattr(totals, name)).text,
-                f"sum over {columns} columns",
+    facts = [
+        Fact("Purpose", terms.purpose),
+        Fact("End", str(terms.until), f"then {sheet.party} stops answering"),
+        Fact("Runs", f"{most.train:,} training, {most.score:,} scoring", "per month, at most"),
+        Fact("Retention", f"{terms.retention_days:,} days", "then receivers delete"),
+    ]
+    if "all_features.budget" in caps:
+        month, ever = (
+            "no limit" if value is None else f"{value:,g}"
+            for value in (
+                caps["alignment.max_new_queries"].value,
+                caps["alignment.max_queries_total"].value,
             )
-            for name, text in names.items()
         )
+        cap = caps["all_features.budget"]
+        facts += [
+            Fact("Each value", sheet.refresh, "and sent again in every run"),
+            Fact("People queried", f"{month} per month", f"{ever} in all, at most"),
+            Fact("Budget of all columns", "none" if cap.value is None else f"{cap.value:,g}",
+                 f"loss, set by {cap.set_by}", "warn" if cap.value is None else ""),
+        ]  # fmt: skip
+    return Facts(tuple(facts))
+
+
+def _features(sheet: ConsentSheet) -> Table:
+    budgets = {cap.name: cap for cap in sheet.caps}
+    rows = []
+    for line in sheet.guessed:
+        charges = [one for one in sheet.record if one.column.partition("=")[0] == line.column]
+        cap = budgets.get(f"features.{line.column}.budget")
+        budget = Cell("none", state="warn")
+        if cap is not None and cap.value is not None:
+            budget = Cell(f"{cap.value:,g}", cap.value, title=f"set by {cap.set_by}")
+        releases = line.releases
+        rows.append(
+            (
+                Cell(line.column),
+                count(line.guess.values),
+                Cell(share_words(line.guess.before), line.guess.before),
+                Cell(share_words(line.guess.after), line.guess.after),
+                _odds(sum(one.loss_1 for one in charges), releases, "loss(1)"),
+                _odds(sum(one.loss_whole for one in charges), releases, "loss(R-L)"),
+                Cell("no limit", state="bad") if releases is None else count(releases),
+                budget,
+            )
+        )
+    heads = (
+        "column",
+        "values",
+        "guessed before",
+        "guessed after",
+        "odds, nearby values",
+        "odds, any two values",
+        "releases",
+        "budget",
     )
+    note = (
+        f"Every row's value, randomised, to {sheet.receiver}. Guessed: how often the best attack "
+        "is right, before and after one release. Odds: by which factor one value can become "
+        "likelier against another, at most, over all releases that the budget allows."
+    )
+    others = [cap for cap in sheet.caps if cap.set_by == "a person"]
+    if others:
+        note += f" A person has set {', '.join(cap.name for cap in others)}."
+    return Table("released", f"Randomised, to {sheet.receiver}", heads, tuple(rows), note)
 
 
-def _columns(sheet: ConsentSheet) -> Table:
+def _odds(loss: float, releases: int | None, what: str) -> Cell:
+    whole = float("inf") if releases is None else releases * loss
+    odds = math.exp(whole) if whole < 700 else float("inf")
+    return Cell(f"{odds_words(odds)} to 1", finite(odds), title=f"{what} {loss:.4g} per release")
+
+
+def _charges(sheet: ConsentSheet) -> Table:
     rows = tuple(
         (
             Cell(line.column),
             Cell(line.type),
-            Cell(line.bounds),
-            Cell(line.scale),
             Cell(line.domain),
+            Cell(line.scale),
             Cell(line.mechanism),
             number(line.epsilon, 4),
             number(line.loss_1, 4),
             number(line.loss_whole, 4),
-            Cell("no budget", state="bad") if line.releases is None else count(line.releases),
             number(line.loss_whole_ever, 4),
+            Cell(line.bounds),
         )
         for line in sheet.columns
     )
-    what = ("column", "type", "bounds or categories", "scale", "released as", "mechanism")
-    costs = ("epsilon", "loss(1)", "loss(R-L)", "releases", "loss(R-L), all of them")
+    heads = ("column", "type", "released as", "scale", "mechanism", "epsilon", "loss(1)")
+    heads += ("loss(R-L)", "over all releases", "bounds or categories")
     note = (
-        f"Every row's value, randomised, to {sheet.receiver}. loss(1) is the loss of a move by one "
-        "step of the domain, loss(R-L) of one across the full range. A person's response is drawn "
-        "once a release, and sent again whatever changes; the budget allows so many releases."
+        "The loss is the logarithm of the odds: loss(1) for a move by one step of the domain, "
+        "loss(R-L) across its full range, both for one release."
     )
-    return Table("released", f"Randomised, to {sheet.receiver}", (*what, *costs), rows, note)
-
-
-def _guesses(sheet: ConsentSheet) -> Table:
-    rows = tuple(
-        (
-            Cell(line.column),
-            count(line.guess.values),
-            Cell(share_words(line.guess.before), line.guess.before),
-            Cell(share_words(line.guess.after), line.guess.after, share=line.guess.after),
-            Cell(f"{odds_words(line.guess.odds)} to 1", finite(line.guess.odds)),
-        )
-        for line in sheet.guessed
-    )
-    heads = ("column", "values", "guessed before", "guessed after", "odds at most")
-    note = "Of one release, by the best attack, computed from the exact channel."
-    return Table("guesses", "What the receiver can guess", heads, rows, note)
+    return Table("charges", "Charged by column", heads, rows, note, once=heads[1:-1])
 
 
 def _exact(sheet: ConsentSheet) -> Table:
@@ -187,29 +223,48 @@ def _received(sheet: ConsentSheet) -> Table:
     return Table("received", title, ("sender", "what it discloses"), rows, "", "Nothing.")
 
 
-def _caps(sheet: ConsentSheet) -> Table:
+def _leaks(sheet: ConsentSheet) -> Table:
+    """The consequences of each key that leaks, and the remedy."""
+    revoke = "opboost keys renew SITE {} --revoke; all parties agree again"
+    keys: dict[str, tuple[str, str]] = {
+        f"signing key of {sheet.party}": (
+            f"act as {sheet.party} in the store until the key is revoked; it reads nothing",
+            revoke.format("signing"),
+        ),
+        f"encryption key of {sheet.party}": (
+            f"read everything in the store that is encrypted to {sheet.party}, also earlier files",
+            revoke.format("encryption"),
+        ),
+        f"secret of {sheet.party}": (
+            "with a copy of pins/ read the responses that were sent, and exact domain values of "
+            "columns with routed: once; no raw value follows from the secret alone",
+            "remove the copies; the secret removes no noise",
+        ),
+        f"encryption key of {sheet.receiver}": (
+            f"read what {sheet.receiver} may read: the randomised values, with the odds above",
+            f"{sheet.receiver} revokes it; all parties agree again",
+        ),
+        "access to the store": (
+            "read who sends how many rows of which columns; withhold or remove files, "
+            "but alter none unnoticed",
+            "change the store's credentials",
+        ),
+    }
+    if not sheet.columns:
+        del keys[f"secret of {sheet.party}"]
     rows = tuple(
-        (
-            Cell(cap.name),
-            Cell("none", state="warn") if cap.value is None else Cell(f"{cap.value:,g}", cap.value),
-            Cell(cap.set_by),
-        )
-        for cap in sheet.caps
+        (Cell(key), Cell(f"A thief can {can}. Then: {do}.")) for key, (can, do) in keys.items()
     )
-    note = "Caps as `opboost init` writes them count as its own; a person has set all others."
-    return Table("caps", "Caps of policy.yaml", ("cap", "value", "set by"), rows, note)
+    return Table("leaks", "If a key leaks", ("key", "consequence and remedy"), rows)
 
 
-def _picture(sheet: ConsentSheet) -> Figures:
-    gains = sorted(sheet.guessed, key=lambda one: one.guess.before - one.guess.after)[:_SHOWN]
-    rows: list[tuple[str, float, int]] = []
-    for line in gains:
-        rows.append((f"{line.column}: without it", 100 * line.guess.before, 3))
-        rows.append((f"{line.column}: with it", 100 * line.guess.after, 0))
-    caption = "How often the exact value is guessed, without and with the release"
-    note = f"The {len(gains)} columns whose guesses gain most."
-    return Figures("", (Figure(bars(rows, title=caption, unit=" %"), caption),), note)
-
-
-def _loss(loss: float) -> str:
-    return "∞" if loss == float("inf") else f"{loss:.1f}"
+def _ways_out(sheet: ConsentSheet) -> Table:
+    rows = (
+        ("stop at once, also current runs", "opboost stop SITE"),
+        ("end this agreement", "opboost agree SITE --withdraw NUMBER"),
+        ("forget a person: later runs leave them out", "opboost forget SITE ID"),
+        ("see everything that left", "opboost ledger show SITE"),
+    )
+    note = f"SITE is the folder of {sheet.party}. No command recalls what was sent."
+    cells = tuple((Cell(aim), Cell(command)) for aim, command in rows)
+    return Table("ways", "Afterwards", ("to", "run"), cells, note)

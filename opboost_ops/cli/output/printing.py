@@ -52,8 +52,8 @@ def print_blocks(blocks: Iterable[Block]) -> None:
     for block in blocks:
         if isinstance(block, Table):
             console().print(rich_table(block))
-            if block.note and block.rows:
-                print_line(block.note, "dim")
+            for line in filter(None, (block.note, block.said_once)) if block.rows else ():
+                print_line(line, "dim")
         elif isinstance(block, Facts):
             for fact in block.facts:
                 hint = f" ({fact.hint})" if fact.hint else ""

@@ -20,7 +20,7 @@ from opboost_ops.extras.setup.bounds import TEMPLATE, write_template
 from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
-from opboost_ops.privacy.consent.caps import limits
+from opboost_ops.privacy.consent.caps import all_features_limit, limits
 
 #: The integers on which protected features are released, unless the federation file is changed.
 DOMAIN = {"lower": 1, "upper": 10}
@@ -201,6 +201,9 @@ def _policy(
         }
         # Nothing of a federation's first run is answered before a person has seen with whom it is.
         data["approve"] = "first"
+        whole = all_features_limit(rule.get("budget") for rule in rules.values())
+        if whole is not None:
+            data["all_features"] = {"budget": whole}
     return {**data, "features": rules}
 
 

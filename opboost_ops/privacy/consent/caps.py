@@ -1,7 +1,8 @@
 """Caps for a policy that is written from a declaration: what is declared fits, and no more."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -47,6 +48,19 @@ def limits(
         return {}
     once = edges if feature.get("type") == "numeric" else 0.0
     return {"budget": _up(RELEASES * sum(finite) + once)}
+
+
+def all_features_limit(budgets: Iterable[float | None]) -> float | None:
+    """The budget of all columns together: the sum of theirs; None where one has none.
+
+    Args:
+        budgets: Of the columns.
+    """
+    columns = list(budgets)
+    finite = [Fraction(budget) for budget in columns if budget is not None]
+    if not finite or len(finite) < len(columns):
+        return None
+    return math.ceil(sum(finite) * _STEPS) / _STEPS
 
 
 def _curves(feature: Mapping[str, Any], domain: Domain) -> Iterator[LossCurve]:

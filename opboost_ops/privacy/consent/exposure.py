@@ -31,7 +31,7 @@ def exposure_words(federation: Federation, party: str) -> str:
     guesses = {name: guess for name, (_, guess) in guesses_of(federation, party).items()}
     if not guesses:
         return ""
-    name = max(guesses, key=lambda feature: guesses[feature].after - guesses[feature].before)
+    name = max(guesses, key=lambda feature: guesses[feature].gain)
     kind = federation.parties[party].features[name].type
     return guess_words(name, kind, guesses[name], federation.label_holder)
 
@@ -88,20 +88,22 @@ def share_words(value: float) -> str:
     """A share in per cent."""
     percent = 100 * value
     if 0 < percent < 0.01:
-        return f"{percent:.1g} %"
+        return "less than 0.01 %"
     return f"{percent:.2f} %" if percent < 1 else f"{percent:.1f} %"
 
 
 def odds_words(odds: float) -> str:
     """Odds, without their ``to 1``."""
-    return "∞" if odds == float("inf") else f"{odds:,.3g}" if odds < 1e6 else f"{odds:.2g}"
+    if odds == float("inf"):
+        return "∞"
+    return "more than 1,000,000" if odds > 1e6 else f"{odds:,.0f}" if odds >= 10 else f"{odds:.3g}"
 
 
 def _odds_sentence(guess: Guess) -> str:
     if guess.odds == float("inf"):
-        return "Some values it rules out for certain."
+        return "The release rules out some values for certain."
     return (
-        f"Where two values were equally likely, the odds of one against the other are at most "
+        "If two values were equally likely, the odds of one against the other are at most "
         f"{odds_words(guess.odds)} to 1 afterwards."
     )
 

@@ -52,9 +52,16 @@ class Guess:
     missing: bool = False
 
     @property
+    def gain(self) -> float:
+        """The factor by which the release raises the odds of a right guess."""
+        if self.after >= 1:
+            return math.inf
+        return self.after / (1 - self.after) * (1 - self.before) / self.before
+
+    @property
     def protects_little(self) -> bool:
-        """Whether most values are guessed, and more than before."""
-        return self.after >= max(LITTLE, self.before + 0.01)
+        """Whether most values are guessed, and the release at least doubles the odds of that."""
+        return self.after >= LITTLE and self.gain >= 2
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,9 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     curve = loss_curve(income.mechanism, declared.domain.to_domain())  # type: ignore[arg-type]
     rule = policy.features["income"]
     assert rule.budget == pytest.approx(curve.loss[-1], abs=1e-4)
+    assert policy.all_features.budget == pytest.approx(
+        sum(one.budget or 0 for one in policy.features.values())
+    )
     # Across the full range no more than Global-map at epsilon 1, and no more for one step.
     usual = loss_curve(GlobalMap(epsilon=1), declared.domain.to_domain())
     assert curve.loss[0] <= usual.loss[0] and curve.loss[-1] <= usual.loss[-1]
