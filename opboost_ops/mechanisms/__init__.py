@@ -4,11 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from opboost_ops.mechanisms.adj_map import AdjMap
 from opboost_ops.mechanisms.designed import Designed
 from opboost_ops.mechanisms.geometric import Geometric
-from opboost_ops.mechanisms.global_map import GlobalMap
-from opboost_ops.mechanisms.local_map import LocalMap
+from opboost_ops.mechanisms.maps import AdjMap, GlobalMap, LocalMap
 from opboost_ops.mechanisms.missing_bit import MissingBit
 from opboost_ops.mechanisms.piecewise import Piecewise
 from opboost_ops.mechanisms.randomised_response import BucketResponse, GeneralisedResponse

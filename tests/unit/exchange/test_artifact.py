@@ -21,7 +21,7 @@ from opboost_ops.exchange.manifest import (
 )
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.signing import signed_by
-from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.mechanisms.maps import GlobalMap
 from opboost_ops.privacy.loss import loss_curve
 from tests.federation_simulator import Member
 

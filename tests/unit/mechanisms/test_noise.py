@@ -10,7 +10,7 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.mechanisms.maps import GlobalMap
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import CHUNK, randomise
 

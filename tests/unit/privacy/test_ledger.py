@@ -8,7 +8,7 @@ import pytest
 from opboost_ops.config.columns import columns_of
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.mechanisms.maps import GlobalMap
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.entries import Ledger
 from opboost_ops.privacy.ledger.events import LedgerEntry, entry_of

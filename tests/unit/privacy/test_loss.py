@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.global_map import GlobalMap
+from opboost_ops.mechanisms.maps import GlobalMap
 from opboost_ops.privacy.loss import loss_curve
 
 EPSILONS = [0.01, 0.08, 0.64, 1.0, 2.56, 5.12, 40.0]

@@ -1,4 +1,4 @@
-"""Adj-map: first a partition, then a value inside it (OpBoost, section 4.2)."""
+"""OpBoost's mechanisms: Global-map, Local-map and Adj-map (OpBoost, section 4)."""
 
 from decimal import Decimal
 from typing import Literal
@@ -7,8 +7,60 @@ from pydantic import Field
 
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms.channel import Channel, counts_of, precise
-from opboost_ops.mechanisms.parameters import decay
+from opboost_ops.mechanisms.parameters import Epsilon, Parameters, decay
 from opboost_ops.mechanisms.partitions import PartitionedParameters
+
+
+class GlobalMap(Parameters):
+    """Pr[y | x] is proportional to exp(-|x - y| epsilon / 2).
+
+    The bounded discrete Laplace law of scale 2 / epsilon is the same distribution, so the
+    paper's two samplers are one channel.
+
+    Attributes:
+        epsilon: Loss per unit of distance, certified for the channel that is built.
+    """
+
+    name: Literal["global_map"] = "global_map"
+    epsilon: Epsilon
+
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        weights = decay(Decimal(self.epsilon), domain.size)
+        counts = tuple(
+            counts_of([weights[abs(x - y)] for y in range(domain.size)]) for x in range(domain.size)
+        )
+        return Channel(domain.values(), domain.values(), counts)
+
+    def label(self) -> str:
+        """What people read."""
+        return f"Global-map, epsilon {self.epsilon:g}"
+
+
+class LocalMap(PartitionedParameters):
+    """Inside the partition of x, Pr[y | x] ∝ exp(-|x - y| epsilon / 2); outside it, nothing.
+
+    The partition itself is disclosed exactly: values of different partitions have infinite loss.
+    """
+
+    name: Literal["local_map"] = "local_map"
+
+    def build(self, domain: Domain) -> Channel:
+        """Build the channel on a domain."""
+        parts = self.partitions(domain)
+        by_value = decay(Decimal(self.epsilon), domain.size)
+        rows = []
+        for x in range(domain.lower, domain.upper + 1):
+            weights = [Decimal(0)] * domain.size
+            for y in parts.members(parts.index(x)):
+                weights[y - domain.lower] = by_value[abs(x - y)]
+            rows.append(counts_of(weights))
+        return Channel(domain.values(), domain.values(), tuple(rows))
+
+    def label(self) -> str:
+        """What people read."""
+        kind = self.partition_label()
+        return f"Local-map, epsilon {self.epsilon:g}, {kind} (the partition is disclosed)"
 
 
 class AdjMap(PartitionedParameters):
