@@ -171,7 +171,7 @@ MUTANTS = {
         (f"{UNIT}/test_geometric.py::test_one_count_too_many_is_not_certified",),
     ),
     "two bits of a category cost epsilon each": Mutant(
-        "mechanisms/unary.py",
+        "mechanisms/bits.py",
         {"Decimal(self.epsilon).exp()": "(2 * Decimal(self.epsilon)).exp()"},
         (f"{UNIT}/test_exact_channels.py::test_bits_have_their_closed_forms[1.0]",),
     ),
