@@ -13,8 +13,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.alias import TOTAL
-from opboost_ops.mechanisms.certificate import keeps_everywhere, keeps_steps
-from opboost_ops.mechanisms.channel import FLOOR, Channel
+from opboost_ops.mechanisms.channel import FLOOR, Channel, keeps_everywhere, keeps_steps
 from opboost_ops.mechanisms.geometric import FineEpsilon
 from opboost_ops.mechanisms.parameters import Parameters
 

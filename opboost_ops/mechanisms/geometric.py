@@ -13,8 +13,7 @@ from pydantic import Field
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.certificate import apportioned, keeps_steps
-from opboost_ops.mechanisms.channel import Channel, precise
+from opboost_ops.mechanisms.channel import Channel, apportioned, keeps_steps, precise
 from opboost_ops.mechanisms.parameters import Parameters
 
 #: Below this, counts are too coarse to tell neighbouring rows apart as exactly as is certified:

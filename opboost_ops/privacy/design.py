@@ -22,8 +22,7 @@ import numpy as np
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms.certificate import apportioned, keeps_everywhere, keeps_steps
-from opboost_ops.mechanisms.channel import precise
+from opboost_ops.mechanisms.channel import apportioned, keeps_everywhere, keeps_steps, precise
 from opboost_ops.mechanisms.designed import MOST_DESIGNED, Designed, Table
 
 Cost = Literal["absolute", "squared"]

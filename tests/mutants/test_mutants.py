@@ -166,7 +166,7 @@ MUTANTS = {
         ),
     ),
     "a certificate that is not looked at": Mutant(
-        "mechanisms/certificate.py",
+        "mechanisms/channel.py",
         {"max(a, b) << _BITS <=": "min(a, b) << _BITS <="},
         (f"{UNIT}/test_geometric.py::test_one_count_too_many_is_not_certified",),
     ),

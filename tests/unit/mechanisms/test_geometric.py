@@ -4,7 +4,7 @@ import pytest
 
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
-from opboost_ops.mechanisms import Geometric, certificate
+from opboost_ops.mechanisms import Geometric, channel
 from opboost_ops.mechanisms.channel import FLOOR
 from opboost_ops.mechanisms.parameters import built
 from opboost_ops.privacy.loss import loss_curve
@@ -38,7 +38,7 @@ def test_no_loss_passes_what_the_floor_allows() -> None:
 def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the floor, rounding alone breaks the bound somewhere in the tails."""
     built.cache_clear()
-    monkeypatch.setattr(certificate, "FLOOR", 0)
+    monkeypatch.setattr(channel, "FLOOR", 0)
     with pytest.raises(ConfigError, match="does not keep its own loss"):
         Geometric(epsilon=3.0).channel(Domain(1, 12))
     built.cache_clear()
@@ -46,8 +46,8 @@ def test_a_table_that_does_not_keep_its_loss_is_refused(monkeypatch: pytest.Monk
 
 def test_one_count_too_many_is_not_certified() -> None:
     counts = [list(row) for row in Geometric(epsilon=0.5).channel(Domain(1, 5)).counts]
-    assert certificate.keeps_steps(counts, 0.5)
+    assert channel.keeps_steps(counts, 0.5)
     room = int(FLOOR * (2.718281828459045**0.5 - 1)) + 2
     counts[0][0] += room
     counts[0][1] -= room
-    assert not certificate.keeps_steps(counts, 0.5)
+    assert not channel.keeps_steps(counts, 0.5)
