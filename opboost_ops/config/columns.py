@@ -1,11 +1,11 @@
 """Which columns a protected feature is released as, and what each is charged to."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from opboost_ops.config.column_names import column_name
 from opboost_ops.config.declared_map import map_digest, missing_digest
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation, IdColumn
@@ -13,6 +13,31 @@ from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.mechanisms.channel import Channel
+
+#: Longest part of such a name that a category gives.
+LONGEST = 128
+
+#: What the names of a model's features may not hold.
+_NOT_IN_NAMES = re.compile(r"[\s\",:\[\]{}/\\]")
+
+
+def column_name(feature: str, category: str) -> str:
+    """The column of a category: ``feature=category``, with %20 for a blank, as in URLs.
+
+    Only what a model's names may not hold is written so; a per cent sign stays one.
+
+    Args:
+        feature: The feature's name.
+        category: As declared.
+
+        >>> column_name("housing", "rent, free")
+        'housing=rent%2C%20free'
+    """
+    return f"{feature}={_NOT_IN_NAMES.sub(_written, category)}"
+
+
+def _written(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opboost_ops.config.column_names import column_name
+from opboost_ops.config.columns import column_name
 from opboost_ops.config.declared_map import map_digest
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import Domain, DomainMap

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from opboost_ops.config.column_names import LONGEST, column_name
+from opboost_ops.config.columns import LONGEST, column_name
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, Fault
