@@ -1,6 +1,8 @@
 """A feature as ``federation.yaml`` declares it: its type, its domain, its mechanism."""
 
 import math
+import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any, Literal, Self
@@ -8,11 +10,23 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
-from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import BucketResponse, Mechanism, MissingBit
 from opboost_ops.mechanisms.parameters import Epsilon
+
+#: A whole number as a program writes it that has gaps, or decimals, in the column.
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d*)\.0+")
+
+
+def canonical(text: str) -> str:
+    """A category's form: composed Unicode without blanks around it, 3 for 3.0; 01 stays 01.
+
+    Args:
+        text: As a table or a declaration has it.
+    """
+    plain = unicodedata.normalize("NFC", text).strip()
+    return plain.partition(".")[0] if _WHOLE.fullmatch(plain) else plain
 
 
 class DomainRange(Record):

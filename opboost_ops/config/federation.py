@@ -6,9 +6,8 @@ from uuid import UUID
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from opboost_ops.config.category_forms import canonical
 from opboost_ops.config.cron import Cron
-from opboost_ops.config.feature import DomainRange, Feature
+from opboost_ops.config.feature import DomainRange, Feature, canonical
 from opboost_ops.config.public_keys import PublicKeys
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.config.scoring import Scoring as Scoring

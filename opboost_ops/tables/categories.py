@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from opboost_ops.config.category_forms import canonical
+from opboost_ops.config.feature import canonical
 from opboost_ops.tables.column_types import holds_categories
 
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import Feature
+from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.categories import category_texts
 from opboost_ops.tables.column_types import holds_categories

@@ -20,8 +20,7 @@ import yaml
 from starlette.testclient import TestClient
 
 from opboost_ops import api
-from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import Feature
+from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.extras.serving.app import make_app

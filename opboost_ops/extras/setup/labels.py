@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from opboost_ops.config.category_forms import canonical
+from opboost_ops.config.feature import canonical
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.errors import ConfigError
 from opboost_ops.tables.categories import class_values, label_values

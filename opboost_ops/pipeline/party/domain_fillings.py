@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import Feature
+from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.errors import OpBoostError
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import undeclared_table, whole_table

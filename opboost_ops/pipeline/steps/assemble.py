@@ -8,8 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from opboost_ops.config.category_forms import canonical
-from opboost_ops.config.feature import Feature, Fill
+from opboost_ops.config.feature import Feature, Fill, canonical
 from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
