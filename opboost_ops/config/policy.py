@@ -1,13 +1,32 @@
 """``policy.yaml``: what a party allows, whatever a form or a coordinator says."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
+
+AdminAction = Literal["promote", "roll_back", "stop", "resume"]
+
+ADMIN_ACTIONS: tuple[AdminAction, ...] = get_args(AdminAction)
+
+#: Why it is asked, in public words: what is typed into a form lies in Airflow's database, where
+#: anyone who sees the DAG reads it. In words of one's own it is said at home.
+Reason = Literal[
+    "better in use",
+    "worse in use",
+    "drift",
+    "fault in the data",
+    "privacy",
+    "law or contract",
+    "maintenance",
+    "a trial",
+    "told at home",
+]
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
 
 
 class Serve(Record):

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 import yaml
 
-from opboost_ops.config.admin_actions import ADMIN_ACTIONS
 from opboost_ops.config.federation import Scoring
 from opboost_ops.config.loading import load_federation, load_site, parse_federation
+from opboost_ops.config.policy import ADMIN_ACTIONS
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import new_encryption_key
 from opboost_ops.exchange.key_files import write_private

@@ -6,8 +6,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, ParamsDict  # type: ignore[attr-defined]
 
-from opboost_ops.config.admin_actions import ADMIN_ACTIONS, REASONS
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import ADMIN_ACTIONS, REASONS
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.groups import common_of
 from opboost_ops.orchestration.dags.operators import PartyOperator

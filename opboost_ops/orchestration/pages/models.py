@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from opboost_ops.config.admin_actions import AdminAction
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import AdminAction
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.registry.tracking import upload_problem
 from opboost_ops.orchestration.pages.deployment import Query, guarded

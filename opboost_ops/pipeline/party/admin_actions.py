@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opboost_ops.config.admin_actions import ADMIN_ACTIONS, REASONS, AdminAction, Reason
 from opboost_ops.config.loading import site_of
+from opboost_ops.config.policy import ADMIN_ACTIONS, REASONS, AdminAction, Reason
 from opboost_ops.config.schema import Record
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
