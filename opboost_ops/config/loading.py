@@ -12,9 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from opboost_ops.config.channel_files import read_tables
 from opboost_ops.config.faults.federation import federation_faults
-from opboost_ops.config.faults.groups import grouped
 from opboost_ops.config.faults.policy import policy_faults
-from opboost_ops.config.faults.validation import entry_faults, steps_to
+from opboost_ops.config.faults.validation import entry_faults, grouped, steps_to
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.key_sources import AIRFLOW, in_a_file
 from opboost_ops.config.offer import Offer
