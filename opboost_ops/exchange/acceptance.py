@@ -43,12 +43,17 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
-from opboost_ops.exchange.key_days import judged_by, require_good, require_recent
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, read_plan
 from opboost_ops.exchange.rejection import Reason, Rejected
-from opboost_ops.exchange.signers import receiver_key, signed_manifest
+from opboost_ops.exchange.signers import (
+    judged_by,
+    receiver_key,
+    require_good,
+    require_recent,
+    signed_manifest,
+)
 from opboost_ops.exchange.store.limits import Admit
 from opboost_ops.privacy.loss import column_losses
 from opboost_ops.tables.spill.arrays import Scratch

@@ -17,7 +17,6 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import Artifact
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import PrivateKey
-from opboost_ops.exchange.key_days import require_good
 from opboost_ops.exchange.manifest import (
     MANIFEST,
     SIGNATURE,
@@ -27,7 +26,7 @@ from opboost_ops.exchange.manifest import (
     sender_of,
 )
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.signers import receiver_key, signed_manifest
+from opboost_ops.exchange.signers import receiver_key, require_good, signed_manifest
 from opboost_ops.exchange.store.limits import Admit
 
 #: The round of the keys.
