@@ -198,7 +198,7 @@ def follow(
         DemoError: With the failing task's error.
     """
     from opboost_ops.config.loading import load_federation
-    from opboost_ops.exchange.run_id import run_id
+    from opboost_ops.exchange.manifest import run_id
     from opboost_ops.pipeline.party.party_sites import site_files
     from opboost_ops.pipeline.runner.local import Finished
 

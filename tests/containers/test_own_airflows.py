@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opboost_ops.exchange.run_id import JOINED, run_id
+from opboost_ops.exchange.manifest import JOINED, run_id
 from opboost_ops.orchestration.deployment.client import Client
 from tests.containers import parties, runs
 from tests.containers.engine import Engine, Project

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.dags import failures, tasks
 from opboost_ops.pipeline.phases import stages_by_task
 from tests.dags.conftest import DAG_ID, RUN, in_task

@@ -19,8 +19,8 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.observability.stats import Stats
 
 from opboost_ops.errors import BudgetError, ContractError
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.run_id import run_id
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.deployment import metrics
 from opboost_ops.pipeline.runner.facts import ADDED

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.exchange.run_id import JOINED, run_id
+from opboost_ops.exchange.manifest import JOINED, run_id
 from opboost_ops.extras.datasets.lenders import write_lenders
 from opboost_ops.orchestration.dags import sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from opboost_ops.config.loading import load_site
+from opboost_ops.exchange.manifest import JOINED, own_run_id, run_id
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.run_id import JOINED, own_run_id, run_id
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.e2e.conftest import NARROW, OTHERS

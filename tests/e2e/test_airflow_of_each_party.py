@@ -9,7 +9,7 @@ import yaml
 from pydantic import TypeAdapter
 
 from opboost_ops.config.loading import load_site
-from opboost_ops.exchange.run_id import JOINED, run_id
+from opboost_ops.exchange.manifest import JOINED, run_id
 from opboost_ops.extras.datasets import lenders, load
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.learning.registry.registry import Registry

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone

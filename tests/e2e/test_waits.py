@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from opboost_ops.exchange.run_id import JOINED
+from opboost_ops.exchange.manifest import JOINED
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.party.inbox import Run

@@ -14,7 +14,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.exchange.verification import declared_keys, read_manifest, verify
 from opboost_ops.pipeline.phases import stages_by_task, steps

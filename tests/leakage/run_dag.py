@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 from airflow.dag_processing.dagbag import DagBag
 
-from opboost_ops.exchange import run_id
+from opboost_ops.exchange import manifest
 from opboost_ops.pipeline import catalogue
 from tests.leakage.failing_stage import failing
 
@@ -43,8 +43,8 @@ for dag_id in sorted(dags, reverse=True):  # Training comes before scoring.
     skipped = [ti.task_id for ti in whole.get_task_instances() if ti.state == "skipped"]
     # A DAG of which everything is skipped succeeds, too.
     states[dag_id] = " ".join([str(whole.state), *skipped])
-    runs[dag_id] = run_id.run_id(dag_id, whole.run_id)
-run_id.run_id = lambda dag_id, _: runs[dag_id]
+    runs[dag_id] = manifest.run_id(dag_id, whole.run_id)
+manifest.run_id = lambda dag_id, _: runs[dag_id]
 for name, (dag_id, task, party, text) in FAILURES.items():
     stage = catalogue.STAGES[name]
     catalogue.STAGES[name] = failing(stage, {party: text})

@@ -151,7 +151,7 @@ async def on_late(context: Mapping[str, Any]) -> None:
     Args:
         context: The run, as Airflow's REST API shows it, under ``dag_run``.
     """
-    from opboost_ops.exchange.run_id import run_id
+    from opboost_ops.exchange.manifest import run_id
     from opboost_ops.orchestration.settings import adopt_section
 
     # Airflow keeps the deadline of a run that has failed, of which people know.
@@ -242,7 +242,7 @@ _NOTICES: Mapping[str, tuple[Event, str]] = {
 def _tell(event: Event, context: Mapping[str, Any], message: str, stage: str = "") -> None:
     if not os.environ.get(VARIABLE):
         return
-    from opboost_ops.exchange.run_id import run_id
+    from opboost_ops.exchange.manifest import run_id
 
     ti = context["ti"]
     words = {

@@ -12,7 +12,7 @@ from airflow.sdk import get_current_context
 from airflow.sdk.exceptions import AirflowFailException, DagRunTriggerException
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.exchange.run_id import JOINED, joined_run
+from opboost_ops.exchange.manifest import JOINED, joined_run
 from opboost_ops.orchestration.dags.failures import Failed, plainly
 from opboost_ops.orchestration.dags.notifications import LooksAgain
 from opboost_ops.orchestration.dags.operators import StillWaiting, began

@@ -17,7 +17,7 @@ from opboost_ops.errors import (
     OpBoostError,
     PolicyError,
 )
-from opboost_ops.exchange import run_id
+from opboost_ops.exchange import manifest
 from opboost_ops.orchestration.dags import failures, notifications
 from opboost_ops.orchestration.dags.failures import XCOM_LIMIT, Failed, RefusedBudget, plainly
 from opboost_ops.orchestration.dags.operators import StillWaiting
@@ -53,13 +53,13 @@ def open_run(
         from opboost_ops.pipeline.party import form_values
         from opboost_ops.pipeline.runner import opening
 
-        if run_id.joined_run(dag_run.run_id):
+        if manifest.joined_run(dag_run.run_id):
             raise ConfigError(
                 f"The run id {dag_run.run_id} names a run of another Airflow, and this task opens "
                 "runs.",
                 "Trigger the DAG without a run id of your own.",
             )
-        run = run_id.own_run_id(dag_run.dag_id, dag_run.run_id)
+        run = manifest.own_run_id(dag_run.dag_id, dag_run.run_id)
         if form is None:
             given = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
@@ -106,7 +106,7 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
     context = get_current_context()
     dag_run = context["dag_run"]
     meter = metrics.meter(federation, party, stage)
-    this = run_id.run_id(dag_run.dag_id, dag_run.run_id)
+    this = manifest.run_id(dag_run.dag_id, dag_run.run_id)
 
     def work() -> Mapping[str, Any]:
         from opboost_ops.pipeline.party.inbox import Run
@@ -168,7 +168,7 @@ def act(party: str, federation: str) -> dict[str, Any]:
         if form.pop("party", None) != party:
             return {"skip": "nothing is asked of this party"}
         # Never another run's: anyone who triggers a run may choose its id.
-        this = run_id.own_run_id(dag_run.dag_id, dag_run.run_id)
+        this = manifest.own_run_id(dag_run.dag_id, dag_run.run_id)
         who = getattr(dag_run, "triggering_user_name", None)
         done = admin_actions.from_airflow(party, federation, this, who, form)
         if "skip" not in done:

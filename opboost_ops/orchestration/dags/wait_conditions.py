@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from opboost_ops.config.federation import Purpose
-from opboost_ops.exchange.run_id import JOINED
+from opboost_ops.exchange.manifest import JOINED
 
 
 def runs_to_join(
@@ -65,7 +65,7 @@ def arrived(
         ArtifactError: They will not come any more.
     """
     from opboost_ops.errors import ArtifactError
-    from opboost_ops.exchange.run_id import run_id
+    from opboost_ops.exchange.manifest import run_id
     from opboost_ops.pipeline.party import invitations
     from opboost_ops.pipeline.party.inbox import Run
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pydantic import Field
 
 from opboost_ops.config.schema import Record
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.pages.airflow_database import answer_of, aware, utc
 
 #: Under this key a task leaves in XCom why it failed.

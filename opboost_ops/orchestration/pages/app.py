@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from opboost_ops.errors import ContractError
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.pages import (
     aftermath,
     airflow,

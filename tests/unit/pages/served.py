@@ -15,8 +15,8 @@ from fastapi import FastAPI
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import BudgetError
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.exchange.run_id import run_id
 from opboost_ops.pipeline.party.inbox import Run, note_refused
 from tests.browser import SHOTS, chromium
 from tests.federation import SECOND_RUN, Workspace

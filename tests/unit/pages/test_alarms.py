@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.dags import run_notes
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run

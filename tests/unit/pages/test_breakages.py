@@ -21,7 +21,7 @@ from airflow.serialization.serialized_objects import LazyDeserializedDAG
 from airflow.utils.session import create_session
 from sqlalchemy import delete, insert, update
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.notifications import EVENTS
 from opboost_ops.pipeline.party.admin_actions import from_airflow

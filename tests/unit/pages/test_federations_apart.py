@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from opboost_ops.exchange.run_id import JOINED
+from opboost_ops.exchange.manifest import JOINED
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, known_dags, write_run

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.reports.display.blocks import Cell, Table
 from opboost_ops.reports.display.spreadsheets import table_csv
 from opboost_ops.reports.versions import mode_words

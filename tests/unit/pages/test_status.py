@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.pages import state, status
 from opboost_ops.orchestration.pages.deployment import Query

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from opboost_ops.exchange.run_id import run_id
+from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.pages.answers import PAGES
 from tests.federation import Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, write_run

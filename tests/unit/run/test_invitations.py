@@ -8,8 +8,8 @@ import pytest
 
 from opboost_ops.errors import ArtifactError, ConfigError, PolicyError
 from opboost_ops.exchange.audit import Action
+from opboost_ops.exchange.manifest import JOINED, run_id
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.run_id import JOINED, run_id
 from opboost_ops.pipeline.party import invitations
 from opboost_ops.pipeline.party.agreement import withdraw
 from opboost_ops.pipeline.party.inbox import Run
