@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from opboost_ops.domain import Domain
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.rounds.packing import Packing
+from opboost_ops.exchange.rounds.masks import Packing
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.learning.federboost.federboost import Settings, learn
 from opboost_ops.learning.federboost.histogram import Growth

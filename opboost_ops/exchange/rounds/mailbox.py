@@ -17,9 +17,8 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.rounds.acceptance import KEYS, Conversation
 from opboost_ops.exchange.rounds.decisions import DecisionKey, key_in
 from opboost_ops.exchange.rounds.identity import Identity, Traffic
-from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
+from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, unmasked
 from opboost_ops.exchange.rounds.messages import Messages
-from opboost_ops.exchange.rounds.packing import Packing
 from opboost_ops.exchange.rounds.protocol import Decision, Round
 from opboost_ops.exchange.rounds.sent_vectors import SentVectors
 from opboost_ops.exchange.store.store import Store

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from opboost_ops.exchange.rounds.masks import Masks, RunKey, unmasked
-from opboost_ops.exchange.rounds.packing import Packing, width_of
+from opboost_ops.exchange.rounds.masks import Masks, Packing, RunKey, unmasked, width_of
 
 
 @pytest.mark.parametrize(
