@@ -6,8 +6,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import smallest_integers
 from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.sealed import sealing, shares
-from opboost_ops.exchange.sealed.parts import part_count
-from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.pipeline.disclosures import SHARES
 from opboost_ops.pipeline.inputs import raw_table

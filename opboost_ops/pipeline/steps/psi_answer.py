@@ -11,7 +11,7 @@ from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed import epochs, oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
-from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.parts import Sent
 from opboost_ops.exchange.store.spool import require_room
 from opboost_ops.pipeline.disclosures import answered
 from opboost_ops.pipeline.matching.psi_session import session_of

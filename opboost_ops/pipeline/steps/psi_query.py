@@ -7,8 +7,7 @@ from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed import oprf
 from opboost_ops.exchange.sealed.curve import POINT
-from opboost_ops.exchange.sealed.parts import part_count
-from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.pipeline.disclosures import QUERY
 from opboost_ops.pipeline.matching.psi_session import Session, session_of
 from opboost_ops.pipeline.stage import Context, Outcome

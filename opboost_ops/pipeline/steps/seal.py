@@ -9,8 +9,7 @@ from opboost_ops.errors import ContractError
 from opboost_ops.exchange.artifact import Draft
 from opboost_ops.exchange.points import Layout
 from opboost_ops.exchange.sealed import sealing, zero_shares
-from opboost_ops.exchange.sealed.parts import part_count
-from opboost_ops.exchange.sealed.psi_parts import Sent
+from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.exchange.sealed.tags import TAG
 from opboost_ops.exchange.store.spool import require_room
