@@ -23,7 +23,7 @@ from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.contents import opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
 from opboost_ops.exchange.manifest import Kind, parse_manifest, receiver_of
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.sealed.month_keys import month_key
 from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import LocalStore
@@ -97,7 +97,7 @@ class Workspace:
         made = cls(folder)
         rules = {"alignment": {"least_common": 1}}
         made.edit_yaml(f"{made.declared.label_holder}/policy.yaml", lambda p: p.update(rules))
-        month = epochs.epoch_at(epochs.now())
+        month = month_keys.epoch_at(month_keys.now())
         for site in folder.glob("*/site.yaml"):
             # Made at its first use otherwise: copies of one workspace are to have the same.
             month_key(load_site(site).month_keys, month)

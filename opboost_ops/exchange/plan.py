@@ -14,7 +14,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import Digest, RunId
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.sealed.epochs import is_epoch
+from opboost_ops.exchange.sealed.month_keys import is_epoch
 
 
 class _Document(Record):

@@ -9,7 +9,7 @@ import pytest
 
 from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.manifest import PROTOCOL
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.pipeline.party import admission
 from opboost_ops.pipeline.party.agreement import withdraw
 from tests.adversary.kit import forge_plan, of_run, refusal
@@ -18,7 +18,7 @@ from tests.party_state import state_of
 
 
 def of_another_month(workspace: Workspace) -> None:
-    later = epochs.epoch_at(datetime.now(UTC) + timedelta(days=90))
+    later = month_keys.epoch_at(datetime.now(UTC) + timedelta(days=90))
     forge_plan(workspace, epoch=later)
 
 

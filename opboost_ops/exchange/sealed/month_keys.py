@@ -5,14 +5,58 @@ included, can open what was sealed in that month any more.
 """
 
 import os
+import re
 import secrets
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.sealed.epochs import is_epoch
 from opboost_ops.tables.spill.folders import private_folder
+
+#: Clocks, and the beginning of a run at two parties, may be so far apart.
+TOLERANCE = timedelta(days=1)
+
+_MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
+
+
+def is_epoch(value: object) -> bool:
+    """Whether a value of a plan is the name of an epoch."""
+    return isinstance(value, str) and _MONTH.fullmatch(value) is not None
+
+
+def epoch_at(moment: datetime) -> str:
+    """The epoch of a moment: its month in UTC, as in ``2026-11``.
+
+    Args:
+        moment: With its time zone.
+    """
+    return f"{moment.astimezone(UTC):%Y-%m}"
+
+
+def begun_by(moment: datetime) -> frozenset[str]:
+    """The epochs in which a run may begin at a moment: one, or two about the end of a month.
+
+    Args:
+        moment: With its time zone.
+    """
+    return frozenset(epoch_at(moment + shift) for shift in (-TOLERANCE, TOLERANCE))
+
+
+def may_begin(epoch: str, moment: datetime) -> bool:
+    """Whether a run of an epoch may begin at a moment.
+
+    Args:
+        epoch: Its name.
+        moment: With its time zone.
+    """
+    return epoch in begun_by(moment)
+
+
+def now() -> datetime:
+    """This machine's clock."""
+    return datetime.now(UTC)
+
 
 #: Bytes of a key.
 KEY = 32

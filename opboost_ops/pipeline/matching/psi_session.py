@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from opboost_ops.errors import SetupError
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.sealed.engine import BLOCK, Engine, processors
 from opboost_ops.exchange.sealed.ids import CANARY, Reader
 from opboost_ops.exchange.sealed.month_keys import delete_expired, month_key
@@ -133,13 +133,13 @@ def _require_month(context: Context) -> str:
 
     Keys and points of months that are over are deleted here.
     """
-    now = epochs.now()
+    now = month_keys.now()
     for folder in (context.site.month_keys, context.lasting.folder / POINTS):
         delete_expired(folder, now)
     month = context.epoch
     begun = context.home.has(EPOCH)
     gone = not (context.site.month_keys / f"{month}.key").exists()
-    if month is None or not ((begun and not gone) or epochs.may_begin(month, now)):
+    if month is None or not ((begun and not gone) or month_keys.may_begin(month, now)):
         raise SetupError(
             f"The run is of the month {month}, which by the clock of {context.party} is over, or "
             "has not begun.",

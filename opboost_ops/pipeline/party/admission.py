@@ -16,7 +16,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.errors import OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import agreements_of, open_state
 from opboost_ops.exchange.plan import Plan
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.pipeline.matching.psi_session import EPOCH
 from opboost_ops.pipeline.party import clock, known_keys
 from opboost_ops.pipeline.party.rollback import rolled_back
@@ -260,7 +260,7 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
 
 
 def _against_month(month: str) -> Iterator[str]:
-    if not epochs.may_begin(month, epochs.now()):
+    if not month_keys.may_begin(month, month_keys.now()):
         yield f"month: by this party's clock {month} is over, or has not begun"
 
 

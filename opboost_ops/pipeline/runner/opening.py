@@ -18,7 +18,7 @@ from opboost_ops.exchange.artifact import DOCUMENT, Draft
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, reuse_open_state
 from opboost_ops.exchange.plan import Plan, asks
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning import tuning
 from opboost_ops.learning.boosters import dask_engine
@@ -161,7 +161,7 @@ def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None
     if not asks(federation, purpose):
         return None
     found = earlier.get("epoch") if earlier else None
-    return str(found) if found else epochs.epoch_at(epochs.now())
+    return str(found) if found else month_keys.epoch_at(month_keys.now())
 
 
 def _compared(

@@ -8,7 +8,7 @@ import numpy as np
 from opboost_ops.exchange.artifact import Artifact, Draft
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.exchange.rejection import Rejected
-from opboost_ops.exchange.sealed import epochs, oprf
+from opboost_ops.exchange.sealed import month_keys, oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
 from opboost_ops.exchange.sealed.parts import Sent
@@ -87,7 +87,7 @@ def _counted(context: Context, query: Artifact) -> str:
             question,
             (query.part(number, POINT) for number in range(query.parts)),
             query.parts,
-            epochs.begun_by(epochs.now()) | {month},
+            month_keys.begun_by(month_keys.now()) | {month},
             require,
         )
     return (

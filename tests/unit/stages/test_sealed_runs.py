@@ -8,7 +8,7 @@ import pytest
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ContractError, OpBoostError, PolicyError
-from opboost_ops.exchange.sealed import epochs
+from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.orchestration.pages import ledger
 from opboost_ops.orchestration.pages.deployment import Query
@@ -86,7 +86,7 @@ def test_a_policy_that_does_not_say_so_seals_nobody(
 def test_another_key_of_the_month_is_noticed_and_the_next_run_asks_again(
     workspace: Workspace,
 ) -> None:
-    month = epochs.epoch_at(epochs.now())
+    month = month_keys.epoch_at(month_keys.now())
     (workspace.folder / BANK / "keys" / "psi" / f"{month}.key").write_bytes(os.urandom(32))
     for points in (workspace.folder / BANK / "home").rglob("*.points"):
         points.unlink()
@@ -118,7 +118,7 @@ def test_how_many_guesses_have_been_possible_is_shown_wherever_one_looks(
     workspace: Workspace,
 ) -> None:
     people = pl.read_parquet(workspace.table_path(LABEL)).height
-    month = epochs.epoch_at(epochs.now())
+    month = month_keys.epoch_at(month_keys.now())
     told = f"{people:,} different people in {month} (at most"
     text = "People queried by label holders: each query can test a guess of who is in this table."
     for days in ({}, {"since": "2026-01-01"}):

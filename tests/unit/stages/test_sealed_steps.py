@@ -12,7 +12,7 @@ import pytest
 
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.exchange.rejection import Reason, Rejected
-from opboost_ops.exchange.sealed import curve, epochs, oprf, parts
+from opboost_ops.exchange.sealed import curve, month_keys, oprf, parts
 from opboost_ops.pipeline.runner.private_failures import COMMON_ROWS
 from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import entries_of
@@ -163,7 +163,7 @@ def test_every_party_compares_the_month_with_its_own_clock(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = [NOVEMBER]
-    monkeypatch.setattr(epochs, "now", lambda: told[-1])
+    monkeypatch.setattr(month_keys, "now", lambda: told[-1])
     workspace = made(2)
     workspace.until("digest_ids", "b0")
     told.append(datetime(2026, 12, 2, 1, tzinfo=UTC))
