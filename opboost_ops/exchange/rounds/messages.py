@@ -14,7 +14,7 @@ from opboost_ops.exchange.manifest import MANIFEST, Kind, reference
 from opboost_ops.exchange.rounds.acceptance import Conversation
 from opboost_ops.exchange.rounds.identity import Identity, Traffic
 from opboost_ops.exchange.rounds.protocol import LOGGER
-from opboost_ops.exchange.store.folder_news import FolderNews
+from opboost_ops.exchange.store.folder import FolderNews
 from opboost_ops.exchange.store.store import Store
 
 _LOG = logging.getLogger(LOGGER)
