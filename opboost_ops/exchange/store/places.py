@@ -1,12 +1,15 @@
 """What all stores share: which places there are, and how one waits for a place."""
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
-from opboost_ops.errors import ArtifactError
+from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.manifest import MANIFEST
+from opboost_ops.tables.spill.folders import private_folder
 
 #: A name of a folder or file in a store; a dot at its beginning is for what is not published.
 PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"
@@ -102,3 +105,25 @@ def only_one_wins(write: Callable[[bytes], bool], read: Callable[[], bytes | Non
     late = write(b"late")
     # The first answer may be lost on its way and its repetition refused: nobody has won, then.
     return not late and sum(first) < 2 and read() in (b"one", b"two")
+
+
+def require_room(folder: Path, party: str, needed: int) -> None:
+    """Refuse parts that the disk cannot hold, before the first of them is written.
+
+    Args:
+        folder: Where they wait.
+        party: Whose, for the error.
+        needed: Bytes that they may take.
+
+    Raises:
+        ContractError: There is less room.
+    """
+    private_folder(folder)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise ContractError(
+            f"What {party} sends needs up to {needed / 1e6:,.0f} MB in its home folder "
+            f"while it is sent, and {free / 1e6:,.0f} MB are free.",
+            "Free some, set retention_days, or move home in site.yaml to a larger disk. Then "
+            "clear this task: nothing was written.",
+        )

@@ -12,7 +12,7 @@ from opboost_ops.exchange.sealed import month_keys, oprf
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.engine import BLOCK
 from opboost_ops.exchange.sealed.parts import Sent
-from opboost_ops.exchange.store.spool import require_room
+from opboost_ops.exchange.store.places import require_room
 from opboost_ops.pipeline.disclosures import answered
 from opboost_ops.pipeline.matching.psi_session import session_of
 from opboost_ops.pipeline.stage import Context, Outcome

@@ -12,7 +12,7 @@ from opboost_ops.exchange.sealed import sealing, zero_shares
 from opboost_ops.exchange.sealed.parts import Sent, part_count
 from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.exchange.sealed.tags import TAG
-from opboost_ops.exchange.store.spool import require_room
+from opboost_ops.exchange.store.places import require_room
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.pipeline.disclosures import sealed
 from opboost_ops.pipeline.matching.own_points import own_points, pair_keys
