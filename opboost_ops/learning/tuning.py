@@ -14,8 +14,7 @@ from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters
 from opboost_ops.learning.boosters.parts import folds
 from opboost_ops.learning.extras import require_extra
-from opboost_ops.learning.losses import trial_score
-from opboost_ops.learning.metrics import main_metric
+from opboost_ops.learning.metrics import main_metric, trial_score
 
 if TYPE_CHECKING:
     import optuna
