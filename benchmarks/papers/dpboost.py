@@ -20,7 +20,7 @@ from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.frame import Parameters, Private
 from opboost_ops.learning.boosters.lightgbm_backend import booster_of
 from opboost_ops.learning.private.candidates import Candidates
-from opboost_ops.learning.private.gradients import scaled
+from opboost_ops.learning.private.sensitivity import scaled
 from opboost_ops.learning.private.trainer import bounds_of
 
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0, 10.0)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.private import budget, gradients, noise, sensitivity, trainer, tree
+from opboost_ops.learning.private import budget, noise, sensitivity, trainer, tree
 from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 from opboost_ops.learning.private.trainer import bounds_of, checked
@@ -84,7 +84,7 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
     private = checked(parameters)
     candidates = Candidates.of(frame.names, frame.thresholds, frame.categories)
     codes = candidates.codes(frame.matrix)
-    target = gradients.scaled(label, bounds_of(parameters))
+    target = sensitivity.scaled(label, bounds_of(parameters))
     regularisation = budget.exactly(private.regularisation)
     gain_range = sensitivity.gain_range()
     if variant == "paper":
@@ -92,10 +92,10 @@ def grow(variant: str, frame: Frame, label: np.ndarray, parameters: Parameters) 
     score = np.zeros(len(target))
     grown: list[tuple[Tree, int, int]] = []
     for step in _steps(variant, len(target), parameters):
-        found = gradients.gradients(score[step.rows], target[step.rows])
+        found = sensitivity.gradients(score[step.rows], target[step.rows])
         if variant in ("seq", "para"):
             found = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
-        kept = gradients.taking_part(found)
+        kept = sensitivity.taking_part(found)
         one = tree.grow(
             codes[step.rows[kept]],
             found[kept],

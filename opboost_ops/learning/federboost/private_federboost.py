@@ -24,7 +24,7 @@ from opboost_ops.learning.federboost.histogram import Count, Leaf, Split, Tree, 
 from opboost_ops.learning.federboost.noisy_edges import counted_columns, noisy_edges
 from opboost_ops.learning.federboost.sum_noise import SumNoise
 from opboost_ops.learning.metrics import Task
-from opboost_ops.learning.private import gradients, leaf_sums, noise
+from opboost_ops.learning.private import leaf_sums, noise, sensitivity
 from opboost_ops.learning.private.candidates import Candidates
 from opboost_ops.learning.private.leaf_sums import COUNT_UNITS, DEEPEST, Sums
 from opboost_ops.learning.private.sensitivity import LEAF_UNITS
@@ -123,7 +123,7 @@ def learn_private(
     task, sums = _task(settings), sums_of(settings, private)
     # A refusal would depend on a row: labels outside their bounds are clipped.
     bounds = settings.objective.bounds
-    target = label if bounds is None else gradients.scaled(label, bounds)
+    target = label if bounds is None else sensitivity.scaled(label, bounds)
     parties = rounds.parties
 
     def open_run(told: np.ndarray) -> Start:

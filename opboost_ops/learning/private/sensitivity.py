@@ -9,14 +9,18 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
+import numpy as np
+
 #: Steps of a gradient from 0 to g_l* = 1.
 GRADIENT_UNITS = 2**10
+
 #: Steps of a leaf from 0 to 1.
 LEAF_UNITS = 2**20
 
 #: One added row changes a gain by more than -3 g_l*^2 and at most g_l*^2. The paper's Lemma 1
 #: bounds the change from above only. Rounding down does not widen this: the bounds are integers.
 GAIN_FALL = 3 * GRADIENT_UNITS**2
+
 GAIN_RISE = GRADIENT_UNITS**2
 
 
@@ -51,3 +55,57 @@ def leaf_change(regularisation: Fraction, clip: int) -> int:
         clip: From `leaf_clip`.
     """
     return min(math.ceil(LEAF_UNITS / (1 + regularisation)), 2 * clip)
+
+
+def scaled(label: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    """Labels laid on [-1, 1] by declared bounds; what lies outside is clipped.
+
+    Args:
+        label: Shape (n,).
+        bounds: Declared, never read off the labels.
+    """
+    lower, upper = bounds
+    share = (np.asarray(label, dtype=np.float64) - lower) / (upper - lower)
+    return np.asarray(np.clip(2 * share - 1, -1.0, 1.0))
+
+
+def outside(label: np.ndarray, bounds: tuple[float, float] | None) -> int:
+    """How many labels lie outside declared bounds, which is for the party's own eyes alone.
+
+    Args:
+        label: Shape (n,).
+        bounds: Declared; None for classes.
+    """
+    if bounds is None:
+        return 0
+    return int(((label < bounds[0]) | (label > bounds[1])).sum())
+
+
+def gradients(score: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Each row's own gradient, score - label, to the nearest unit.
+
+    Args:
+        score: What the committed trees say, shape (n,).
+        target: Scaled labels, shape (n,).
+
+    Returns:
+        int64, shape (n,).
+    """
+    # Beyond twice the greatest gradient that may take part, the number itself does not matter.
+    gradient = np.clip(score - target, -2.0, 2.0)
+    return np.asarray(np.rint(gradient * GRADIENT_UNITS), dtype=np.int64)
+
+
+def taking_part(found: np.ndarray) -> np.ndarray:
+    """Gradient-based data filtering: a row with |g| > g_l* sits this tree out.
+
+    A filter and not a clip: such a row has no influence on this tree at all. It decides about each
+    row by that row alone.
+
+    Args:
+        found: From `gradients`.
+
+    Returns:
+        bool, shape (n,).
+    """
+    return np.asarray(np.abs(found) <= GRADIENT_UNITS)

@@ -9,7 +9,6 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.learning.boosters.frame import Frame, Parameters, Private, Tell, unheard
 from opboost_ops.learning.private import (
     budget,
-    gradients,
     noise,
     noisy_leaves,
     random_tree,
@@ -107,10 +106,10 @@ def fit(
                 "Declare a smaller training.private.delta, and trigger a new run.",
             )
         binary = parameters.task == "binary"
-        scaled = label if binary else gradients.scaled(label, bounds_of(parameters))
+        scaled = label if binary else sensitivity.scaled(label, bounds_of(parameters))
         grown, initial = noisy_leaves.fit(codes, scaled, candidates, parameters, memory, tell)
         return Trained(grown, (), candidates, initial)
-    target = gradients.scaled(label, bounds_of(parameters))
+    target = sensitivity.scaled(label, bounds_of(parameters))
     key, trees, events = _remembered(memory, parameters, codes, target)
     rate = budget.exactly(parameters.learning_rate)
     # With random splits every tree holds all rows, and is an ensemble of its own.
@@ -161,12 +160,12 @@ def _next(
     parameters: Parameters,
 ) -> tuple[Tree, list[Spent]]:
     assert parameters.private is not None
-    found = gradients.gradients(score[rows], target[rows])
+    found = sensitivity.gradients(score[rows], target[rows])
     if parameters.private.random:
         within = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
         drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
         return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
-    kept = gradients.taking_part(found)
+    kept = sensitivity.taking_part(found)
     drawn = tree.grow(
         codes[rows[kept]],
         found[kept],

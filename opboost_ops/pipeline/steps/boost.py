@@ -24,7 +24,7 @@ from opboost_ops.learning.federboost.private_federboost import (
     learn_private,
     noise_of,
 )
-from opboost_ops.learning.private import gradients, noise
+from opboost_ops.learning.private import noise, sensitivity
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL
 from opboost_ops.pipeline.steps.materialise import model_file
@@ -72,7 +72,7 @@ def boost(context: Context) -> Outcome:
     told: dict[str, dict[str, float]] = {}
     clipped: dict[str, dict[str, int]] = {}
     if private is not None:
-        clipped = {CLIPPED: {"rows": gradients.outside(label, settings.objective.bounds)}}
+        clipped = {CLIPPED: {"rows": sensitivity.outside(label, settings.objective.bounds)}}
         curve = noise_of(settings, private).curve
         told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
     return Outcome(

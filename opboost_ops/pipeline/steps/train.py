@@ -19,7 +19,7 @@ from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.learning.boosters.frame import Private, Stop
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
 from opboost_ops.learning.denoise import joint
-from opboost_ops.learning.private import gradients, noisy_leaves
+from opboost_ops.learning.private import noisy_leaves, sensitivity
 from opboost_ops.pipeline.cache import model_cache, software
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED, search, with_trial
 from opboost_ops.pipeline.inputs.weights import WEIGHT
@@ -71,7 +71,7 @@ def train(context: Context) -> Outcome:
 
 def _clipped(context: Context, bounds: tuple[float, float] | None) -> int:
     label = context.home.table("frame").column(LABEL).to_numpy()
-    return gradients.outside(np.asarray(label), bounds)
+    return sensitivity.outside(np.asarray(label), bounds)
 
 
 def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Mapping[str, Any]]:

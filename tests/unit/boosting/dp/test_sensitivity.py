@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from opboost_ops.learning.private import gradients, sensitivity, tree
+from opboost_ops.learning.private import sensitivity, tree
 from opboost_ops.learning.private.sensitivity import (
     GAIN_FALL,
     GAIN_RISE,
@@ -97,10 +97,10 @@ def test_gains_are_the_formula_in_exact_arithmetic() -> None:
 def test_a_row_beyond_the_greatest_gradient_sits_out_and_is_not_clipped() -> None:
     score = np.array([0.0, 1.0, 1.5, -3.0, 0.4])
     target = np.array([1.0, 0.0, 0.0, 1.0, 0.4])
-    found = gradients.gradients(score, target)
-    assert gradients.taking_part(found).tolist() == [True, True, False, False, True]
+    found = sensitivity.gradients(score, target)
+    assert sensitivity.taking_part(found).tolist() == [True, True, False, False, True]
     assert abs(found[2]) > GRADIENT_UNITS
 
 
 def test_labels_are_scaled_by_declared_bounds_alone() -> None:
-    assert gradients.scaled(np.array([0, 5, 10, 90.0, -1]), (0, 10)).tolist() == [-1, 0, 1, 1, -1]
+    assert sensitivity.scaled(np.array([0, 5, 10, 90.0, -1]), (0, 10)).tolist() == [-1, 0, 1, 1, -1]
