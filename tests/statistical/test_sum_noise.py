@@ -11,7 +11,7 @@ from scipy.stats import skellam as law
 from opboost_ops.config.schema import Record
 from opboost_ops.exchange.rounds.protocol import Round
 from opboost_ops.learning.federboost.sum_noise import Release, calibrated
-from opboost_ops.learning.private import leaf_sums, noise, poisson
+from opboost_ops.learning.private import leaf_sums, noise
 from tests.horizontal import Banks
 from tests.statistical.test_triple import DRAWS, P, p_value
 
@@ -104,7 +104,7 @@ def test_the_sum_has_the_noise_of_those_that_add_it(tmp_path: Path) -> None:
 def test_thresholds_are_poissons_to_the_last_float(mean: int) -> None:
     from scipy.stats import poisson as plain
 
-    found = poisson.thresholds(mean)
+    found = noise.thresholds(mean)
     below = (found.high.astype(np.float64) + found.low.astype(np.float64) / 2**64) / 2**64
     at = np.arange(len(below)) + found.first
     near = np.abs(at - mean) < 8 * mean**0.5 + 8
@@ -114,8 +114,8 @@ def test_thresholds_are_poissons_to_the_last_float(mean: int) -> None:
 
 def test_equal_upper_halves_are_decided_by_the_lower_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Thresholds of few bits, so that many draws need the lower half; the law is the same."""
-    real = poisson.thresholds(3)
-    coarse = poisson.Thresholds(
+    real = noise.thresholds(3)
+    coarse = noise.Thresholds(
         real.first,
         real.high >> np.uint64(61),
         (real.high << np.uint64(3)) | (real.low >> np.uint64(61)),

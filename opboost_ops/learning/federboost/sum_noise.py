@@ -11,7 +11,7 @@ from math import ceil
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rounds.protocol import Phase
-from opboost_ops.learning.private.poisson import GREATEST
+from opboost_ops.learning.private.noise import GREATEST
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 
