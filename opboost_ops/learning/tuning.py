@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.boosters.frame import Frame, Parameters, folds
 from opboost_ops.learning.extras import require_extra
 from opboost_ops.learning.metrics import main_metric, trial_score
 

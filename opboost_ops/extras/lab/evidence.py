@@ -11,8 +11,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.extras.lab.files import public_numbers, require_weights
-from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.parts import folds
+from opboost_ops.learning.boosters.frame import Frame, Parameters, folds
 from opboost_ops.learning.tuning import FOLDS, predicted
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.privacy.division import Evidence, independent, sampled

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, threads_for, unheard
+from opboost_ops.learning.boosters.frame import (
+    HELD_BACK,
+    Frame,
+    Parameters,
+    Tell,
+    held_back,
+    threads_for,
+    unheard,
+)
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
-from opboost_ops.learning.boosters.parts import HELD_BACK, held_back
 
 if TYPE_CHECKING:
     import lightgbm

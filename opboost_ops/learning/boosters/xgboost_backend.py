@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.learning.boosters.frame import Frame, Parameters, Tell, threads_for, unheard
+from opboost_ops.learning.boosters.frame import (
+    HELD_BACK,
+    Frame,
+    Parameters,
+    Tell,
+    held_back,
+    threads_for,
+    unheard,
+)
 from opboost_ops.learning.boosters.lightgbm_backend import rounds_of
-from opboost_ops.learning.boosters.parts import HELD_BACK, held_back
 
 _CATEGORICAL = 1
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 from opboost_ops.config.training import LightGBMTraining
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.frame import Frame, Parameters, folds
 from opboost_ops.learning.boosters.lightgbm_blocks import SAMPLE
-from opboost_ops.learning.boosters.parts import folds
 from opboost_ops.learning.metrics import trial_score
 from opboost_ops.pipeline.cache import baseline_cache, fingerprint, software
 from opboost_ops.pipeline.evaluation.tuning_search import search, with_trial
