@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from opboost_ops.orchestration.dags import admin_runs, run_notes
+from opboost_ops.orchestration.dags import admin_dag, run_notes
 from opboost_ops.orchestration.dags.operators import PREFIX, LedgerPage, RunPage
 from opboost_ops.orchestration.deployment import capacity, metrics
 from opboost_ops.orchestration.settings import adopt_section
@@ -44,7 +44,7 @@ class OpBoostPlugin(AirflowPlugin):
     """Loaded by every Airflow component; light, therefore."""
 
     name = "opboost"
-    listeners = [admin_runs, capacity, run_notes, metrics]  # noqa: RUF012
+    listeners = [admin_dag, capacity, run_notes, metrics]  # noqa: RUF012
     operator_extra_links = [RunPage(), LedgerPage()]  # noqa: RUF012
     fastapi_apps = [{"app": Pages(), "url_prefix": f"/{PREFIX}", "name": "OpBoost"}]  # noqa: RUF012
     external_views = [  # noqa: RUF012

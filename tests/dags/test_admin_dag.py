@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, ParamValidationError
 from airflow.serialization.serialized_objects import DagSerialization
 
-from opboost_ops.orchestration.dags import admin_runs, tasks
+from opboost_ops.orchestration.dags import admin_dag, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from tests.dags.conftest import declare
 from tests.dags.test_notifications import told as told
@@ -161,12 +161,12 @@ class _Instance(SimpleNamespace):
 def test_tasks_of_other_parties_need_no_worker(
     monkeypatch: pytest.MonkeyPatch, tags: set[str], party: str, expected: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(admin_runs, "our_session", lambda _: object())
+    monkeypatch.setattr(admin_dag, "our_session", lambda _: object())
     instances = [_Instance(task_id=name, state=None) for name in expected]
     run = SimpleNamespace(
         dag=SimpleNamespace(tags=tags),
         conf={"party": party},
         get_task_instances=lambda session: instances,
     )
-    admin_runs.on_dag_run_running(run)
+    admin_dag.on_dag_run_running(run)
     assert {ti.task_id: ti.state for ti in instances} == expected

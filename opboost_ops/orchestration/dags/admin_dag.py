@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from airflow.listeners import hookimpl
 from airflow.sdk import DAG, Param, ParamsDict  # type: ignore[attr-defined]
 
 from opboost_ops.config.federation import Federation
@@ -11,7 +12,26 @@ from opboost_ops.config.policy import ADMIN_ACTIONS, REASONS
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.groups import common_of
 from opboost_ops.orchestration.dags.operators import PartyOperator
-from opboost_ops.orchestration.dags.our_runs import ADMIN_TAG, TAG
+from opboost_ops.orchestration.dags.our_runs import ADMIN_TAG, TAG, our_session
+
+
+@hookimpl
+def on_dag_run_running(dag_run: Any) -> None:
+    """Skip the tasks of parties of which nothing is requested.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+    """
+    session = our_session(dag_run)
+    if session is None or ADMIN_TAG not in dag_run.dag.tags:
+        return
+    chosen = f"{(dag_run.conf or {}).get('party')}_act"
+    instances = dag_run.get_task_instances(session=session)
+    if any(ti.task_id == chosen for ti in instances):
+        for ti in instances:
+            if ti.task_id != chosen and ti.state is None:
+                ti.set_state("skipped", session=session)
+
 
 #: After this an action has failed: its party's worker did not take the task.
 _TIMEOUT = timedelta(minutes=15)
