@@ -99,7 +99,7 @@ def ui(
     """Run Airflow until Ctrl-C, and print its address and login."""
     require_airflow("opboost ui")
     from opboost_ops.config.loading import site_file
-    from opboost_ops.orchestration.dags.own_parties import names_in
+    from opboost_ops.orchestration.dags.party_dags import names_in
     from opboost_ops.orchestration.deployment.standalone import Standalone
     from opboost_ops.orchestration.pages.deployment import parties as known
 

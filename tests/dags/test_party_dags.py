@@ -20,7 +20,7 @@ from opboost_ops.orchestration.dags import sensors, tasks
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
 from opboost_ops.orchestration.dags.operators import StillWaiting, StoreSensor
-from opboost_ops.orchestration.dags.own_parties import names_in
+from opboost_ops.orchestration.dags.party_dags import names_in
 from tests.dags.conftest import declare
 from tests.federation import Workspace
 

@@ -33,8 +33,13 @@ from opboost_ops.orchestration.dags.lineage import leave_out, mark
 from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert
 from opboost_ops.orchestration.dags.operators import FaultyFileOperator
 from opboost_ops.orchestration.dags.our_runs import TAG
-from opboost_ops.orchestration.dags.own_parties import here_of
-from opboost_ops.orchestration.dags.party_dags import MARGIN, add_own_groups, join_dag, takes_part
+from opboost_ops.orchestration.dags.party_dags import (
+    MARGIN,
+    add_own_groups,
+    here_of,
+    join_dag,
+    takes_part,
+)
 from opboost_ops.orchestration.dags.table_dag import tables_dag
 from opboost_ops.orchestration.dags.times import at
 

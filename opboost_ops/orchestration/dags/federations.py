@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow.sdk import DAG, get_parsing_context
 
 from opboost_ops.orchestration.dags.factory import build_dags
-from opboost_ops.orchestration.dags.own_parties import names_in
+from opboost_ops.orchestration.dags.party_dags import names_in
 from opboost_ops.orchestration.settings import adopt_section
 
 

@@ -16,6 +16,36 @@ from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.dags.our_runs import TAG
 from opboost_ops.pipeline.phases import Phase, phases, stages_of
 
+
+def names_in(value: str | None) -> tuple[str, ...] | None:
+    """The parties of this Airflow.
+
+    Args:
+        value: Of `OPBOOST_PARTIES`: names, comma separated.
+
+    Returns:
+        Their names; None for all, where the variable is not set or empty.
+    """
+    if value is None or not value.strip():
+        return None
+    return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def here_of(federation: Federation, parties: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Which of a federation's parties are in this Airflow.
+
+    Args:
+        federation: What its file says.
+        parties: Those of this Airflow; all when absent.
+
+    Returns:
+        Their names, perhaps none; None for all.
+    """
+    if parties is None or set(federation.parties) <= set(parties):
+        return None
+    return tuple(name for name in federation.parties if name in parties)
+
+
 #: Between the end of waiting, which says what did not come, and the end of the run, which does not.
 MARGIN = timedelta(minutes=15)
 

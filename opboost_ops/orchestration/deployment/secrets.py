@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
 from airflow.sdk.log import mask_secret
 
-from opboost_ops.orchestration.dags.own_parties import names_in
+from opboost_ops.orchestration.dags.party_dags import names_in
 
 #: Where all parties of an Airflow meet: a key of one party must not lie there.
 _SHARED = frozenset({"ExecutionAPISecretsBackend", "MetastoreBackend"})
