@@ -3,6 +3,6 @@
 The files are read at every parse of this one: a new file becomes a DAG by itself.
 """
 
-from opboost_ops.orchestration.dags.federations import federation_dags
+from opboost_ops.orchestration.dags.factory import federation_dags
 
 globals().update(federation_dags())

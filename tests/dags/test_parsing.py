@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags import factory as module
-from opboost_ops.orchestration.dags import federations as parsed
+from opboost_ops.orchestration.dags import factory as parsed
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
 from tests.dags.conftest import NAMES

@@ -156,7 +156,7 @@ def test_a_faulty_file_reads_no_connection_and_no_variable(
     home = tmp_path / "airflow"
     (home / "dags").mkdir(parents=True)
     (home / "dags" / "federations.py").write_text(
-        "from opboost_ops.orchestration.dags.federations import federation_dags\n"
+        "from opboost_ops.orchestration.dags.factory import federation_dags\n"
         "from airflow.sdk import DAG\n"
         "globals().update(federation_dags())\n"
     )

@@ -20,7 +20,7 @@ DAG_FILE = '''"""The DAGs of the credit federation, for Airflow."""
 
 from pathlib import Path
 
-from opboost_ops.orchestration.dags.federations import federation_dags
+from opboost_ops.orchestration.dags.factory import federation_dags
 
 globals().update(federation_dags(Path(__file__).with_name("federation.yaml")))
 '''

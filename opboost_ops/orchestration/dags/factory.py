@@ -1,5 +1,7 @@
 """Federation files become DAGs. This is read at every parse, so it imports little."""
 
+import gc
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +18,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]
     AssetAny,
     AssetOrTimeSchedule,
     ParamsDict,
+    get_parsing_context,
 )
 
 from opboost_ops.config.cron import cron_problem
@@ -38,10 +41,12 @@ from opboost_ops.orchestration.dags.party_dags import (
     add_own_groups,
     here_of,
     join_dag,
+    names_in,
     takes_part,
 )
 from opboost_ops.orchestration.dags.table_dag import tables_dag
 from opboost_ops.orchestration.dags.times import at
+from opboost_ops.orchestration.settings import adopt_section
 
 #: When a faulty file fails that says no times.
 _DAILY = "0 0 * * *"
@@ -275,3 +280,26 @@ def _when(cron: str | None, assets: Any) -> Any:
 
 def _is_cron(text: Any) -> bool:
     return isinstance(text, str) and not cron_problem(text)
+
+
+def federation_dags(place: str | Path | None = None) -> dict[str, DAG]:
+    """The DAGs of federation files, by id; the files are read at every call.
+
+    Args:
+        place: A federation file or a folder of them; what ``OPBOOST_FEDERATIONS`` names when
+            absent, and no DAG where that is not set. ``OPBOOST_PARTIES`` names the parties whose
+            tasks this Airflow runs: all, where it is not set.
+    """
+    adopt_section()
+    place = place or os.environ.get("OPBOOST_FEDERATIONS")
+    if not place:
+        return {}
+    parties = names_in(os.environ.get("OPBOOST_PARTIES"))
+    # All that is made stays: to look through it again and again would be most of a parse.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return build_dags(Path(place), parties, get_parsing_context().dag_id)
+    finally:
+        if collects:
+            gc.enable()

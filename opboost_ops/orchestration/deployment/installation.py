@@ -26,7 +26,7 @@ if "scheduler" in sys.argv or sys.argv[1:3] == ["celery", "worker"]:
 
     preload()
 elif "dag-processor" in sys.argv:
-    import opboost_ops.orchestration.dags.federations
+    import opboost_ops.orchestration.dags.factory
 """
 
 #: How a file shows that it preloads.
@@ -35,7 +35,7 @@ PRELOADS = "opboost_ops.orchestration.deployment.preload"
 #: Airflow skips a file that does not name it, unless it is told not to.
 _DAG_FILE = '''"""The DAGs of the federation {name}, for Airflow."""
 
-from opboost_ops.orchestration.dags.federations import federation_dags
+from opboost_ops.orchestration.dags.factory import federation_dags
 
 globals().update(federation_dags({path!r}))
 '''

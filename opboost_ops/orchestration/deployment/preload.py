@@ -11,7 +11,7 @@ from importlib import import_module
 from opboost_ops.pipeline.runner import preload as stages
 
 #: What a task comes by in its own process, beside what `pipeline.runner.preload` has.
-OURS = ("opboost_ops.orchestration.dags.federations", "opboost_ops.orchestration.dags.tasks")
+OURS = ("opboost_ops.orchestration.dags.factory", "opboost_ops.orchestration.dags.tasks")
 
 #: What Airflow imports in each task once more; another release of it may have other names.
 AIRFLOWS = (
