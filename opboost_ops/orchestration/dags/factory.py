@@ -28,7 +28,12 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.admin_dag import admin_dag
-from opboost_ops.orchestration.dags.assets import champion_asset, scores_asset, table_assets
+from opboost_ops.orchestration.dags.assets import (
+    champion_asset,
+    scores_asset,
+    table_assets,
+    tables_dag,
+)
 from opboost_ops.orchestration.dags.documentation import documentation
 from opboost_ops.orchestration.dags.form import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults, timeout
@@ -44,7 +49,6 @@ from opboost_ops.orchestration.dags.party_dags import (
     names_in,
     takes_part,
 )
-from opboost_ops.orchestration.dags.table_dag import tables_dag
 from opboost_ops.orchestration.dags.times import at
 from opboost_ops.orchestration.settings import adopt_section
 
