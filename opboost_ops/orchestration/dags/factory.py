@@ -40,7 +40,6 @@ from opboost_ops.orchestration.dags.groups import add_groups, task_defaults, tim
 from opboost_ops.orchestration.dags.lineage import leave_out, mark
 from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert
 from opboost_ops.orchestration.dags.operators import FaultyFileOperator
-from opboost_ops.orchestration.dags.our_runs import TAG
 from opboost_ops.orchestration.dags.party_dags import (
     MARGIN,
     add_own_groups,
@@ -49,6 +48,7 @@ from opboost_ops.orchestration.dags.party_dags import (
     names_in,
     takes_part,
 )
+from opboost_ops.orchestration.dags.run_notes import TAG
 from opboost_ops.orchestration.dags.times import at
 from opboost_ops.orchestration.settings import adopt_section
 

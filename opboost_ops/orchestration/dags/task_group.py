@@ -20,7 +20,7 @@ from opboost_ops.orchestration.dags.assets import champion_asset, scores_asset
 from opboost_ops.orchestration.dags.form import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults
 from opboost_ops.orchestration.dags.lineage import leave_out
-from opboost_ops.orchestration.dags.our_runs import TAG
+from opboost_ops.orchestration.dags.run_notes import TAG
 
 
 class FederationTaskGroup(TaskGroup):

@@ -19,7 +19,7 @@ from airflow.listeners import hookimpl
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.lineage import PARAMETER
-from opboost_ops.orchestration.dags.our_runs import our_session
+from opboost_ops.orchestration.dags.run_notes import our_session
 from opboost_ops.pipeline.phases import ROUNDS
 
 #: Under this key the scheduler leaves problems in XCom.

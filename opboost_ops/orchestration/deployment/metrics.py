@@ -16,7 +16,7 @@ from typing import Any, Literal
 from airflow.listeners import hookimpl
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.our_runs import TAG, by_hand
+from opboost_ops.orchestration.dags.run_notes import TAG, by_hand
 
 VARIABLE = "OPBOOST_METRICS"
 
