@@ -101,7 +101,7 @@ def ui(
     from opboost_ops.config.loading import site_file
     from opboost_ops.orchestration.dags.party_dags import names_in
     from opboost_ops.orchestration.deployment.standalone import Standalone
-    from opboost_ops.orchestration.pages.deployment import parties as known
+    from opboost_ops.orchestration.pages.access import parties as known
 
     end_on_signals()
     console = Console(stderr=True)

@@ -8,7 +8,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.config.schema import Record
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.orchestration.pages.deployment import has_state, parties
+from opboost_ops.orchestration.pages.access import has_state, parties
 from opboost_ops.reports.ledger import charged as charged_by
 from opboost_ops.reports.ledger import sum_of
 from opboost_ops.reports.versions import Models, Version

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fastapi import HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from opboost_ops.orchestration.pages.deployment import parties
+from opboost_ops.orchestration.pages.access import parties
 from opboost_ops.orchestration.pages.documents import ABOUT
 from opboost_ops.reports.display.blocks import Section, tables
 from opboost_ops.reports.display.html import Page, page_html

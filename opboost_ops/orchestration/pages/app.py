@@ -29,16 +29,17 @@ from opboost_ops.orchestration.pages import (
     state,
     status,
 )
-from opboost_ops.orchestration.pages.access import LOGGED_IN, SeesDag
-from opboost_ops.orchestration.pages.answers import PAGES, answer
-from opboost_ops.orchestration.pages.deployment import (
+from opboost_ops.orchestration.pages.access import (
+    LOGGED_IN,
     Query,
+    SeesDag,
     federations,
     guarded,
     of_state,
     parties,
     sections,
 )
+from opboost_ops.orchestration.pages.answers import PAGES, answer
 from opboost_ops.orchestration.pages.progress_text import progress_text
 from opboost_ops.reports.display.blocks import Block, Note, Section
 from opboost_ops.reports.display.html import (

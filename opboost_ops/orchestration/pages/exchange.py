@@ -15,8 +15,8 @@ from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.encryption import key_name
 from opboost_ops.exchange.manifest import reference
 from opboost_ops.exchange.party_state import agreements_of, open_state
+from opboost_ops.orchestration.pages.access import Query, guarded, has_state
 from opboost_ops.orchestration.pages.artifacts import Place, artifacts
-from opboost_ops.orchestration.pages.deployment import Query, guarded, has_state
 from opboost_ops.pipeline.party import clock, known_keys
 from opboost_ops.privacy.consent.agreements import Agreement
 from opboost_ops.reports.audit_log import LogRead, Owner, log_of

@@ -8,7 +8,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.orchestration.pages import statement
-from opboost_ops.orchestration.pages.deployment import Query, parties
+from opboost_ops.orchestration.pages.access import Query, parties
 from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.reports import ledger_tables
 from opboost_ops.reports.display.blocks import Block, Cell, Fold, Note, Table, moment

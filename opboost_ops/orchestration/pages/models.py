@@ -7,7 +7,7 @@ from opboost_ops.config.loading import site_of
 from opboost_ops.config.policy import AdminAction
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.registry.tracking import upload_problem
-from opboost_ops.orchestration.pages.deployment import Query, guarded
+from opboost_ops.orchestration.pages.access import Query, guarded
 from opboost_ops.orchestration.pages.scored_runs import production
 from opboost_ops.reports.display.blocks import (
     Block,

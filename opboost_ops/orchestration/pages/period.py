@@ -6,7 +6,7 @@ from functools import cached_property
 from urllib.parse import urlencode
 
 from opboost_ops.errors import ContractError
-from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.reports.display.html import Filter
 
 #: Days of a period without a first one.

@@ -2,9 +2,9 @@
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import OpBoostError
+from opboost_ops.orchestration.pages.access import Query, parties
 from opboost_ops.orchestration.pages.airflow import Task, lasting, place_of
 from opboost_ops.orchestration.pages.airflow_database import aware
-from opboost_ops.orchestration.pages.deployment import Query, parties
 from opboost_ops.pipeline.phases import stages_in
 from opboost_ops.pipeline.runner import progress
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ContractError
-from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.orchestration.pages.drift_report import INDEX, drift_report, kept_report
 from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
 

@@ -7,8 +7,8 @@ from functools import cache, partial
 from opboost_ops.config.loading import site_of
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration.pages import exchange, ledger, models, quality, scored_runs
+from opboost_ops.orchestration.pages.access import Query, guarded, has_state
 from opboost_ops.orchestration.pages.airflow import ago
-from opboost_ops.orchestration.pages.deployment import Query, guarded, has_state
 from opboost_ops.orchestration.pages.models import MODEL
 from opboost_ops.pipeline.party.approval import asked_since
 from opboost_ops.reports.display.blocks import (

@@ -14,8 +14,8 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.orchestration.pages import aftermath, airflow, airflow_dags
+from opboost_ops.orchestration.pages.access import Query, federations, has_state, parties
 from opboost_ops.orchestration.pages.airflow_database import aware
-from opboost_ops.orchestration.pages.deployment import Query, federations, has_state, parties
 from opboost_ops.pipeline.party.approval import waits_since
 from opboost_ops.pipeline.party.known_store import folder_fault
 from opboost_ops.pipeline.party.taking_part import stopped

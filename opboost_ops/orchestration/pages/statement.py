@@ -9,7 +9,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Action, Entry
 from opboost_ops.exchange.party_state import agreements_of, open_state
-from opboost_ops.orchestration.pages.deployment import Query, guarded
+from opboost_ops.orchestration.pages.access import Query, guarded
 from opboost_ops.orchestration.pages.period import Period, asked_for
 from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.reports.audit_log import LogRead, log_of

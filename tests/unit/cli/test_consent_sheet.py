@@ -18,7 +18,7 @@ from opboost_ops.config.loading import load_federation, load_site, site_of
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.orchestration.pages import ledger
-from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.reports import consent_words
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.cli.conftest import Opboost

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.pages import state, status
-from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.pipeline.party.admin_actions import ActionRequest, do, from_airflow
 from opboost_ops.pipeline.party.rollback import check
 from opboost_ops.reports.display.blocks import tables

@@ -11,7 +11,7 @@ from opboost_ops.errors import ContractError, OpBoostError, PolicyError
 from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.orchestration.pages import ledger
-from opboost_ops.orchestration.pages.deployment import Query
+from opboost_ops.orchestration.pages.access import Query
 from opboost_ops.reports.display.blocks import Note
 from tests.commands import opboost
 from tests.federation import Workspace
