@@ -23,10 +23,10 @@ from opboost_ops.orchestration.pages import (
     exchange,
     ledger,
     models,
-    period,
     quality,
     runs,
     state,
+    statement,
     status,
 )
 from opboost_ops.orchestration.pages.access import (
@@ -222,12 +222,12 @@ def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
         query = replace(asked, run=run or None)
         found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name == "ledger"
-        filters = [Filter("run", "Run", "run"), *(period.fields(query) if days else ())]
+        filters = [Filter("run", "Run", "run"), *(statement.fields(query) if days else ())]
         if len(known := federations(query)) > 1:
             filters.insert(0, Filter("federation", "Federation", "choice", known))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
-        ways = period.ways(query) if days and mine else ()
+        ways = statement.ways(query) if days and mine else ()
         return answer(request, Page(title, lead, found, filters if mine else [], ways=ways))
 
     return page
