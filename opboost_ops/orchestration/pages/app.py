@@ -40,7 +40,7 @@ from opboost_ops.orchestration.pages.access import (
     sections,
 )
 from opboost_ops.orchestration.pages.answers import PAGES, answer
-from opboost_ops.orchestration.pages.progress_text import progress_text
+from opboost_ops.orchestration.pages.runs import progress_text
 from opboost_ops.reports.display.blocks import Block, Note, Section
 from opboost_ops.reports.display.html import (
     Filter,
