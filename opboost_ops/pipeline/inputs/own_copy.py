@@ -16,8 +16,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs import sources
 from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.raw_blocks import IDS, blocks
-from opboost_ops.pipeline.inputs.raw_names import declared_columns
-from opboost_ops.pipeline.inputs.raw_table import empty
+from opboost_ops.pipeline.inputs.raw_table import declared_columns, empty
 from opboost_ops.pipeline.stage import COPY, Context
 from opboost_ops.tables.spill.arrays import release_memory
 from opboost_ops.tables.spill.blocks import blocks_of

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.raw_names import declared_columns, raw_names
+from opboost_ops.pipeline.inputs.raw_table import declared_columns, raw_names
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.tables.names import found_names
 from opboost_ops.tables.parquet import polars_frame, unreadable

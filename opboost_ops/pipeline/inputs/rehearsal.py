@@ -18,7 +18,7 @@ from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.other_columns import local_table
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
-from opboost_ops.pipeline.inputs.raw_names import declared_columns
+from opboost_ops.pipeline.inputs.raw_table import declared_columns
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report

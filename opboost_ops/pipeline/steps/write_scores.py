@@ -21,7 +21,7 @@ from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
 from opboost_ops.pipeline.inputs.positive_class import positive_of
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
-from opboost_ops.pipeline.inputs.raw_names import declared_columns
+from opboost_ops.pipeline.inputs.raw_table import declared_columns
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.check_drift import COUNTS
 from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
