@@ -31,7 +31,7 @@ from opboost_ops.pipeline.evaluation.interval_gate import (
     interval_gate,
     intervals_of,
 )
-from opboost_ops.pipeline.evaluation.repeated import unless_repeated
+from opboost_ops.pipeline.evaluation.reference import unless_repeated
 from opboost_ops.pipeline.resume_log import ResumeLog
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.privacy.ledger.charges import ModelCharge

@@ -15,7 +15,7 @@ from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.cache import fingerprint, importance_cache, software
 from opboost_ops.pipeline.evaluation.held_out import SCORING
 from opboost_ops.pipeline.evaluation.promise import promise_of
-from opboost_ops.pipeline.evaluation.repeated import declaration_files
+from opboost_ops.pipeline.evaluation.reference import declaration_files
 from opboost_ops.pipeline.evaluation.tuning_search import TUNED
 from opboost_ops.pipeline.redaction import WORDS
 from opboost_ops.pipeline.stage import Context, Outcome
