@@ -43,8 +43,8 @@ from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.phases import steps
+from opboost_ops.pipeline.runner.facts import spent_by
 from opboost_ops.pipeline.runner.runner import run_stage
-from opboost_ops.pipeline.runner.timings import spent_by
 
 HOLDER, LABELS, NAME = "bank", "credit", "scaling"
 RUNS = {"train": "0" * 16, "score": "1" * 16, "later": "2" * 16}

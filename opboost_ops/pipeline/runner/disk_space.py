@@ -18,8 +18,8 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.exchange.store.folder import LocalStore
+from opboost_ops.pipeline.runner.facts import FOLDER
 from opboost_ops.pipeline.runner.publication import Publisher
-from opboost_ops.pipeline.runner.timings import FOLDER
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.tables.parquet import files_of
 

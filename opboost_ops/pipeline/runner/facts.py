@@ -4,14 +4,20 @@ Each is told where the party's own worker is told to (`orchestration/deployment/
 depends on a cell, an ID or a count that stays at home.
 """
 
+import json
 import logging
-from collections.abc import Callable, Iterator
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 
 from opboost_ops.config.federation import Federation
+from opboost_ops.config.loading import load_site
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.party import upcoming_limits
 from opboost_ops.pipeline.runner.publication import Publisher
+from opboost_ops.pipeline.stage import Home
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -72,3 +78,41 @@ def champion_since(registry: Registry) -> float | None:
     champion = registry.champion()
     decided = [one.at for one in registry.history() if one.version == champion]
     return datetime.fromisoformat(decided[-1]).timestamp() if decided else None
+
+
+#: Folder of a run's home with a file a stage.
+FOLDER = "timings"
+
+
+def processor() -> float:
+    """Seconds of the processor: of this process, and of those that it has started and awaited."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+def note(home: Home, stage: str, spent: Mapping[str, float]) -> None:
+    """Keep what a stage took.
+
+    Args:
+        home: The party's, of the run.
+        stage: Its name.
+        spent: Seconds, by what they were spent on.
+    """
+    rounded = {what: round(seconds, 6) for what, seconds in spent.items()}
+    home.write_json(f"{FOLDER}/{stage}", rounded)
+
+
+def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
+    """What each stage of a party took in a run.
+
+    Args:
+        site_file: The party's ``site.yaml``.
+        federation: Name of the federation.
+        run: The run's id.
+
+    Returns:
+        ``seconds`` and ``processor_seconds`` without data quality, which is ``quality_seconds``
+        and ``quality_processor_seconds``, and what else a stage says, by stage.
+    """
+    folder = load_site(site_file).home / federation / run / FOLDER
+    return {path.stem: json.loads(path.read_bytes()) for path in sorted(folder.glob("*.json"))}

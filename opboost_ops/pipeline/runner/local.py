@@ -70,7 +70,7 @@ class Finished:
         """
         from opboost_ops.pipeline.party.inbox import home_of
         from opboost_ops.pipeline.redaction import whole
-        from opboost_ops.pipeline.runner.timings import spent_by
+        from opboost_ops.pipeline.runner.facts import spent_by
 
         for party, site in sites.items():
             self.spent[party] = spent_by(site, self.federation.name, self.run)

@@ -31,7 +31,7 @@ from opboost_ops.pipeline.party.form_values import asked_for, with_form
 from opboost_ops.pipeline.party.inbox import Run, acceptance_of, home_of, keep, note_refused
 from opboost_ops.pipeline.party.known_keys import scored_under
 from opboost_ops.pipeline.party.known_store import pin_store, require_known_store
-from opboost_ops.pipeline.runner import timings
+from opboost_ops.pipeline.runner import facts
 from opboost_ops.pipeline.runner.preflight import require_ready, together
 from opboost_ops.pipeline.runner.publication import Publisher, publish, signer_of
 from opboost_ops.pipeline.stage import SKIP
@@ -96,7 +96,7 @@ def open_run(
     keep(acceptance, home)
     seconds = time.perf_counter() - begin
     processor = time.process_time() - processor
-    timings.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
+    facts.note(home, "open_run", {"seconds": seconds, "processor_seconds": processor})
     summary = {"run": run, "plan": published.digest[:16]}
     return summary if purpose == "train" else {**summary, "version": model}
 

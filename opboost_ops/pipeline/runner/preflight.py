@@ -23,8 +23,8 @@ from opboost_ops.pipeline.party.known_store import require_known_store
 from opboost_ops.pipeline.phases import ROUNDS, stages_of
 from opboost_ops.pipeline.runner.disk_space import require_disk_space
 from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.facts import FOLDER
 from opboost_ops.pipeline.runner.publication import Publisher, signer_of
-from opboost_ops.pipeline.runner.timings import FOLDER
 from opboost_ops.pipeline.stage import Home, table_of
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 

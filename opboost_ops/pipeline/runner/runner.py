@@ -65,7 +65,7 @@ from opboost_ops.pipeline.party.inbox import (
     note_refused,
 )
 from opboost_ops.pipeline.phases import stages_of
-from opboost_ops.pipeline.runner import facts, progress, timings
+from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce, charge_model
 from opboost_ops.pipeline.runner.drawing import RunReleases
 from opboost_ops.pipeline.runner.mailboxes import close_mailbox, forget_session, open_mailbox
@@ -192,7 +192,7 @@ def _run_stage(
         tell=(kept := progress.StoredProgress(home, stage)).tell,
     )
     known_before = set(acceptance.memory.accepted)
-    begin, processor = time.perf_counter(), timings.processor()
+    begin, processor = time.perf_counter(), facts.processor()
     subject = subject_of(context, stage)
     if stage == subject.name:
         announce(party, federation, run.run, subject.name, subject.discloses)
@@ -218,12 +218,12 @@ def _run_stage(
         notice(name)
     spent = {"quality_seconds": 0.0, "quality_processor_seconds": 0.0, **outcome.spent}
     seconds = time.perf_counter() - begin - sum(context.waited)
-    processor = timings.processor() - processor - sum(context.polled)
+    processor = facts.processor() - processor - sum(context.polled)
     spent |= {
         "seconds": seconds - spent["quality_seconds"],
         "processor_seconds": processor - spent["quality_processor_seconds"],
     }
-    timings.note(home, stage, spent)
+    facts.note(home, stage, spent)
     if fact is not None:
         facts.tell(fact, party, federation, stage, sum(one.size for one in published))
     _LOG.info("%s at %s: done", stage, party.name)

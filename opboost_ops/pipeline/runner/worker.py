@@ -22,9 +22,9 @@ from opboost_ops.exchange.rounds.protocol import LOGGER
 from opboost_ops.pipeline.party.inbox import Run, home_of
 from opboost_ops.pipeline.phases import OPEN, ROUNDS
 from opboost_ops.pipeline.redaction import whole
+from opboost_ops.pipeline.runner.facts import spent_by
 from opboost_ops.pipeline.runner.opening import open_run
 from opboost_ops.pipeline.runner.runner import run_stage
-from opboost_ops.pipeline.runner.timings import spent_by
 from opboost_ops.pipeline.stage import SKIP
 
 #: Seconds between two looks for a person's answer.
