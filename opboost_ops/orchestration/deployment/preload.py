@@ -1,16 +1,16 @@
 """What a process of Airflow imports before it forks tasks, so that each of them has it for nothing.
 
 `airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what
-`pipeline.runner.preload` does it only imports, as threads do not survive a fork.
+`pipeline.runner.fork_server` does it only imports, as threads do not survive a fork.
 """
 
 import gc
 from contextlib import suppress
 from importlib import import_module
 
-from opboost_ops.pipeline.runner import preload as stages
+from opboost_ops.pipeline.runner import fork_server as stages
 
-#: What a task comes by in its own process, beside what `pipeline.runner.preload` has.
+#: What a task comes by in its own process, beside what `pipeline.runner.fork_server` has.
 OURS = ("opboost_ops.orchestration.dags.factory", "opboost_ops.orchestration.dags.tasks")
 
 #: What Airflow imports in each task once more; another release of it may have other names.

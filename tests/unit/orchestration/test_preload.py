@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opboost_ops.orchestration.deployment import installation, preload
-from opboost_ops.pipeline.runner import preload as stages
+from opboost_ops.pipeline.runner import fork_server as stages
 
 IMAGE = Path(__file__).parents[3] / "docker" / "image" / "settings" / "airflow_local_settings.py"
 
