@@ -31,7 +31,7 @@ from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.home import Home as Home
 from opboost_ops.privacy.declarations import Declaration, declarations
-from opboost_ops.privacy.ledger.charges import ModelCharge
+from opboost_ops.privacy.ledger.model_account import ModelCharge
 from opboost_ops.privacy.releases import Taken
 
 

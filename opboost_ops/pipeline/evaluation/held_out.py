@@ -34,7 +34,7 @@ from opboost_ops.pipeline.evaluation.interval_gate import (
 from opboost_ops.pipeline.evaluation.reference import unless_repeated
 from opboost_ops.pipeline.resume_log import ResumeLog
 from opboost_ops.pipeline.stage import Context, Outcome
-from opboost_ops.privacy.ledger.charges import ModelCharge
+from opboost_ops.privacy.ledger.model_account import ModelCharge
 from opboost_ops.quality.live import score_profile
 
 #: Name of the document, and of the version's file.

@@ -26,7 +26,7 @@ from opboost_ops.pipeline.inputs.weights import WEIGHT
 from opboost_ops.pipeline.resume_log import ResumeLog
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
-from opboost_ops.privacy.ledger.charges import ModelCharge
+from opboost_ops.privacy.ledger.model_account import ModelCharge
 from opboost_ops.tables.spill.arrays import release_memory
 
 #: Rows that are sent to a worker at once.
