@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.stage import Context, Home
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.federation import Workspace
 
 

@@ -24,8 +24,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.declarations import Declaration, Loss, exact
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger.database import Database, Records
-from opboost_ops.privacy.ledger.entries import Ledger
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 from opboost_ops.privacy.ledger.tables import COUNTED, now, table
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.privacy.match import Match, People, halves, merged

@@ -20,8 +20,7 @@ from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
 from opboost_ops.privacy.ledger.budgets import budget_of, total
-from opboost_ops.privacy.ledger.entries import Dated
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.releases import Release
 from opboost_ops.reports.display.blocks import State, finite

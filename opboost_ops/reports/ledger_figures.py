@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.loss import LossCurve
 from opboost_ops.reports.display.blocks import Figure, Figures
 from opboost_ops.reports.display.charts import KINDS, Curve, chart

@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from opboost_ops.config.policy import ModelBudget, Policy
-from opboost_ops.privacy.ledger.entries import Dated
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.ledger.statement import exact_lines
 from opboost_ops.reports.display.blocks import (

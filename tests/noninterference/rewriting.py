@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.federation import Workspace
 from tests.party_state import forget
 

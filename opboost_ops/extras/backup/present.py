@@ -11,7 +11,7 @@ from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.party.taking_part import stopped
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.ledger.database import has_tables
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 
 #: Most runs that a message names.
 _NAMED = 10

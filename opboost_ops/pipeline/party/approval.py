@@ -23,7 +23,7 @@ from opboost_ops.pipeline.phases import ROUNDS
 from opboost_ops.pipeline.runner.disclosures import announce
 from opboost_ops.pipeline.runner.expected_cost import choices
 from opboost_ops.pipeline.runner.publication import Publisher
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 
 #: The stages that release something of a party's rows: draws, exact comparisons, masked sums.
 _DRAWS, _ROUTES = "desensitize", "answer_routes"

@@ -15,7 +15,7 @@ from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.privacy.declarations import declarations
 from opboost_ops.privacy.edge_charges import require_charged
 from opboost_ops.privacy.ledger.budgets import Budget
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.releases import Choice
 
 #: Name of what has not been made yet.

@@ -23,8 +23,7 @@ from opboost_ops.pipeline.party.known_store import store_fault
 from opboost_ops.pipeline.party.rollback import KINDS, signed_checkpoints
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Standing, signed_bytes
-from opboost_ops.privacy.ledger.entries import Ledger
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
 
 #: A noise secret that begins so was made from a public seed.
 SEEDED = b"opboost-seeded:"

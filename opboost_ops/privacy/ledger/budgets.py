@@ -7,7 +7,7 @@ from fractions import Fraction
 from opboost_ops.config.policy import Policy
 from opboost_ops.errors import BudgetError
 from opboost_ops.privacy.declarations import Loss
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.releases import Release
 

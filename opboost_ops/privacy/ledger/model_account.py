@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from opboost_ops.config.policy import ModelBudget
 from opboost_ops.privacy.ledger import renyi
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.renyi import RenyiCurve
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from opboost_ops.privacy.ledger.events import LedgerEntry, entry_of
+from opboost_ops.privacy.ledger.entries import LedgerEntry, entry_of
 from opboost_ops.privacy.loss import LossCurve
 
 CURVES = [

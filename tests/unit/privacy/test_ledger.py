@@ -10,8 +10,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.maps import GlobalMap
 from opboost_ops.privacy.ledger.database import Database
-from opboost_ops.privacy.ledger.entries import Ledger
-from opboost_ops.privacy.ledger.events import LedgerEntry, entry_of
+from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry, entry_of
 from opboost_ops.privacy.loss import LossCurve, column_losses, loss_curve
 from tests.federation import Workspace
 from tests.party_state import state_of

@@ -7,7 +7,7 @@ from opboost_ops.errors import BudgetError
 from opboost_ops.learning.private import leaf_sums
 from opboost_ops.privacy.ledger import renyi
 from opboost_ops.privacy.ledger.budgets import Budget
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of, more_such
 from opboost_ops.privacy.ledger.renyi import ORDERS, RenyiCurve
 

@@ -15,7 +15,7 @@ from opboost_ops.learning.private.budget import Spent
 from opboost_ops.pipeline.resume_log import ResumeLog
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import LABEL, frame_of
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from tests.commands import printed, printed_json
 from tests.federation import Workspace

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from opboost_ops.errors import ContractError
-from opboost_ops.privacy.ledger.events import LedgerEntry
+from opboost_ops.privacy.ledger.entries import LedgerEntry
 from tests.commands import printed, printed_json
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.party_state import entries_of
