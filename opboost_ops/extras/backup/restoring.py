@@ -44,8 +44,14 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.taking_part import stopped
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.entries import LedgerEntry
-from opboost_ops.privacy.ledger.rows import copy_file, copy_tables, replace_rows, table_names
-from opboost_ops.privacy.ledger.tables import VERSION, now
+from opboost_ops.privacy.ledger.tables import (
+    VERSION,
+    copy_file,
+    copy_tables,
+    now,
+    replace_rows,
+    table_names,
+)
 from opboost_ops.tables.spill.folders import private_folder
 
 

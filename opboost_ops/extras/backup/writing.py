@@ -38,8 +38,7 @@ from opboost_ops.extras.backup.archive import (
     seal,
 )
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.ledger.rows import lines_of, table_names
-from opboost_ops.privacy.ledger.tables import VERSION, now
+from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_names
 from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.tables.spill.files import second_name, whole_file
 from opboost_ops.tables.spill.folders import private_folder

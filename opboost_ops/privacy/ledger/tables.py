@@ -1,10 +1,17 @@
 """How the tables of a party's database are declared, and which version they have."""
 
-from collections.abc import Mapping
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+
+from opboost_ops.errors import ArtifactError
 
 #: All tables of the database.
 METADATA = sa.MetaData()
@@ -70,3 +77,113 @@ def set_version(connection: sa.Connection, version: int = VERSION) -> None:
     known = sa.select(SCHEMA.c.version).where(SCHEMA.c.version == version)
     if connection.execute(known).first() is None:
         connection.execute(sa.insert(SCHEMA).values({"version": version, "since": now()}))
+
+
+#: Rows at a time.
+_BLOCK = 1000
+
+
+def table_names() -> list[str]:
+    """Names of all tables, those first to which others refer."""
+    return [table.name for table in METADATA.sorted_tables]
+
+
+def lines_of(connection: sa.Connection, name: str) -> Iterator[bytes]:
+    """The rows of a table in the order of its keys, a line of JSON each.
+
+    Args:
+        connection: To the database.
+        name: One of `table_names`.
+    """
+    table = METADATA.tables[name]
+    query = sa.select(table).order_by(*table.primary_key.columns)
+    for row in connection.execution_options(yield_per=_BLOCK).execute(query):
+        text = json.dumps(dict(row._mapping), sort_keys=True, separators=(",", ":"))
+        yield text.encode() + b"\n"
+
+
+def replace_rows(connection: sa.Connection, name: str, lines: Iterable[bytes]) -> int:
+    """Let a table have the rows of these lines and no others.
+
+    Args:
+        connection: A transaction.
+        name: One of `table_names`.
+        lines: As `lines_of` gave them; a column that they do not name keeps its default.
+
+    Returns:
+        How many rows it has now.
+
+    Raises:
+        ArtifactError: A line is none of this table's.
+    """
+    table = METADATA.tables[name]
+    connection.execute(sa.delete(table))
+    rows: list[dict[str, Any]] = []
+    count = 0
+    for line in lines:
+        rows.append(_row(table, line))
+        count += 1
+        if len(rows) == _BLOCK:
+            connection.execute(sa.insert(table), rows)
+            rows.clear()
+    if rows:
+        connection.execute(sa.insert(table), rows)
+    _count_on(connection, table)
+    return count
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a database, whole or not at all, readable by its owner alone.
+
+    Args:
+        source: The file of an SQLite database.
+        target: Where to.
+    """
+    temporary = target.with_name(f".{target.name}.new")
+    temporary.unlink(missing_ok=True)
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)):
+        pass
+    reader, writer = sqlite3.connect(f"file:{source}?mode=ro", uri=True), sqlite3.connect(temporary)
+    try:
+        reader.backup(writer)
+    finally:
+        reader.close()
+        writer.close()
+    temporary.replace(target)
+
+
+def copy_tables(connection: sa.Connection, end: str) -> None:
+    """Copy every table beside itself, for a database that is no file.
+
+    Args:
+        connection: A transaction.
+        end: What the copies' names end with, of this software's own choice; a number follows where
+            there are such copies already.
+    """
+    there = set(sa.inspect(connection).get_table_names())
+    names = sorted(there & {*METADATA.tables})
+    ends = (f"{end}{f'_{i}' if i else ''}" for i in range(10_000))
+    end = next(one for one in ends if not there & {f"{name}_{one}" for name in names})
+    for name in names:
+        connection.execute(
+            sa.text(f'CREATE TABLE "{name}_{end}" AS SELECT * FROM "{name}"')  # noqa: S608
+        )
+
+
+def _row(table: sa.Table, line: bytes) -> dict[str, Any]:
+    row: Any = None
+    with contextlib.suppress(ValueError):
+        row = json.loads(line)
+    if isinstance(row, dict) and set(row) <= set(table.columns.keys()):
+        return row
+    raise ArtifactError(f"A line is not a row of the table {table.name}.")
+
+
+def _count_on(connection: sa.Connection, table: sa.Table) -> None:
+    """Let PostgreSQL number the next row after those that came with their numbers."""
+    column = table.autoincrement_column
+    if connection.dialect.name != "postgresql" or column is None:
+        return
+    last = connection.execute(sa.select(sa.func.max(column))).scalar()
+    sequence = sa.func.pg_get_serial_sequence(table.name, column.name)
+    connection.execute(sa.select(sa.func.setval(sequence, last or 1, last is not None)))

@@ -14,8 +14,7 @@ from opboost_ops.exchange.sealed.tags import sorting
 from opboost_ops.privacy.ledger import database as databases
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.query_counts import QueryCount, QueryCounts, Question
-from opboost_ops.privacy.ledger.rows import lines_of, replace_rows
-from opboost_ops.privacy.ledger.tables import METADATA
+from opboost_ops.privacy.ledger.tables import METADATA, lines_of, replace_rows
 
 
 @pytest.fixture
