@@ -19,8 +19,8 @@ from opboost_ops.pipeline.party import agreement
 from opboost_ops.pipeline.party.party_sites import federation_file, site_files
 from opboost_ops.pipeline.party.site_faults import MadePeople, site_faults
 from opboost_ops.pipeline.runner.exact_releases import exact_releases
+from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.changes import Change, changes, leaving
-from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.reports.consent_sheet import ConsentSheet, consent_sheet
 from opboost_ops.reports.display.blocks import finite
 

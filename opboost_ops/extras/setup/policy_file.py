@@ -13,7 +13,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError
-from opboost_ops.privacy.consent.pinned_receivers import unpinned_receiver
+from opboost_ops.privacy.consent.agreements import unpinned_receiver
 from opboost_ops.tables.spill.files import whole_file
 
 

@@ -26,8 +26,8 @@ from opboost_ops.pipeline.party.known_store import require_known_store
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner import mailboxes
 from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
-from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.privacy.ledger.database import has_tables
 from opboost_ops.tables.people import PEOPLE
 

@@ -9,10 +9,31 @@ import sqlalchemy as sa
 from pydantic import Field, ValidationError
 
 from opboost_ops.config.declared_map import canonical
+from opboost_ops.config.federation import Federation
+from opboost_ops.config.policy import Policy, Receiver
 from opboost_ops.config.schema import Name, Record
 from opboost_ops.errors import ConfigError
 from opboost_ops.privacy.ledger.database import Database
 from opboost_ops.privacy.ledger.tables import table
+
+
+def unpinned_receiver(policy: Policy, federation: Federation) -> str | None:
+    """The label holder, where the party releases to it and its policy pins no key of it."""
+    party = federation.parties.get(policy.party)
+    if party is None or party.role != "feature_holder":
+        return None
+    holder = federation.label_holder
+    return None if holder in policy.receivers else holder
+
+
+def once_agreed(policy: Policy, federation: Federation) -> Policy:
+    """The policy as it will be once its party has agreed."""
+    holder = unpinned_receiver(policy, federation)
+    if holder is None:
+        return policy
+    pinned = Receiver(signing_key=federation.parties[holder].signing_key)
+    return policy.model_copy(update={"receivers": {**policy.receivers, holder: pinned}})
+
 
 _AGREEMENTS = table(
     "agreements",

@@ -18,8 +18,8 @@ from opboost_ops.config.loading import load_federation, load_policy, parse_feder
 from opboost_ops.errors import PolicyError
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.mechanisms import GlobalMap
+from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
-from opboost_ops.privacy.consent.pinned_receivers import once_agreed
 from opboost_ops.privacy.loss import loss_curve
 from tests.federation import Workspace
 from tests.unit.cli.conftest import Opboost
