@@ -45,7 +45,7 @@ from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.privacy.loss import end_losses
-from opboost_ops.privacy.order import expected_weighted_kendall, pair_order
+from opboost_ops.privacy.planner import expected_weighted_kendall, pair_order
 
 #: The columns that are released, by table; salaries has one only.
 COLUMNS: Mapping[str, tuple[str, ...]] = {

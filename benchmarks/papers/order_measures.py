@@ -6,7 +6,7 @@ from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import AdjMap
 from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.partitions import Partitions
-from opboost_ops.privacy.order import pair_order
+from opboost_ops.privacy.planner import pair_order
 
 
 def gamma(channel: Channel, ties: float = 0.0) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 from benchmarks.papers.order_measures import gamma, partition_gamma, weighted_kendall
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import AdjMap, LocalMap, Mechanism
-from opboost_ops.privacy.order import expected_weighted_kendall
+from opboost_ops.privacy.planner import expected_weighted_kendall
 from tests.unit.mechanisms.test_operations import MECHANISMS
 
 TEN = Domain(1, 10)

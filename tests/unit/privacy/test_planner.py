@@ -6,8 +6,7 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.order import expected_weighted_kendall
-from opboost_ops.privacy.planner import Caps, candidates, rank
+from opboost_ops.privacy.planner import Caps, candidates, expected_weighted_kendall, rank
 
 TEN = Domain(1, 10)
 MARGINAL = np.array([1, 4, 9, 16, 20, 16, 9, 4, 1, 1])
