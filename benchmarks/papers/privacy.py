@@ -21,8 +21,8 @@ from opboost_ops.domain import Domain
 from opboost_ops.extras.lab.leakage import most_correlated
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy import attacks
+from opboost_ops.privacy.attacks import correlated
 from opboost_ops.privacy.averaging import averaging
-from opboost_ops.privacy.correlated import correlated
 from opboost_ops.privacy.loss import loss_curve
 
 DATASETS = ("powerplant", "pendigits", "adult")

@@ -15,9 +15,8 @@ from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.privacy import attacks
-from opboost_ops.privacy.attacks import Attack
+from opboost_ops.privacy.attacks import Attack, correlated
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_pinned, link
-from opboost_ops.privacy.correlated import correlated
 
 #: Retrainings over which averaging is tried.
 TIMES = 30

@@ -15,7 +15,7 @@ from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.noise import Words
 from opboost_ops.mechanisms.release import randomise
 from opboost_ops.privacy import attacks, averaging
-from opboost_ops.privacy.correlated import correlated
+from opboost_ops.privacy.attacks import correlated
 
 SECRET = bytes(range(32))
 OTHER_SECRET = SECRET[::-1]
