@@ -38,8 +38,7 @@ from opboost_ops.mechanisms.channel import Channel
 from opboost_ops.mechanisms.designed import MOST_DESIGNED
 from opboost_ops.mechanisms.partitions import Partitions
 from opboost_ops.privacy.design import design
-from opboost_ops.privacy.loss import loss_curve
-from opboost_ops.privacy.ratios import worst_ratios
+from opboost_ops.privacy.loss import loss_curve, worst_ratios
 from tests.laws import adj_law
 
 EPSILONS = (0.01, 0.1, 1.0, 10.0)

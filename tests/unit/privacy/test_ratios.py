@@ -21,7 +21,7 @@ from opboost_ops.mechanisms import (
     UnaryEncoding,
 )
 from opboost_ops.mechanisms.bits import BIT
-from opboost_ops.privacy.ratios import end_ratios, worst_ratios
+from opboost_ops.privacy.loss import end_ratios, worst_ratios
 
 TOTAL = 2**64
 
