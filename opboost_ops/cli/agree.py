@@ -194,7 +194,7 @@ def _show_queries(mine: "Site", consent: "Consent") -> None:
     """How many people the label holder has queried so far."""
     from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.exchange.party_state import open_state
-    from opboost_ops.reports.queries import queries
+    from opboost_ops.reports.ledger import queries
 
     with open_state(mine) as state:
         found = queries(state, consent.policy.alignment, (consent.federation.name,))

@@ -12,9 +12,8 @@ from opboost_ops.orchestration.pages.access import Query, parties
 from opboost_ops.privacy.ledger.entries import Dated
 from opboost_ops.reports import ledger_tables
 from opboost_ops.reports.display.blocks import Block, Cell, Fold, Note, Table, moment
-from opboost_ops.reports.ledger import LedgerView, ledger_of, planned
+from opboost_ops.reports.ledger import LedgerView, ledger_of, planned, queries
 from opboost_ops.reports.ledger_figures import history, loss_curves
-from opboost_ops.reports.queries import queries
 
 #: How many entries a page shows.
 _LINES = 20

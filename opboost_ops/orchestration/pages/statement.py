@@ -29,9 +29,8 @@ from opboost_ops.reports.display.blocks import (
     second,
 )
 from opboost_ops.reports.display.html import Filter
-from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, sum_of
+from opboost_ops.reports.ledger import LedgerView, charged, ledger_of, queries, sum_of
 from opboost_ops.reports.ledger_tables import exact_table
-from opboost_ops.reports.queries import queries
 
 #: Days of a period without a first one.
 DAYS = 30
