@@ -9,8 +9,7 @@ import polars as pl
 from opboost_ops.config.feature import canonical
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.errors import ConfigError
-from opboost_ops.tables.categories import class_values, label_values
-from opboost_ops.tables.label_classes import implausible, is_number
+from opboost_ops.tables.categories import class_values, implausible, is_number, label_values
 
 #: Whole numbers of more different values are a quantity, unless a person says otherwise.
 _MOST_WHOLE = 10

@@ -23,7 +23,7 @@ from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite, run_suites
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
-from opboost_ops.tables.label_classes import must_be_plausible, require_plausible
+from opboost_ops.tables.categories import must_be_plausible, require_plausible
 from opboost_ops.tables.spill.blocks import Blocks
 
 
