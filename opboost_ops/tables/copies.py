@@ -18,8 +18,8 @@ import pyarrow as pa
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.tables.aggregates import write_people
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.database import database_parts
-from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.files import local_parts, s3_parts
 from opboost_ops.tables.parquet import scan, scan_common
 from opboost_ops.tables.people import People, write_ids

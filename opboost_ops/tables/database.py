@@ -8,7 +8,7 @@ import polars as pl
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.files import Room
 
 #: Rows at a time.

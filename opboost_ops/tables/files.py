@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opboost_ops.config.source import S3, Source, is_text
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.s3 import S3Bucket
 from opboost_ops.tables.text import text_table

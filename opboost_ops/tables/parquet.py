@@ -13,8 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.column_types import common_type, is_readable, require_readable, type_name
-from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.column_types import (
+    Expected,
+    common_type,
+    is_readable,
+    require_readable,
+    type_name,
+)
 from opboost_ops.tables.names import require_different
 
 #: Why a column of several files is left out.

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.dialect import ambiguity, present, reading
-from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.names import require_different
 from opboost_ops.tables.parquet import scan_common
 

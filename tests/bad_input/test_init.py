@@ -14,8 +14,8 @@ from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected
 
 BANK = "id,balance,rating\n1,10.5,a\n2,20.5,b\n3,,a\n4,5.25,c\n"
 SHOP = "id,spend,late\n1,3,0\n2,4,1\n3,5,0\n4,6,1\n"

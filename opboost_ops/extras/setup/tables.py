@@ -14,9 +14,8 @@ from opboost_ops.config.source import ENVIRONMENT, is_source, is_text
 from opboost_ops.errors import ConfigError, ContractError, Fault, require_none
 from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.tables.categories import label_values
-from opboost_ops.tables.column_types import holds_categories, type_name
+from opboost_ops.tables.column_types import Expected, holds_categories, type_name
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.local import read_local, source_of
 

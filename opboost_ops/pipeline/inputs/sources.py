@@ -18,8 +18,8 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.party_state import forgotten_of
 from opboost_ops.pipeline.stage import COPY, Context, Home, table_of
+from opboost_ops.tables.column_types import Expected, Kind, expected_feature, expected_label
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected, Kind, expected_feature, expected_label
 from opboost_ops.tables.people import PEOPLE, people_of
 from opboost_ops.tables.sorted_copy import Kept
 from opboost_ops.tables.spill.folders import private_folder

@@ -16,9 +16,9 @@ from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.taking_part import require_taking_part
 from opboost_ops.pipeline.runner.disclosures import enter, name_of
 from opboost_ops.pipeline.stage import COPY, Home, table_of
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.content import content_fingerprint
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.people import people_of
 from opboost_ops.tables.spill.folders import private_folder

@@ -19,8 +19,8 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.pipeline.party.table_watch import changed
 from opboost_ops.tables import copies
+from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected
 from opboost_ops.tables.sorted_copy import write_sorted
 from tests.bad_input.faults import CANARY_TEXT
 from tests.federation import Workspace
@@ -199,7 +199,7 @@ from pathlib import Path
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.copies import copy
-from opboost_ops.tables.expected import Expected
+from opboost_ops.tables.column_types import Expected
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 try:
     copy(Source(at=sys.argv[2]), "bank", Path(sys.argv[3]) / "t.parquet",
