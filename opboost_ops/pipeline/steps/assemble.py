@@ -25,8 +25,8 @@ from opboost_ops.pipeline.inputs.weights import (
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.open_rows import opened_table
 from opboost_ops.tables.categories import class_values, require_plausible
-from opboost_ops.tables.join_blocks import join_blocks
 from opboost_ops.tables.spill.arrays import slices
+from opboost_ops.tables.spill.blocks import join_blocks
 
 LABEL = "label"
 

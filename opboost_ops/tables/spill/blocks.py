@@ -1,7 +1,8 @@
 """Tables that are read a block of rows at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -44,3 +45,26 @@ def _without_views(block: pa.Table) -> pa.Table:
             text = block.column(i).cast(pa.large_string())
             block = block.set_column(i, field.name, text)
     return block
+
+
+def join_blocks(
+    own: Mapping[str, np.ndarray],
+    others: Mapping[str, pa.Table],
+    last: Mapping[str, np.ndarray],
+) -> Iterator[pa.Table]:
+    """Blocks of columns of the same rows, at least one.
+
+    Args:
+        own: The party's, shape (n,) each, by name.
+        others: Opened rows by party; their columns are named ``party.column``.
+        last: What comes behind them, shape (n,) each, by name; at least one column.
+    """
+    rows = len(next(iter(last.values())))
+    arrays = {name: pa.array(values) for name, values in {**own, **last}.items()}
+    most = rows_of_block(len(arrays) + sum(table.num_columns for table in others.values()))
+    for begin in range(0, max(rows, 1), most):
+        columns = {name: arrays[name].slice(begin, most) for name in own}
+        for party, table in others.items():
+            some = table.slice(begin, most)
+            columns |= {f"{party}.{name}": some.column(name) for name in some.column_names}
+        yield pa.table({**columns, **{name: arrays[name].slice(begin, most) for name in last}})
