@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from opboost_ops.config.key_sources import in_a_file, text_of
 from opboost_ops.errors import ConfigError
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 Key = TypeVar("Key")
 

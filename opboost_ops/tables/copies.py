@@ -24,7 +24,7 @@ from opboost_ops.tables.files import local_parts, s3_parts
 from opboost_ops.tables.parquet import scan, scan_common
 from opboost_ops.tables.people import People, write_ids
 from opboost_ops.tables.sorted_copy import Kept, write_sorted
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 from opboost_ops.tables.text import no_room
 
 #: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and

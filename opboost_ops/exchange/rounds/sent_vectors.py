@@ -9,8 +9,7 @@ import numpy as np
 
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.rounds.protocol import Round
-from opboost_ops.tables.spill.files import whole_file
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder, whole_file
 
 #: Where digests of exact vectors are kept: a line each, added before the vector is sent.
 DIGESTS = "digests"

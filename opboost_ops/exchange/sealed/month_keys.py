@@ -12,7 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: Clocks, and the beginning of a run at two parties, may be so far apart.
 TOLERANCE = timedelta(days=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opboost_ops.errors import ArtifactError, ContractError
 from opboost_ops.exchange.manifest import MANIFEST
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: A name of a folder or file in a store; a dot at its beginning is for what is not published.
 PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$"

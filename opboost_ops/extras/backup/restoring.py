@@ -52,7 +52,7 @@ from opboost_ops.privacy.ledger.tables import (
     replace_rows,
     table_names,
 )
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 
 @dataclass(frozen=True)

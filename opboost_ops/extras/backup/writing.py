@@ -40,8 +40,7 @@ from opboost_ops.extras.backup.archive import (
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_names
 from opboost_ops.quality.tightening import TIGHTENING
-from opboost_ops.tables.spill.files import second_name, whole_file
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder, second_name, whole_file
 
 #: Beginning of the name of the folder in which a backup is collected.
 _STAGE = ".backup-"

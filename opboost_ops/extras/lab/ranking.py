@@ -30,7 +30,7 @@ from opboost_ops.reports.display.html import charts_html
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
 from opboost_ops.tables.people import people_of
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: With every ranking by the party's own table.
 PRIVATE = (

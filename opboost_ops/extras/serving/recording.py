@@ -32,7 +32,7 @@ from opboost_ops.quality.live import (
     counts_of,
     profile_of,
 )
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: So many rows are counted at once, and not at the next look.
 _MOST = 20_000

@@ -16,8 +16,7 @@ from opboost_ops.config.schema import Record
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.backend import Reader
 from opboost_ops.learning.boosters.trainer import READERS
-from opboost_ops.tables.spill.files import whole_file
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder, whole_file
 
 _CHAMPION = "champion.json"
 _HISTORY = "history.jsonl"

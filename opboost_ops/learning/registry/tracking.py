@@ -11,7 +11,7 @@ from opboost_ops.errors import OpBoostError
 from opboost_ops.exchange.party_state import open_state
 from opboost_ops.learning.extras import require_extra
 from opboost_ops.learning.registry.registry import Registry
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 _LOG = logging.getLogger("opboost_ops")
 

@@ -22,7 +22,7 @@ from opboost_ops.config.resources import dags_folder
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.installation import LOCAL_SETTINGS
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: Seconds between being asked to end, and being ended.
 GRACE = 4.0

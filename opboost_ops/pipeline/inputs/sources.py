@@ -22,7 +22,7 @@ from opboost_ops.tables.column_types import Expected, Kind, expected_feature, ex
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.people import PEOPLE, people_of
 from opboost_ops.tables.sorted_copy import Kept
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 
 def take(context: Context) -> None:

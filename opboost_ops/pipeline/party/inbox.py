@@ -33,7 +33,7 @@ from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.tables.spill.arrays import Scratch
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from opboost_ops.tables.content import content_fingerprint
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.people import people_of
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 

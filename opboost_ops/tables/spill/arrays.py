@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.tables.spill.folders import private_folder
+from opboost_ops.tables.spill.files import private_folder
 
 #: Rows that are held at once where a party declares nothing else.
 ROWS = 1 << 20
