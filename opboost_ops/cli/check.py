@@ -18,8 +18,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 
     Exits with 1 if a party has not agreed to this federation file.
     """
-    from opboost_ops.cli.output.home_tables import print_fillings, print_people, print_scales
     from opboost_ops.cli.output.printing import print_line, print_table
+    from opboost_ops.cli.output.tables import print_fillings, print_people, print_scales
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.extras.lab.scales import scales_of
     from opboost_ops.pipeline.party.domain_fillings import category_notes, domain_fillings

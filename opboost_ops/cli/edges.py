@@ -102,7 +102,7 @@ def _print_private(written: "EdgesWritten", as_json: bool) -> None:
         }  # fmt: skip
         print(json.dumps({"file": str(written.file), "columns": found}))
         return
-    from opboost_ops.cli.output.home_tables import print_scales
+    from opboost_ops.cli.output.tables import print_scales
 
     for name, edges in written.columns.items():
         said = "charged to its account" if edges.charged else "the same draw as before, at no cost"

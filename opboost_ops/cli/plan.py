@@ -116,8 +116,8 @@ def _print_block(mechanisms: Mapping[str, Any]) -> None:
 
 
 def _show_ranking(ranking: "Ranking") -> None:
-    from opboost_ops.cli.output.home_tables import print_fillings, print_scales
     from opboost_ops.cli.output.printing import print_table
+    from opboost_ops.cli.output.tables import print_fillings, print_scales
     from opboost_ops.extras.lab.ranking import PRIVATE
 
     print_fillings(ranking.party, list(ranking.fillings.values()))
