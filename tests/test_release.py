@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 #: What is no code.
 SHIPPED = (
     "schemas/federation.schema.json", "schemas/expectations/raw_table.json", "dags/federations.py",
-    "display/static/style.css", "display/templates/page.html",
+    "reports/display/static/style.css", "reports/display/templates/page.html",
 )  # fmt: skip
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 

@@ -1,4 +1,4 @@
-"""The manifest: what an exchange artifact says of itself, and what its signer signs."""
+"""The manifest: a run's id, and what an exchange artifact says of itself and its signer signs."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Metrics of held-out rows."""
+"""Metrics of held-out rows, and what an objective minimises."""
 
 from collections.abc import Mapping
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The loss curve: what a release costs, from the very counts that are sampled.
+"""The loss curve: the largest ratios of the counts that are sampled, at every distance.
 
 Its ratios are exact rationals (`ratios`: floats pick the candidates, integers decide).
 """

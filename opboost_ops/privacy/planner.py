@@ -1,4 +1,4 @@
-"""Which mechanism keeps most of the order under a party's caps on its loss."""
+"""How much of the order a mechanism keeps, and which one keeps most under a party's caps."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

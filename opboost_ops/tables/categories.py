@@ -1,4 +1,4 @@
-"""Categories and classes in one text form, whatever type a file keeps them in."""
+"""Categories and classes in one text form, whatever type a file keeps them in, and their number."""
 
 import polars as pl
 

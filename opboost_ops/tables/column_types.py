@@ -1,4 +1,4 @@
-"""Types of raw columns, as messages may show them."""
+"""Types of raw columns: what declarations expect, and how messages show them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

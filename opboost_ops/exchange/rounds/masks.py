@@ -1,4 +1,4 @@
-"""Masks that cancel in the sum: secure aggregation without dropping out.
+"""Masks that cancel in the sum, and a masked vector's bytes: secure aggregation without dropouts.
 
 Every two parties share a secret (X25519). In each round both make the same stream of 64-bit words
 from it; the one whose name comes first adds it to its vector, the other takes it away, modulo

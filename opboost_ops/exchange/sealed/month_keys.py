@@ -1,4 +1,4 @@
-"""Keys of the month: random files from which exponents follow, deleted when the month is over.
+"""Epochs and their keys: random files, deleted when the month is over, from which exponents follow.
 
 They follow from nothing else, and no backup has them: once a file is deleted, nobody, the party
 included, can open what was sealed in that month any more.

@@ -1,4 +1,4 @@
-"""What all stores share: which places there are, and how one waits for a place."""
+"""What all stores share: the places, waiting for one, and disk space for what is to be sent."""
 
 import re
 import shutil

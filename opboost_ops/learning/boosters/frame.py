@@ -1,4 +1,4 @@
-"""What every booster is given: features as numbers, and how to train on them."""
+"""What every booster is given: features as numbers, parts of the rows, and how to train on them."""
 
 import hashlib
 from collections.abc import Callable, Mapping

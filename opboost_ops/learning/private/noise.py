@@ -1,4 +1,4 @@
-"""The only source of randomness that protects models.
+"""The only source of randomness that protects models, and the integer laws that it samples.
 
 Here noise is drawn and not keyed: each training is a new release. What is drawn must be committed
 before anything is made from it, so that a retry never draws twice.

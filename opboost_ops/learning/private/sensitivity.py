@@ -1,4 +1,4 @@
-"""By how much one row can change what a tree is made of: corrected constants of DPBoost.
+"""By how much one row can change a tree: integer gradients, and corrected constants of DPBoost.
 
 Gradients are integers of at most `GRADIENT_UNITS`, which is the greatest gradient that may take
 part, g_l* = 1. Gains are integers in units of the squared gradient unit, rounded down; leaves are

@@ -1,4 +1,4 @@
-"""Federation files become DAGs. This is read at every parse, so it imports little."""
+"""Federation files become DAGs. A DAG file imports this at every parse, so it imports little."""
 
 import gc
 import os

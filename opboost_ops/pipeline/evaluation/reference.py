@@ -1,4 +1,4 @@
-"""To which version a new model is compared, so that small steps down cannot add up.
+"""The version that a new model is compared with, and whether the run only repeats it.
 
 It is the last version that a person approved, by `opboost models promote` or `rollback`. Where
 nobody has, it is the best of all that ever became champion: the bar never sinks with the present

@@ -1,4 +1,4 @@
-"""What a party may count and watch over time: numbers made of public facts alone.
+"""What a party may count and watch over time: durations, and numbers made of public facts alone.
 
 Each is told where the party's own worker is told to (`orchestration/deployment/metrics.py`); none
 depends on a cell, an ID or a count that stays at home.

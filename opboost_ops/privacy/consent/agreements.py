@@ -1,4 +1,4 @@
-"""What a party has agreed to: numbered records in its database."""
+"""What a party has agreed to, numbered in its database, and the receiver's key that this pins."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The ledger: entries of what a party released, reserved before it leaves and only ever added."""
+"""The ledger's events and entries: reserved before a release leaves, and only ever added."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""What differentially private models of one party's rows cost together.
+"""What differentially private models of one party's rows cost, alone and together.
 
 Models, and metrics with noise, share one Renyi curve: each has its own, and one with epsilon alone
 has that of `renyi.pure`. The curve is turned into (epsilon, delta) once. Beside it stands the pure

@@ -1,4 +1,4 @@
-"""How the tables of a party's database are declared, and which version they have."""
+"""The tables of a party's database: how they are declared, and all their rows as lines of text."""
 
 import contextlib
 import json

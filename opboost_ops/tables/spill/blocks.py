@@ -1,4 +1,4 @@
-"""Tables that are read a block of rows at a time."""
+"""Tables that are read, or joined, a block of rows at a time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and that only the party's own user can read."""
+"""Files that are there whole or not at all, and folders; only the party's own user reads them."""
 
 import os
 import shutil
