@@ -1,5 +1,5 @@
 """The DAGs of federation files, their tasks, sensors and notes.
 
-`federations.federation_dags` makes them for a DAG file, `task_group.FederationTaskGroup` puts a
+`factory.federation_dags` makes them for a DAG file, `task_group.FederationTaskGroup` puts a
 run into a DAG that people write themselves.
 """
