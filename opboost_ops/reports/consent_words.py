@@ -201,8 +201,9 @@ def _charges(sheet: ConsentSheet) -> Table:
         )
         for line in sheet.columns
     )
-    heads = ("column", "type", "released as", "scale", "mechanism", "epsilon", "loss(1)")
-    heads += ("loss(R-L)", "over all releases", "bounds or categories")
+    losses = ("epsilon", "loss(1)", "loss(R-L)", "over all releases")
+    form = ("column", "type", "released as", "scale", "mechanism")
+    heads = (*form, *losses, "bounds or categories")
     note = (
         "The loss is the logarithm of the odds: loss(1) for a move by one step of the domain, "
         "loss(R-L) across its full range, both for one release."

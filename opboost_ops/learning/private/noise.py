@@ -158,7 +158,7 @@ def skellam(count: int, mean: int) -> np.ndarray:
     """Skellam noise: each number the difference of two Poisson ones, so of variance 2 mean.
 
     Sums of it are of the same law, with the means added up: parties that each add a share make
-    exactly the noise of the sum. Drawn to within 2 `poisson.DISTANCE` a number.
+    exactly the noise of the sum. Drawn to within 2 `DISTANCE` a number.
 
     Args:
         count: How many numbers.
