@@ -87,7 +87,17 @@ class ArtifactError(OpBoostError):
 
 
 class BudgetError(OpBoostError):
-    """A release would exceed the cap on privacy loss."""
+    """A release would exceed the cap on privacy loss.
+
+    Args:
+        problem: The budgets, with their figures, for the party's own people.
+        remedy: What to do about it.
+        public: The same without a figure of the party's policy; the problem when absent.
+    """
+
+    def __init__(self, problem: str, remedy: str = "", *, public: str = "") -> None:
+        self.public = public or f"{problem} {remedy}".strip()
+        super().__init__(problem, remedy)
 
 
 class PolicyError(OpBoostError):

@@ -84,8 +84,9 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         finished.seconds("quality_seconds").values()
     )
     console.print(
-        f"Airflow was up after {up - begin:.1f} s; training took {ended - up:.1f} s, of which the "
-        f"stages themselves {work_seconds:.1f} s. All ended after {time.monotonic() - begin:.1f} s."
+        f"Airflow was up after {up - begin:.1f} s; training took {ended - up:.1f} s. Its stages "
+        f"worked {work_seconds:.1f} s in all, those of different parties side by side. All ended "
+        f"after {time.monotonic() - begin:.1f} s."
     )
 
 

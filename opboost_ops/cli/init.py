@@ -55,6 +55,14 @@ def command(
     task: Annotated[
         Task | None, typer.Option(help="The task; guessed from the label by default.")
     ] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Most people that the label holder may query per month, at a feature holder; "
+            "default: twice the rows of the table.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show policy and offer; write nothing.")
     ] = False,
@@ -89,6 +97,7 @@ def command(
             dialect=None if dialect is None else dialect_of(dialect),
             positive=positive,
             task=task,
+            queries=queries,
             ask=_ask,
         )
         if dry_run:

@@ -232,13 +232,13 @@ class Releases(Records):
                 if newest is None:
                     refused.append(error)
                     continue
-                found[one.feature] = Choice(one, newest, error.problem)
+                found[one.feature] = Choice(one, newest, error.public)
                 continue
             spent[one.column] = spent.get(one.column, Fraction(0)) + opening.loss
             found[one.feature] = Choice(one, None)
         if refused:
             problems = " ".join(dict.fromkeys(error.problem for error in refused))
-            raise BudgetError(problems, refused[0].remedy)
+            raise BudgetError(problems, refused[0].remedy, public=refused[0].public)
         return found
 
     def unpinned(self, choices: Iterable[Choice], people: np.ndarray) -> np.ndarray:

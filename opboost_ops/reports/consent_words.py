@@ -1,10 +1,8 @@
 """The consent sheet as one page to sign: tables and words for pages, print and the terminal."""
 
-import math
-
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.public_keys import fingerprint
-from opboost_ops.privacy.consent.exposure import guess_words, odds_words, share_words
+from opboost_ops.privacy.consent.exposure import guess_words, share_words
 from opboost_ops.reports.consent_sheet import ConsentSheet, ReleasedColumn
 from opboost_ops.reports.display.blocks import (
     Block,
@@ -15,9 +13,9 @@ from opboost_ops.reports.display.blocks import (
     Note,
     Table,
     count,
-    finite,
     number,
 )
+from opboost_ops.reports.ledger_tables import odds_cell, odds_of
 
 _PRIOR = (
     "Guesses assume that the receiver knows everything public, that each value is equally likely "
@@ -70,9 +68,9 @@ def _record_odds(sheet: ConsentSheet) -> str:
             "a budget is missing, or a mechanism rules out values."
         )
     return (
-        "Over all releases that the budgets allow, one whole record can become "
-        f"{odds_words(math.exp(min(loss, 700)))} times as likely against another, at most "
-        f"(loss {loss:.1f}, the sum over the columns)."
+        "Over all releases that the budgets allow, one person's whole record can become "
+        f"likelier against another: odds of at most {odds_of(loss)} (loss {loss:.1f}, the sum "
+        "over the columns)."
     )
 
 
@@ -181,8 +179,7 @@ def _features(sheet: ConsentSheet) -> Table:
 
 def _odds(loss: float, releases: int | None, what: str) -> Cell:
     whole = float("inf") if releases is None else releases * loss
-    odds = math.exp(whole) if whole < 700 else float("inf")
-    return Cell(f"{odds_words(odds)} to 1", finite(odds), title=f"{what} {loss:.4g} per release")
+    return odds_cell(whole, what)
 
 
 def _charges(sheet: ConsentSheet) -> Table:

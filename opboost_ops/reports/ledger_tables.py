@@ -1,9 +1,11 @@
 """The ledger's view as tables, facts and notes, for pages and the terminal."""
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from opboost_ops.config.policy import ModelBudget, Policy
+from opboost_ops.privacy.consent.exposure import odds_words
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
 from opboost_ops.privacy.ledger.statement import exact_lines
@@ -16,6 +18,7 @@ from opboost_ops.reports.display.blocks import (
     State,
     Table,
     count,
+    finite,
     moment,
     number,
 )
@@ -27,6 +30,9 @@ from opboost_ops.reports.ledger import (
     spent_by_column,
     sum_of,
 )
+
+#: A loss above which odds are no number.
+_FINITE = 700
 
 #: Differentially private models that are listed.
 _MODELS = 20
@@ -40,8 +46,9 @@ _KINDS: Mapping[str, str] = {
 }
 
 _NOTE = (
-    "Each release is charged once, when it opens, whatever changes later: loss(R-L) of the value "
-    "and of its missing bit. The budget of a raw column is for all receivers and releases together."
+    "Each release is charged once, when it opens, whatever changes later. Odds: by which factor "
+    "one release can make one value likelier against another, at most. Spent and budget add up "
+    "losses, the logarithms of odds, over all receivers and releases of a raw column."
 )
 
 
@@ -52,6 +59,29 @@ def kind_words(kind: str) -> str:
         kind: Its name.
     """
     return _KINDS.get(kind, kind.replace("_", " "))
+
+
+def odds_of(loss: float) -> str:
+    """The odds of any two values after a release, at most.
+
+    Args:
+        loss: Of the release.
+    """
+    return f"{odds_words(_odds(loss))} to 1"
+
+
+def odds_cell(loss: float, symbol: str) -> Cell:
+    """The same as a cell, with the loss in its tooltip.
+
+    Args:
+        loss: Of the release.
+        symbol: Which loss it is.
+    """
+    return Cell(odds_of(loss), finite(_odds(loss)), title=f"{symbol} {number(loss).text}")
+
+
+def _odds(loss: float) -> float:
+    return math.exp(loss) if loss < _FINITE else math.inf
 
 
 def left_fact(left: Left, href: str = "") -> Fact:
@@ -74,11 +104,12 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
     """
     cap = view.policy.all_features.budget
     spent = sum_of(spent_by_column(view.releases))
-    hint = "policy.yaml sets no budget" if cap is None else f"of {cap:g}"
+    budget = "policy.yaml sets no budget" if cap is None else f"budget {cap:g}"
+    hint = f"{number(spent).text}, {budget}"
     return Facts(
         (
             left_fact(left_of(lines)),
-            Fact("A person, all columns: loss(R-L)", number(spent).text, hint),
+            Fact("One person, all columns", f"odds {odds_of(spent)}", f"at most; loss {hint}"),
             Fact("Columns released", str(len(lines)), f"{len(entries):,} ledger entries"),
         )
     )
@@ -98,14 +129,21 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
             Cell(line.receiver),
             Cell(", ".join(day.isoformat() for day in line.releases) or "none"),
             Cell(line.since.isoformat() if line.since else "no open release"),
-            number(float(line.loss)),
+            odds_cell(float(line.loss), "loss(R-L)"),
             _spent(line),
             number(line.budget),
             _next(line),
         )
         for line in lines
     )
-    heads = ("feature", "raw column", "receiver", "releases", "values since", "loss of one")
+    heads = (
+        "feature",
+        "raw column",
+        "receiver",
+        "releases",
+        "values since",
+        "odds, any two values",
+    )
     title = "What each agreed column will cost" if planned else "What each column has cost"
     return Table("columns", title, (*heads, "spent", "budget", "next release"), rows, _NOTE)
 

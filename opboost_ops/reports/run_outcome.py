@@ -57,7 +57,10 @@ def outcome_words(found: Mapping[str, Any]) -> str:
     """
     became = "became champion" if found["champion"] else "did not become champion"
     paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in found["cost"].items())
-    cost = f"One release costs a person loss(R-L) of at most {paid}; retraining costs nothing."
+    cost = (
+        f"One release costs a person a loss of at most {paid}, summed over the columns: a loss L "
+        "changes the odds between any two records by at most e^L. Retraining costs nothing."
+    )
     return f"{_gain_words(found)}; the model {became} ({found['why']}). {cost}"
 
 

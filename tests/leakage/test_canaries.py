@@ -83,7 +83,8 @@ def test_through_airflow_whole_and_failing_in_each_stage(
         ("champion_changed", "bureau", "register"),
         *(("failure", failures[name][2], name) for name in states),
     ]
-    assert "would exceed the privacy budget of bank: all_features.budget" in told[0]["message"]
+    assert "would exceed a privacy budget of bank" in told[0]["message"]
+    assert "0.001" not in told[0]["message"], "a cap of the policy stays at home"
     assert canaries.outside(outside) == []
 
 

@@ -12,7 +12,7 @@ from opboost_ops.reports.run_outcome import outcome_words
 MODES = {
     "centralised": "all raw columns in one place",
     "label_holder_alone": "label holder alone",
-    "federated": "federated, mode clear",
+    "federated": "federated, exact values (as mode routed)",
     "federated_desensitised": "federated, mode desensitised",
     "federated_routed": "federated, mode routed",
     "federated_local": "federated, mode local",

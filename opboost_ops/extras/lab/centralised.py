@@ -40,7 +40,7 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         run: A finished run.
 
     Returns:
-        ``centralised``, ``label_holder_alone``, ``federated`` (mode clear)
+        ``centralised``, ``label_holder_alone``, ``federated`` (on exact values)
         and ``federated_MODE`` for each mode that the run evaluated,
         each with accuracy and auc, or mse and r2.
     """

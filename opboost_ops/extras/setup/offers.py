@@ -92,6 +92,7 @@ def init(
     dialect: Mapping[str, Any] | None = None,
     positive: str | None = None,
     task: LearningTask | None = None,
+    queries: int | None = None,
     ask: Callable[[str, list[str]], str | None] | None = None,
 ) -> Offered:
     """Write a party's keys, site, policy and public offer from its own table.
@@ -117,6 +118,8 @@ def init(
             there is looked up in the file.
         positive: Which of two classes of the label is the positive one.
         task: What is learnt; guessed from the label's values when absent.
+        queries: Most people that the label holder may query per month; twice the table's rows when
+            absent.
         ask: Returns the positive class of a label, by its name and classes; None if nobody
             answers.
 
@@ -137,16 +140,20 @@ def init(
     for option, given in (("--positive", positive), ("--task", task)):
         if label is None and given is not None:
             raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
+    if label is not None and queries is not None:
+        raise ConfigError("--queries is for a feature holder.", "Leave it out beside --label.")
     target = None if label is None else label_entry(frame.get_column(label), positive, task, ask)
     draft = first_columns(frame, column, label, epsilon, pinned, unusable)
     public = write_keys(folder / "keys")
     site = site_data(party, name, Path(), store)
     site["tables"][name]["train"] = place if isinstance(place, dict) else str(place)
     dump(folder / "site.yaml", site)
-    released = frame.height if label is None else None
+    most = QUERIES_PER_ROW * frame.height if queries is None else queries
+    released = most if label is None else None
     own = identity if made is None else None
     dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
-    _explain(folder / POLICY)
+    if queries is None:
+        _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
     declared: dict[str, Any] = (
         {"column": identity} if made is None else {"columns": list(made.columns)}
@@ -165,7 +172,7 @@ def init(
 
 
 def _policy(
-    party: str, identity: str | None, draft: FirstColumns, released: int | None, edges: float
+    party: str, identity: str | None, draft: FirstColumns, queries: int | None, edges: float
 ) -> dict[str, Any]:
     """A policy that allows what is offered, and no more; receivers are pinned by `agree`.
 
@@ -173,7 +180,7 @@ def _policy(
         party: Whose.
         identity: The column that names a person; None where several do.
         draft: The party's columns.
-        released: How many rows a feature holder's table has; None at the label holder.
+        queries: How many people a month may be queried; None at the label holder.
         edges: Epsilon of private edges of numbers, once.
     """
     rules: dict[str, Any] = {}
@@ -183,7 +190,7 @@ def _policy(
         rule: dict[str, Any] = {}
         if name in draft.columns:
             rule["column"] = draft.columns[name]
-        if released is not None:
+        if queries is not None:
             rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
         rules[name] = rule
     data: dict[str, Any] = {
@@ -192,8 +199,7 @@ def _policy(
         **({} if identity is None else {"id_column": identity}),
         "require_encryption": True,
     }
-    if released is not None:
-        queries = QUERIES_PER_ROW * released
+    if queries is not None:
         data["alignment"] = {
             "seal_everybody": True,
             "max_new_queries": queries,

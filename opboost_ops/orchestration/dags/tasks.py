@@ -238,7 +238,7 @@ def execute(
         failure = StillWaiting("answer", asked or {}, _AGAIN)
         meter = None
     except BudgetError as error:
-        failure, outcome = RefusedBudget(error.problem, error.remedy, stage), "refused"
+        failure, outcome = RefusedBudget(error.public, "", stage), "refused"
     except OpBoostError as error:
         _told_at_home(error, stage)
         failure = Failed(error.problem, error.remedy, stage)

@@ -79,7 +79,7 @@ def sentences(
         next_run: When Airflow makes the next run.
     """
     released = [
-        f"{party}: {_count(one)}, loss(R-L) {one.loss:.4g}"
+        f"{party}: {_count(one)}, loss {one.loss:.4g} for one person"
         for party, one in found.items()
         if one.entries
     ]

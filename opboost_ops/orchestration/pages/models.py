@@ -141,7 +141,7 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     )
     former = any(e.version == name and e.event != "kept" for e in models.history)
     state: State = "good" if found.champion else ""
-    use = Fact("In use", "champion" if found.champion else found.verdict or "no", "", state)
+    use = Fact("In use", "champion" if found.champion else "no", found.verdict, state)
     blocks: list[Block] = [Facts((use,))]
     for part in version_parts(found):
         blocks += guarded(part)

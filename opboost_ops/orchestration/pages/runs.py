@@ -24,11 +24,10 @@ from opboost_ops.reports.display.blocks import (
     Links,
     Note,
     Section,
-    number,
 )
 from opboost_ops.reports.ledger import charged, ledger_of_run, sum_of
 from opboost_ops.reports.ledger_figures import loss_curves
-from opboost_ops.reports.ledger_tables import warnings
+from opboost_ops.reports.ledger_tables import odds_of, warnings
 
 
 def progress_text(query: Query, task: Task) -> str:
@@ -167,9 +166,10 @@ def _charged(party: str, federation: str, query: Query) -> list[Block]:
         view = ledger_of_run(state, policy, federation, query.run or "")
     lines = view.entries
     spent = charged(entry for _, entry in lines)
+    cost = sum_of(spent)
     facts = Facts(
         (
-            Fact("Charged: loss(R-L)", number(sum_of(spent)).text, "a person, all columns"),
+            Fact("One person, all columns", f"odds {odds_of(cost)}", f"loss {cost:.3f} charged"),
             Fact("Ledger entries", f"{len(lines):,}"),
         )
     )

@@ -175,11 +175,11 @@ def _facts(period: Period, view: LedgerView, inside: Sequence[Dated], log: LogRe
         Fact("Runs", f"{len(runs):,}"),
         Fact("Ledger entries", f"{len(inside):,}", "each is one thing that left, or one release"),
     ]
-    hint = f"from {number(then).text} to {number(now).text}, worst case"
-    facts.append(Fact("A person was charged: loss(R-L)", number(_grown(then, now)).text, hint))
+    hint = f"loss, all columns: from {number(then).text} to {number(now).text}, at most"
+    facts.append(Fact("One person was charged", number(_grown(then, now)).text, hint))
     if spent := view.models_epsilon(period.end):
         before = view.models_epsilon(period.begin)
-        hint = f"from {before:.3f} to {spent:.3f}, worst case"
+        hint = f"from {before:.3f} to {spent:.3f}, at most"
         facts.append(Fact("Models: epsilon, a row replaced", f"{spent - before:.3f}", hint))
     head = "broken" if log.failure else log.head
     hint = f"{log.count:,} entries, verified {second(log.at)} UTC: {head}"
@@ -205,9 +205,9 @@ def _columns(
                 number(budget),
             )
         )
-    heads = ("feature", "raw column", "charges in the period", "loss(R-L) in the period")
-    ends = ("loss(R-L) at its end", "budget today")
-    note = "A person's worst case: each release is charged once, when it opens."
+    heads = ("feature", "raw column", "charges in the period", "loss in the period")
+    ends = ("loss at its end", "budget today")
+    note = "The worst case for one person: each release is charged once, when it opens."
     empty = "No release had opened by the end of the period."
     title = "What each column has cost in the period"
     return Table("statement", title, (*heads, *ends), tuple(rows), note, empty, preamble=preamble)

@@ -11,7 +11,7 @@ from typing import Any
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_party
 from opboost_ops.config.site import Site
-from opboost_ops.errors import ConfigError, Fault, OpBoostError
+from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError
 from opboost_ops.exchange.encryption import key_name, private_key
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.party_state import open_state
@@ -19,12 +19,15 @@ from opboost_ops.exchange.signing import Signer
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.learning.registry.tracking import tracking_server
 from opboost_ops.mechanisms import noise
+from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.inputs.rehearsal import common_people, rehearse, table_fault
 from opboost_ops.pipeline.inputs.sources import borrowed
 from opboost_ops.pipeline.party import agreement, clock
 from opboost_ops.pipeline.party.known_store import require_known_store
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner import mailboxes
+from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.publication import Publisher
 from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
@@ -104,8 +107,22 @@ def _of_party(federation: Federation, party: str, file: Path) -> tuple[list[Faul
     except OpBoostError as error:
         return [*faults, Fault(f"{party}/site.yaml:store", error.problem, error.remedy)], None
     faults += _store_faults(federation, party, site, store)
+    if not faults:
+        faults += _budget_faults(federation, Publisher(party, site, policy, store))
     home = Home(site.home)
     return faults, Context(federation, "", party, site, policy, home, store, "", 0.0)
+
+
+def _budget_faults(federation: Federation, party: Publisher) -> list[Fault]:
+    """The budgets that the next training would exceed; a party has a ledger once it has agreed."""
+    if not has_tables(party.site.ledger_url()):
+        return []
+    with open_state(party.site) as state:
+        try:
+            require_within(state, party, federation, "", "train", clock.today())
+        except BudgetError as error:
+            return [Fault(f"{party.name}/policy.yaml", error.problem, error.remedy)]
+    return []
 
 
 def _lost(party: str, site: Site) -> list[Fault]:
@@ -269,17 +286,36 @@ def _looked_at(
             faults += rehearse(lent, folder)
         concerned = federation.parties if purpose == "train" else scorers(federation)
         if federation.learning == "vertical" and len(read) == len(concerned) > 1:
-            faults += _nobody(federation, purpose, read)
+            common = common_people(read)
+            if common == 0:
+                faults.append(_nobody(federation, purpose))
+            elif common is not None:
+                faults += _too_many_queries(purpose, read)
     return faults
 
 
-def _nobody(federation: Federation, purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
-    if common_people(read) != 0:
-        return []
-    return [
-        Fault(
-            f"{purpose} tables",
-            f"no value of {federation.id.column} is in the tables of all parties",
-            "look at which column names a person, and how each party writes it",
-        )
-    ]
+def _too_many_queries(purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
+    """The holders whose caps are below the label holder's rows, each of which is a query."""
+    owner = next(one for one in read if one.party == one.federation.label_holder)
+    rows = sum(block.height for block in blocks(owner, [owner.federation.id.column]))
+    faults = []
+    for context in read:
+        rules = context.policy.alignment
+        caps = {name: getattr(rules, name) for name in ("max_new_queries", "max_queries_total")}
+        for name, cap in caps.items() if context is not owner else ():
+            if cap is not None and cap < rows:
+                problem = (
+                    f"is {cap:,}, and {owner.party} queries the {rows:,} people of its {purpose} "
+                    "table"
+                )
+                where = f"{context.party}/policy.yaml:alignment.{name}"
+                faults.append(Fault(where, problem, "raise it, or narrow that table"))
+    return faults
+
+
+def _nobody(federation: Federation, purpose: Purpose) -> Fault:
+    return Fault(
+        f"{purpose} tables",
+        f"no value of {federation.id.column} is in the tables of all parties",
+        "look at which column names a person, and how each party writes it",
+    )

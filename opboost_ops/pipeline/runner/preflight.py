@@ -114,6 +114,10 @@ def lacking(
             yield error
 
 
+def _numbered(problem: str, lines: Sequence[str]) -> str:
+    return "\n".join([problem, *(f"{n}. {line}" for n, line in enumerate(lines, 1))])
+
+
 def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
     """Several faults as one error: a refusal if one is among them, then a budget's.
 
@@ -126,12 +130,16 @@ def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
     if len(found) == 1:
         return found[0]
     problem = f"{len(found)} problems block {what}; nothing of it has begun."
-    lines = [f"{n}. {error.problem} {error.remedy}".strip() for n, error in enumerate(found, 1)]
-    text = "\n".join([problem, *lines])
+    lines = [f"{error.problem} {error.remedy}".strip() for error in found]
+    text = _numbered(problem, lines)
     remedy = "Fix all of them, then run again."
     refused = next((error for error in found if isinstance(error, PolicyError)), None)
     if refused is not None:
         return PolicyError(text, remedy, notice=refused.notice)
     if any(isinstance(error, BudgetError) for error in found):
-        return BudgetError(text, remedy)
+        outside = [
+            error.public if isinstance(error, BudgetError) else line
+            for error, line in zip(found, lines, strict=True)
+        ]
+        return BudgetError(text, remedy, public=f"{_numbered(problem, outside)} {remedy}")
     return ContractError(text, remedy)

@@ -236,9 +236,9 @@ def _of_a_feature(
         sums = "sums over it leave" if federation.learning == "horizontal" else "it stays there"
         return f"a column of {whose}'s own: {sums}"
     if not rest and after is None:
-        return f"{whose} releases {feature} no more; what it has released stays charged"
+        return f"{whose} stops releasing {feature}; its releases stay charged"
     if not rest and before is None:
-        cost = f": loss(R-L) {_named(mine)}" if mine else ""
+        cost = f", at a loss of {_named(mine)}" if mine else ""
         return f"{whose} releases every row's {feature}, randomised, to {receiver}{cost}"
     if rest[:1] == ["uuid"]:
         return (
@@ -259,7 +259,7 @@ def _charges(costs: Costs, feature: str) -> Costs:
 def _draw(party: str, costs: Costs) -> str:
     if not costs:
         return ""
-    return f"; a fresh draw of every cell of {party}: loss(R-L) once more, {_named(costs)}"
+    return f"; {party} releases these columns anew, each charged its loss again: {_named(costs)}"
 
 
 def _named(costs: Costs) -> str:

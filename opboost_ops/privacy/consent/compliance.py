@@ -168,17 +168,15 @@ def require_queries_allowed(
     Raises:
         PolicyError: Naming every rule that is broken.
     """
-    # How many are new is between the two parties alone: this text goes further.
+    # How many are new, and the caps, are between the two parties alone: this text goes further.
     rules, refused = policy.alignment, []
     if rules.max_new_queries is not None and people > rules.max_new_queries:
         refused.append(
-            f"alignment.max_new_queries is {rules.max_new_queries:,}, and in {month} more "
-            "different people were queried"
+            f"more different people were queried in {month} than alignment.max_new_queries allows"
         )
     if rules.max_queries_total is not None and total > rules.max_queries_total:
         refused.append(
-            f"alignment.max_queries_total is {rules.max_queries_total:,}, and more people were "
-            "queried"
+            "more people were queried in all months than alignment.max_queries_total allows"
         )
     if refused:
         raise PolicyError(

@@ -1,13 +1,19 @@
 """`opboost agree`: what is shown, what is asked, what is pinned."""
 
 import json
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.exchange.party_state import agreements_of as load
+from opboost_ops.exchange.party_state import open_state
 from opboost_ops.pipeline.party.agreement import MADE_UP
+from opboost_ops.pipeline.runner.expected_cost import require_within
+from opboost_ops.pipeline.runner.preflight import together
+from opboost_ops.pipeline.runner.publication import Publisher
 from tests.commands import opboost, printed
 from tests.federation import Workspace, small_credit
 from tests.unit.cli.conftest import Done
@@ -47,7 +53,9 @@ def test_json_says_what_is_new_and_agrees_to_nothing(workspace: Workspace) -> No
     (change,) = said["changes"]
     assert change["field"] == "federation.parties.bank.features.income.missing.fill"
     assert (change["before"], change["after"]) == (2500.0, 100.0)
-    assert "a fresh draw of every cell of bank: loss(R-L) once more, income" in change["means"]
+    assert (
+        "bank releases these columns anew, each charged its loss again: income" in change["means"]
+    )
     assert standing(workspace) == [1]
 
 
@@ -108,3 +116,23 @@ def test_check_and_run_name_who_has_not_agreed_and_the_command(workspace: Worksp
         digest = asked(workspace)["digest"]
         printed("agree", workspace.folder / party, workspace.file, "--yes", digest)
     assert "agreements: OK." in printed("check", workspace.file)
+
+
+def test_check_sees_the_budget_and_the_caps_that_would_refuse_a_run(workspace: Workspace) -> None:
+    for party in ("credit", "shop", "bank"):
+        digest = asked(workspace)["digest"]
+        printed("agree", workspace.folder / party, workspace.file, "--yes", digest)
+
+    def tighten(policy: Any) -> None:
+        policy["all_features"] = {"budget": 0.25}
+        policy["alignment"]["max_new_queries"] = 7
+
+    workspace.edit_yaml("bank/policy.yaml", tighten, agree=False)
+    text = " ".join(Done(*opboost("check", workspace.file)).error.split())
+    assert "would exceed the privacy budget of bank: all_features.budget is 0.25" in text
+    assert "bank/policy.yaml:alignment.max_new_queries: is 7, and credit queries the" in text
+    with pytest.raises(BudgetError) as caught, open_state(workspace.site("bank")) as state:
+        bank = Publisher("bank", workspace.site("bank"), workspace.policy("bank"), workspace.store)
+        require_within(state, bank, workspace.declared, "", "train", date(2026, 11, 1))
+    both = together([caught.value, ContractError("Other.")], "run 1")
+    assert isinstance(both, BudgetError) and "0.25" not in both.public

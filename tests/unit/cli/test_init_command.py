@@ -95,6 +95,15 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     assert curve.loss[0] <= usual.loss[0] and curve.loss[-1] <= usual.loss[-1]
 
 
+def test_caps_for_a_partner_with_more_people(
+    tmp_path: Path, tables: Path, opboost: Opboost
+) -> None:
+    """A left join queries all of the label holder's people, however few the bank has."""
+    init(opboost, tmp_path / "new", tables, bank=("--queries", "5000"))
+    rules = load_policy(tmp_path / "new" / "bank" / "policy.yaml").alignment
+    assert (rules.max_new_queries, rules.max_queries_total) == (5_000, 50_000)
+
+
 def test_a_second_init_keeps_the_names_of_a_policy(
     tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:

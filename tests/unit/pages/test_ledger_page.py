@@ -1,6 +1,7 @@
 """The ledger's page says what the party's ledger and policy say."""
 
 import json
+import math
 import sqlite3
 from pathlib import Path
 
@@ -40,7 +41,8 @@ def test_the_ledger_is_the_ledger(reader: Reader, untouched: Workspace) -> None:
     charged = {e["feature"]: e["loss"]["loss"] for e in events if e["kind"] == "release"}
     assert set(charged) == set(found) == set(untouched.declared.parties["bank"].features)
     for feature, loss in charged.items():
-        assert float(found[feature]["loss of one"]) == float(found[feature]["spent"]) == loss[-1]
+        assert float(found[feature]["spent"]) == loss[-1]
+        assert float(found[feature]["odds, any two values"]) == pytest.approx(math.exp(loss[-1]))
     assert len(rows(reader, "ledger", "bank.lines")) == len(events)
     for run in (FIRST_RUN, SECOND_RUN):
         listed = rows(reader, f"ledger?run={run}", "bank.lines")
@@ -63,14 +65,15 @@ def test_budgets_and_what_is_left_of_them(reader: Reader, shown: Workspace) -> N
 def test_before_any_run_the_ledger_says_what_a_release_costs(
     reader: Reader, shown: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    once = float(income(reader)["loss of one"])
+    odds = float(income(reader)["odds, any two values"])
+    once = math.log(odds)
     workspace = Workspace.write(tmp_path / "new")
     workspace.known_to(monkeypatch)
     allow_income(workspace, budget=2.5 * once)
     text = plain(reader.page("ledger?party=bank"))
     assert "Nothing was released yet." in text and "What the party agreed to" in text
     line = income(reader)
-    assert float(line["loss of one"]) == pytest.approx(once)
+    assert float(line["odds, any two values"]) == pytest.approx(odds)
     assert (line["releases"], line["next release"]) == ("none", "2")
     # A label holder may have no columns of its own.
     workspace.edit_yaml("federation.yaml", lambda file: file["parties"]["credit"].pop("features"))

@@ -35,7 +35,7 @@ def test_a_statement_is_of_its_period_alone(reader: Reader, nights: Workspace) -
         dated = state.ledger.dated()
     for name, first in (("in the period", "2026-01-08"), ("at its end", "2026-01-01")):
         entries = [one for at, one in dated if first <= at[:10] <= "2026-01-12"]
-        shown = [float(line[heads.index(f"loss(R-L) {name}")]) for line in found]
+        shown = [float(line[heads.index(f"loss {name}")]) for line in found]
         assert sum(shown) == pytest.approx(sum_of(charged(entries)))
     text = plain(reader.page(f"ledger?party=bank&{DAYS}"))
     assert "2026-01-08 to 2026-01-12" in text
