@@ -10,7 +10,7 @@ import numpy as np
 from opboost_ops.errors import ConfigError, ContractError
 
 #: Most values of a domain on which anything may be released: up to here the channel, its sampling
-#: table and its loss curve take seconds together (docs/benchmarks.md has the figures).
+#: table and its loss curve take seconds together (docs/scaling.md has the figures).
 MOST_VALUES = 1024
 
 #: Most values of a domain that is only searched by halves, as in horizontal learning: 20 rounds.

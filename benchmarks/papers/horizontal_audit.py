@@ -195,7 +195,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
             f"{found['colluding']} of them pooling what they know. The attacker says of each "
             "session whether the row was in it. Bounds are at "
             "95 %, Clopper and Pearson's and [by Gaussians]"
-            "(evaluation-private.md#private-models-at-one-party-audited), "
+            "(#private-models-at-one-party-audited), "
             "and vary between runs.",
             "",
             table(

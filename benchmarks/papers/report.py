@@ -8,6 +8,9 @@ from typing import Any
 from benchmarks.papers import experiments
 from opboost_ops.errors import ConfigError
 
+#: Written by hand, at the end of a page.
+_BY_HAND = "\n## Errors in the papers\n"
+
 #: The pages, each with its first words and its experiments, in order.
 _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "evaluation": (
@@ -18,35 +21,21 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 `OPBOOST_DATASETS` set to a folder of tables. `--summary FILE` writes the summary;
 `python -m benchmarks.papers report` writes these pages and their pictures.
 
-The papers' own workloads, beside the papers' figures where we know them:
-[OpBoost's mechanisms](evaluation-opboost.md), [FederBoost](evaluation-federboost.md),
-[private models and DPBoost](evaluation-private.md).
+[The papers' own workloads](evaluation-papers.md) are beside the papers' figures where we know them.
 """,
         ("federation", "first-mechanism", "denoise", "tuning", "gate"),
     ),
-    "evaluation-opboost": (
-        """# Evaluation: OpBoost's mechanisms
+    "evaluation-papers": (
+        """# The papers: measured again, and corrected
 
-Accuracy, order, range queries and attacks by mechanism and epsilon.
-[How to repeat it](evaluation.md).
+OpBoost's mechanisms, FederBoost, private models and DPBoost, each by the command above it ([how to
+repeat it](evaluation.md)); then the errors in the papers.
 """,
-        ("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
-    ),
-    "evaluation-federboost": (
-        """# Evaluation: FederBoost, horizontal and vertical
-
-Horizontal learning from exact and noisy sums, an audit of its sessions, and bucketed columns.
-[How to repeat it](evaluation.md).
-""",
-        ("horizontal", "horizontal-private", "horizontal-audit", "federboost"),
-    ),
-    "evaluation-private": (
-        """# Evaluation: private models
-
-An audit of differentially private training, and DPBoost's workloads.
-[How to repeat it](evaluation.md).
-""",
-        ("private-audit", "dpboost"),
+        (
+            *("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
+            *("horizontal", "horizontal-private", "horizontal-audit", "federboost"),
+            *("private-audit", "dpboost"),
+        ),
     ),
 }
 
@@ -72,7 +61,10 @@ def write(docs: Path) -> list[Path]:
                 )
                 parts.append(f"{title}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
         written.append(docs / f"{page}.md")
-        written[-1].write_text("\n".join(parts), encoding="utf-8")
+        before = written[-1].read_text("utf-8") if written[-1].is_file() else ""
+        _, mark, by_hand = before.partition(_BY_HAND)
+        text = "\n".join(parts)
+        written[-1].write_text(f"{text}{mark}{by_hand}", encoding="utf-8")
     return written
 
 

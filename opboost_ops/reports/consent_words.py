@@ -68,9 +68,8 @@ def _record_odds(sheet: ConsentSheet) -> str:
             "a budget is missing, or a mechanism rules out values."
         )
     return (
-        "Over all releases that the budgets allow, one person's whole record can become "
-        f"likelier against another: odds of at most {odds_of(loss)} (loss {loss:.1f}, the sum "
-        "over the columns)."
+        "Over all releases that the budgets allow, the odds between two whole records of a person "
+        f"may reach {odds_of(loss)} (loss {loss:.1f}, the sum over the columns)."
     )
 
 

@@ -109,7 +109,7 @@ def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Date
     return Facts(
         (
             left_fact(left_of(lines)),
-            Fact("One person, all columns", f"odds {odds_of(spent)}", f"at most; loss {hint}"),
+            Fact("One person, all columns", f"odds {odds_of(spent)}", f"worst case; loss {hint}"),
             Fact("Columns released", str(len(lines)), f"{len(entries):,} ledger entries"),
         )
     )

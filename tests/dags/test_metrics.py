@@ -207,7 +207,7 @@ def test_rules_and_dashboard_ask_for_what_is_sent() -> None:
     panels = json.loads((folder / "dashboard.json").read_text())["panels"]
     shown = set(re.findall(r"airflow_opboost_(\w+)", json.dumps(panels)))
     assert shown == names
-    page = (ROOT / "docs" / "metrics.md").read_text()
+    page = (ROOT / "docs" / "airflow.md").read_text()
     assert all(f"`opboost.{name}`" in page for name in names)
 
 

@@ -1,4 +1,4 @@
-"""The commands of `docs/backup.md` do what the page says, in its order."""
+"""The commands by which `docs/ledger.md` backs up and restores do what it says, in its order."""
 
 import re
 import shlex
@@ -11,12 +11,13 @@ from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer
 from tests.unit.cli.conftest import Done, Opboost
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "backup.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "ledger.md"
 
 
 def commands() -> list[list[str]]:
-    """Those of the page, in order."""
-    blocks = re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    """Those of the page, from backing up on, in order."""
+    text = PAGE.read_text().partition("## Back up every night")[2]
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = [
         line for block in blocks for line in block.splitlines() if line.startswith("$ opboost ")
     ]
