@@ -196,7 +196,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         "",
         "SEQ and PARA are our reading of the paper's private baselines: SEQ grows every tree on "
         "all rows with a part of epsilon, PARA on half of the unused rows with all of it. NP and "
-        "the paper's Delta G, which is too small ([errors](#errors-in-the-papers)), are "
+        "the paper's Delta G, which is too small ([errors](reference/errata.md)), are "
         "**not private**.",
         "",
         "![Error by epsilon](figures/evaluation-dpboost.svg)",

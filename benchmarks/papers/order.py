@@ -29,10 +29,8 @@ from benchmarks.papers.settings import (
     ALPHAS,
     EPSILONS,
     KEYS,
-    Which,
     compared,
     epsilon_at,
-    equal_table,
     mechanism_of,
     method,
     name_of,
@@ -209,10 +207,6 @@ def _raw(name: str, domain: Domain) -> tuple[np.ndarray, DomainMap]:
 _loaded = lru_cache(maxsize=2)(load)
 
 
-#: Losses at which the page compares; the summary has all.
-_SAME: tuple[tuple[Which, float], ...] = (("loss_1", 0.5), ("loss_whole", 1.0), ("loss_whole", 4.0))
-
-
 def section(found: Mapping[str, Any], folder: Path) -> str:
     """The section, with its pictures drawn."""
     _draw(found, folder)
@@ -226,8 +220,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         f"channel: measured means are at most {off:.4f} away.",
         "![Weighted Kendall by epsilon](figures/evaluation-order.svg)",
     ]
-    upper = min(_uppers(rows))
-    parts += _equal(found, upper)
     parts += [
         "### Pairs of values",
         "gamma(t) is the least probability, over pairs of values t apart, that the greater value "
@@ -237,17 +229,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
         "![beta by epsilon](figures/evaluation-order-beta.svg)",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _equal(found: Mapping[str, Any], upper: int) -> list[str]:
-    rows = [row for row in found["equal"] if row["upper"] == upper]
-    shown = _tabled(rows)
-    rows = [row for row in rows if name_of(row) in shown]
-    return [
-        f"### [{found['lower']}, {upper}], at equal loss",
-        "Expected mean coefficient at equal exact loss (to 0.2 %). Local-map has no finite loss.",
-        equal_table(rows, _SAME, lambda row: f"{_mean(row, 'expected'):.3f}"),
-    ]
 
 
 def _draw(found: Mapping[str, Any], folder: Path) -> None:
@@ -301,18 +282,6 @@ def _by(plot: Axes, shown: Mapping[str, Sequence[Mapping[str, Any]]], x: str, y:
         for name, rows in shown.items()
     }
     pictures.paths(plot, curves)
-
-
-def _tabled(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names in the table: of Adj-map the longest partitions and the extremes of alpha."""
-    theta = max(row["theta"] for row in rows if row["alpha"])
-    ends = {row["alpha"] for row in rows if row["alpha"]}
-    shown = (
-        r
-        for r in rows
-        if not r["alpha"] or (r["theta"] == theta and r["alpha"] in (min(ends), max(ends)))
-    )
-    return list(dict.fromkeys(map(name_of, shown)))
 
 
 def _picked(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

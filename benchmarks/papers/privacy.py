@@ -253,9 +253,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "",
             _table(found["rows"]),
             "",
-            f"`guess` uses one release, `averaged` {found['draws']} independent ones, which keyed "
-            "noise prevents. `correlated` also knows the most correlated other column in clear (in "
-            "brackets: that column alone).",
+            f"`guess` uses one release, `averaged` {found['draws']} independent ones, which "
+            "pinned responses prevent. `correlated` also knows the most correlated other column in "
+            "clear (in brackets: that column alone).",
             "",
             "### At equal measured loss",
             "",
@@ -263,8 +263,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "loss.",
             "",
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
-            "",
-            _equal_table(found["equal_loss"], _names(found)),
         ]
     )
 
@@ -307,21 +305,6 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
             ]
         )
     return table(heads, shown)
-
-
-def _equal_table(lines: Sequence[Mapping[str, Any]], order: Sequence[str]) -> str:
-    names = [name for name in order if any(name in line["ratios"] for line in lines)]
-    shown = []
-    for line in lines:
-        if line["at"] not in (0.3, 3.0) or line["dataset"] != lines[0]["dataset"]:
-            continue
-        cells = []
-        for name in names:
-            ratio = line["ratios"].get(name)
-            text = "-" if ratio is None else f"{ratio:.3f}"
-            cells.append(f"**{text}**" if name == line["best"] else text)
-        shown.append([f"{_LOSSES[line['loss']]} = {line['at']:g}", *cells])
-    return table(["at", *names], shown)
 
 
 def _draw(found: Mapping[str, Any], kinds: Sequence[tuple[str, str]], path: Path) -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import numpy as np
 
-from benchmarks.papers import ahead, markdown, pictures, ranges
+from benchmarks.papers import ahead, pictures, ranges
 from benchmarks.papers.estimators import CONDITION, direct, inverse, likely
 from benchmarks.papers.experiment import Experiment, Options
 from benchmarks.papers.measurements import measure_all
@@ -274,25 +274,8 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     parts += [
         f"{first} at equal loss (to 0.2 %): direct, inverse, likely. Local-map has no finite loss.",
         equal_table(rows, _SAME, _cell),
-        _ahead(found, first),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _ahead(found: Mapping[str, Any], table: str) -> str:
-    lines = [line for line in found.get("ahead", ()) if line["table"] == table]
-    if not lines:
-        return ""
-    words = (
-        f"AHEAD (Du et al., 2021), {min(found['seeds'], found['likely_seeds'])} runs: an adaptive "
-        "tree that asks each person once. Its loss between any two values is epsilon."
-    )
-    rows = [
-        [f"{line['epsilon']:g}", f"{line['error']:.1e}", f"{line['leaves']:.0f}"]
-        for line in lines[2::4]
-    ]
-    heads = ["AHEAD, epsilon", "error", "leaves"]
-    return words + "\n\n" + markdown.table(heads, rows)
 
 
 def _draw(found: Mapping[str, Any], name: str, path: Path) -> None:

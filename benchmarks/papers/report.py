@@ -8,9 +8,6 @@ from typing import Any
 from benchmarks.papers import experiments
 from opboost_ops.errors import ConfigError
 
-#: Written by hand, at the end of a page.
-_BY_HAND = "\n## Errors in the papers\n"
-
 #: The pages, each with its first words and its experiments, in order.
 _PAGES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "evaluation": (
@@ -26,10 +23,10 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
         ("federation", "first-mechanism", "denoise", "tuning", "gate"),
     ),
     "evaluation-papers": (
-        """# The papers: measured again, and corrected
+        """# Evaluation: the papers' own workloads
 
 OpBoost's mechanisms, FederBoost, private models and DPBoost, each by the command above it ([how to
-repeat it](evaluation.md)); then the errors in the papers.
+repeat it](evaluation.md)). Where a paper is wrong, [we differ](reference/errata.md).
 """,
         (
             *("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
@@ -61,10 +58,7 @@ def write(docs: Path) -> list[Path]:
                 )
                 parts.append(f"{title}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
         written.append(docs / f"{page}.md")
-        before = written[-1].read_text("utf-8") if written[-1].is_file() else ""
-        _, mark, by_hand = before.partition(_BY_HAND)
-        text = "\n".join(parts)
-        written[-1].write_text(f"{text}{mark}{by_hand}", encoding="utf-8")
+        written[-1].write_text("\n".join(parts), encoding="utf-8")
     return written
 
 

@@ -22,7 +22,7 @@ NOTES = (
     "the greater value is greater, enumerated from the integer table that is sampled",
     "formula: the argument about partitions alone, which counts half of the cases in which "
     "both outputs share a partition (Adj-map, Local-map) or a value (GRR); epsilon_ner with "
-    "|D| = R - L = 99. It is not a lower bound: see docs/evaluation-papers.md",
+    "|D| = R - L = 99. It is not a lower bound: see docs/reference/errata.md",
 )
 
 

@@ -1,4 +1,4 @@
-"""The threat model says of every field of every message how it is verified."""
+"""The reference says of every field of every message how it is verified."""
 
 import dataclasses
 import json
@@ -28,8 +28,8 @@ from tests.adversary.rounds import banks_of, session
 from tests.federation import Workspace
 from tests.horizontal import RUN
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "threat-model.md"
-HEADING = "## Every message and its fields"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "messages.md"
+HEADING = "# Every message and its fields"
 
 
 def table() -> dict[str, set[str]]:

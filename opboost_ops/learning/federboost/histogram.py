@@ -214,8 +214,8 @@ def decide(
     """The best split of each open node, by the sums of all parties.
 
     The gain is G_L^2/(H_L+lambda) + G_R^2/(H_R+lambda) - G^2/(H+lambda): equation 5 with the
-    parent's term subtracted (docs/evaluation-papers.md). Of equal gains the first feature's lowest bin wins,
-    and missing values go left.
+    parent's term subtracted (docs/reference/errata.md). Of equal gains the first feature's lowest
+    bin wins, and missing values go left.
 
     Args:
         sums: As `histograms` gives them, added up.

@@ -1,4 +1,4 @@
-"""The counterexamples of docs/evaluation-papers.md and the table of docs/guarantee.md."""
+"""The counterexamples of docs/reference/errata.md and the table of docs/guarantee.md."""
 
 import re
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_adj_map_breaks_its_nominal_loss_at_an_edge(alpha: float, loss: float) -
     across = np.abs(np.log(table[3] / table[4])).max()
     assert across > 1
     assert loss_curve(mechanism, TEN).loss[0] == pytest.approx(loss, abs=5e-4)
-    assert f"{loss:.3f}" in (DOCS / "evaluation-papers.md").read_text()
+    assert f"{loss:.3f}" in (DOCS / "reference" / "errata.md").read_text()
 
 
 def test_half_of_the_same_partition_is_no_lower_bound() -> None:
@@ -40,7 +40,7 @@ def test_half_of_the_same_partition_is_no_lower_bound() -> None:
     assert exact == pytest.approx(0.317, abs=5e-4)
     assert exact < 0.493
     assert "bound is 0.493; enumerated, the order is kept with probability 0.317" in (
-        (DOCS / "evaluation-papers.md").read_text().replace("\n", " ")
+        (DOCS / "reference" / "errata.md").read_text().replace("\n", " ")
     )
 
 
@@ -53,7 +53,8 @@ def test_bounds_of_the_data_move_everybody() -> None:
     assert (declared.encode(values)[:9] == declared.encode(changed)[:9]).all()
     assert moved >= 7
     words = {7: "seven", 8: "eight", 9: "nine"}
-    assert f"moves {words[int((before != after).sum())]} of ten" in (DOCS / "evaluation-papers.md").read_text()
+    text = (DOCS / "reference" / "errata.md").read_text()
+    assert f"moves {words[int((before != after).sum())]} of ten" in text
 
 
 def test_the_table_of_the_guarantee() -> None:

@@ -1,4 +1,4 @@
-"""DPBoost's counterexamples of docs/evaluation-papers.md."""
+"""DPBoost's counterexamples of docs/reference/errata.md."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -10,7 +10,9 @@ from opboost_ops.learning.private import budget, sensitivity, trainer
 from opboost_ops.learning.private.budget import Spent
 from opboost_ops.learning.private.sensitivity import GRADIENT_UNITS, LEAF_UNITS
 
-TEXT = (Path(__file__).parents[4] / "docs" / "evaluation-papers.md").read_text().replace("\n", " ")
+TEXT = (
+    (Path(__file__).parents[4] / "docs" / "reference" / "errata.md").read_text().replace("\n", " ")
+)
 LAMBDA, RATE = Fraction(1, 10), Fraction(1, 10)
 
 

@@ -1,11 +1,13 @@
-"""S-BDT's counterexamples of docs/evaluation-papers.md: what its published code charges, and what it costs."""
+"""S-BDT's counterexamples of docs/reference/errata.md: what its code charges, and the cost."""
 
 from bisect import bisect_right
 from fractions import Fraction
 from math import comb, exp, log
 from pathlib import Path
 
-TEXT = " ".join((Path(__file__).parents[4] / "docs" / "evaluation-papers.md").read_text().split())
+TEXT = " ".join(
+    (Path(__file__).parents[4] / "docs" / "reference" / "errata.md").read_text().split()
+)
 
 
 def loss(output: float, tables: list[list[int]], epsilon: float, bound: int) -> float:
