@@ -259,7 +259,7 @@ def _charges(costs: Costs, feature: str) -> Costs:
 def _draw(party: str, costs: Costs) -> str:
     if not costs:
         return ""
-    return f"; {party} releases these columns anew, each charged its loss again: {_named(costs)}"
+    return f"; {party} releases these columns once more, each at its full loss: {_named(costs)}"
 
 
 def _named(costs: Costs) -> str:
