@@ -27,9 +27,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first: begun last, they would keep one worker busy while others idle."""
-    items.sort(
-        key=lambda item: not {"leakage", "test_train_on_s3"} & {*item.path.parts, item.path.stem}
-    )
+    items.sort(key=lambda item: "leakage" not in item.path.parts)
 
 
 @pytest.fixture(scope="session")

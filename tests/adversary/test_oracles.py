@@ -1,7 +1,6 @@
 """A label holder chooses whom it asks about, each night: no holder's outside changes by it."""
 
 import polars as pl
-import pytest
 
 from tests.adversary.kit import EVERYBODY, of_run
 from tests.federation import Workspace
@@ -51,42 +50,3 @@ def test_subsets_are_no_oracle_and_burn_no_budget(workspace: Workspace) -> None:
     assert all(one == seen[0] for one in seen)
     assert draws(workspace, "bank") == before, "no night opens a release"
     assert ("exact", "check_table", EVERYBODY) in seen[0][2]
-
-
-@pytest.mark.parametrize("where", ["both", "bank"])
-def test_no_run_fails_because_of_one_person(where: str, fresh: Workspace) -> None:
-    """The label holder adds one person to people whom all have, and watches the run."""
-    workspace = fresh
-    identity = workspace.declared.id.column
-    people = {p: pl.read_parquet(workspace.table_path(p))[identity] for p in ("bank", "shop")}
-    common = set(people["bank"]) & set(people["shop"])
-    target = "target-person"
-
-    def rename_one(table: pl.DataFrame) -> pl.DataFrame:
-        """Somebody of the holder's own, whom the label holder did not have, is the target."""
-        known = pl.read_parquet(workspace.table_path("credit"))[identity].to_list()
-        strange = [p for p in table[identity].to_list() if p not in known and p not in common]
-        row = strange[0] if strange else table[identity].to_list()[-1]
-        return table.with_columns(
-            pl.when(pl.col(identity) == row)
-            .then(pl.lit(target))
-            .otherwise(pl.col(identity))
-            .alias(identity)
-        )
-
-    for holder in ("bank", "shop"):
-        if where in ("both", holder):
-            workspace.edit_table(holder, rename_one)
-    workspace.edit_table(
-        "credit",
-        lambda t: t.with_columns(
-            pl.when(pl.int_range(pl.len()) == 0)
-            .then(pl.lit(target))
-            .otherwise(pl.col(identity))
-            .alias(identity)
-        ),
-    )
-    told = {step: summary for step, summary in workspace.all().items() if "psi" not in step}
-    assert all("failed" not in str(summary.get("skip", "")) for summary in told.values())
-    for holder in ("bank", "shop"):
-        assert ("exact", "psi_answer", "credit") in of_run(workspace, holder)

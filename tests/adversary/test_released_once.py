@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from opboost_ops.exchange.encoding import narrow_integers
@@ -42,21 +41,6 @@ def test_three_names_of_the_id_are_three_charges(fresh: Workspace) -> None:
         costs.append(spent(fresh)["income"])
     assert costs == pytest.approx([costs[0], 2 * costs[0], 3 * costs[0]])
     assert len(set(draws)) == 3
-
-
-def test_a_federation_beside_it_gets_the_same_responses_at_no_cost(fresh: Workspace) -> None:
-    """One receiver and one declaration are one release, whatever the federation is called."""
-    first = sent(fresh, 1)
-    before = spent(fresh)
-    with state_of(fresh, PARTY) as state:
-        (used,) = {r.id for r in state.releases.all() if r.column == "income"}
-    fresh.edit_table(PARTY, lambda t: t.with_columns(pl.col("income").reverse()))
-    assert sent(fresh, 2) == first
-    assert spent(fresh) == before
-    with state_of(fresh, PARTY) as state:
-        recorded = state.releases.of_run("credit_scoring", f"{2:016x}")
-    assert recorded is not None
-    assert recorded["income"].id == used
 
 
 def test_a_retry_after_a_recovery_sends_nothing(fresh: Workspace) -> None:

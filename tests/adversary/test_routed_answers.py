@@ -15,8 +15,6 @@ from tests.unit.stages.scoring_data import dataset
 
 #: What every cell of a column holds, night by night.
 NIGHTS = (0.125, 0.375, 0.625, 0.125)
-#: The same of one that goes back and forth.
-OSCILLATING = (0.125, 0.625) * 6
 
 
 @pytest.fixture
@@ -65,15 +63,3 @@ def test_every_run_tells_todays_value_and_an_entry_says_so(trained: Workspace) -
     assert (seen[0] == seen[-1]).all()
     # One of the pinned values in training, then one a run.
     assert routed_entries(trained, "w") == 1 + len(NIGHTS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("routed", ["once", "every_run"])
-def test_a_cell_that_goes_back_and_forth_for_twelve_nights(trained: Workspace, routed: str) -> None:
-    trained.edit_yaml(
-        "b0/policy.yaml", lambda p: p["features"]["w"].update(routed=routed, budget=None)
-    )
-    before = routed_entries(trained, "w")
-    values = np.unique(answers(trained, OSCILLATING), axis=0)
-    entries = routed_entries(trained, "w") - before
-    assert (len(values), entries) == ((1, 0) if routed == "once" else (2, len(OSCILLATING)))

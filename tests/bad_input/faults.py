@@ -18,8 +18,6 @@ CANARY_TEXT = "zq7canary48151623"
 #: What a run has published when the label holder's first stages fail, and a feature holder's.
 PLAN = frozenset({"plan/credit"})
 ASKED = PLAN | {"psi_query/shop", "psi_query/bank"}
-#: When every feature holder has sealed its table and answered.
-SEALED = ASKED | {f"{k}/{p}" for k in ("psi_answer", "shares", "ranks") for p in ("shop", "bank")}
 #: What leaves the bank.
 SEALED_BY_BANK = frozenset({"psi_answer/bank", "shares/bank", "ranks/bank"})
 

@@ -13,7 +13,7 @@ from opboost_ops.cli import bounds, init
 from opboost_ops.config.federation import RULES, Federation
 from opboost_ops.config.loading import load_federation, load_policy, load_site
 from opboost_ops.config.source import Source
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.copies import copy
 
@@ -65,26 +65,6 @@ def test_a_blank_line_at_the_end_is_no_person(tmp_path: Path, end: str) -> None:
     assert offer_of(target, "bank")["id"] == {"column": "id", "types": ["integer", "string"]}
 
 
-def test_a_blank_line_keeps_text_ids(tmp_path: Path) -> None:
-    text = "id,balance\na1,1\na2,2\n\n"
-    target = start(tmp_path, text, "id,spend,late\na1,1,0\na2,2,1\n\n")
-    bank = table_of(target, "bank", ("id",))
-    assert bank.get_column("id").to_list() == ["a1", "a2"]
-
-
-def test_bounds_are_left_blank_and_required(tmp_path: Path) -> None:
-    target = start(tmp_path, BANK)
-    assert offer_of(target, "bank")["features"]["balance"]["bounds"] is None
-    with pytest.raises(ConfigError) as caught:
-        join(target)
-    places = {fault.where for fault in caught.value.faults}
-    assert places == {
-        "parties.bank.features.balance.bounds",
-        "parties.bank.features.rating.categories",
-    }
-    assert not (target / "federation.yaml").exists()
-
-
 def test_people_whom_several_columns_name(tmp_path: Path) -> None:
     bank = "born,name,rating\n1990-02-01,Li,a\n1990-02-01,Ng,b\n1991-02-01,Li,a\n"
     shop = bank.replace("Li", " LI").replace("rating", "late")
@@ -101,15 +81,6 @@ def test_people_whom_several_columns_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         start(tmp_path / "twice", twice, shop, several)
     assert "2 of 4 rows have an ID that another row has, too" in str(caught.value.faults[0])
-
-
-@pytest.mark.parametrize("content", ["", "PAR1 is not a table"])
-def test_a_file_that_is_no_table(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "bank.parquet"
-    path.write_text(content)
-    with pytest.raises(ContractError, match=r"bank\.parquet is missing, truncated or not"):
-        init.command("bank", str(path), "id", tmp_path / "f")
-    assert not (tmp_path / "f").exists()
 
 
 def test_an_unknown_label(tmp_path: Path) -> None:
@@ -203,15 +174,4 @@ def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     assert "1 of 4 rows have no ID" in told[0][1] and "2 of 4 rows" in told[1][1]
     assert "keep one row a person" in str(caught.value)
     assert "1 of 4 rows have no label" in told[2][1]
-    assert not (tmp_path / "f").exists()
-
-
-def test_a_label_of_words_needs_its_positive_class(tmp_path: Path) -> None:
-    (tmp_path / "shop.csv").write_text(LATE)
-    about = ("shop", str(tmp_path / "shop.csv"), "id", tmp_path / "f")
-    with pytest.raises(ConfigError, match="which one is the positive one") as caught:
-        init.command(*about, label="late")
-    assert "--positive yes" in str(caught.value)
-    with pytest.raises(ConfigError, match="not one of the classes no and yes"):
-        init.command(*about, label="late", positive="maybe")
     assert not (tmp_path / "f").exists()

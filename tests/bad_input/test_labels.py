@@ -7,23 +7,8 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ContractError
-from tests.bad_input.faults import CANARY_TEXT, PLAN, SEALED, failing, refused
+from tests.bad_input.faults import CANARY_TEXT, PLAN, failing, refused
 from tests.federation import Workspace
-
-
-def test_one_class_among_the_training_rows(workspace: Workspace) -> None:
-    ids = pl.read_parquet(workspace.table_path("shop")).get_column("id")
-    workspace.edit_table(
-        "credit", lambda t: t.with_columns(default=(~pl.col("id").is_in(ids)).cast(pl.Int64))
-    )
-    refused(
-        workspace,
-        "credit.assemble",
-        ContractError,
-        "default",
-        "1 of 2 classes",
-        published=SEALED,
-    )
 
 
 def test_a_class_that_is_not_declared(workspace: Workspace) -> None:

@@ -10,23 +10,17 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
-from opboost_ops.config.agreement import digest_of, document
-from opboost_ops.config.loading import parse_federation
-from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyError
+from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.exchange.encryption import new_encryption_key
-from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.pipeline.party import agreement
 from opboost_ops.pipeline.stage import SKIP
 from tests.bad_input.faults import (
     ASKED,
     CANARY_TEXT,
-    SEALED_BY_BANK,
-    TableCheck,
     refused,
 )
-from tests.bad_input.test_tables import FEATURES, first_rows
-from tests.federation import FIRST_RUN, SCORING_RUN, Workspace
+from tests.bad_input.test_tables import first_rows
+from tests.federation import FIRST_RUN, Workspace
 from tests.party_state import state_of
 
 PARTIES = ("credit", "shop", "bank")
@@ -84,13 +78,6 @@ def test_new_people_columns_and_categories_are_no_fault(run: Workspace) -> None:
         assert CANARY_TEXT.encode() not in raw, name
 
 
-@pytest.mark.parametrize("party", FEATURES)
-def test_a_table_that_is_not_as_declared(run: Workspace, party: str) -> None:
-    check, feature = TableCheck(run, party, left_behind), FEATURES[party]
-    check.refuses(lambda table: table.drop(feature), party, feature, "Add it")
-    check.refuses(None, party, "missing, truncated or not a Parquet")
-
-
 def without_new_rows(run: Workspace, party: str) -> None:
     def change(site: Any) -> None:
         del site["tables"]["credit_scoring"]["score"]
@@ -137,12 +124,6 @@ def join(data: Any) -> None:
     data["parties"]["post"] = new
 
 
-def add(data: Any) -> None:
-    data["parties"]["credit"]["features"]["tenure"] = {
-        "uuid": "00000000-0000-4000-8000-000000000000"
-    }
-
-
 def route(data: Any) -> None:
     data["scoring"] = {"mode": "routed"}
 
@@ -160,47 +141,6 @@ def test_a_model_that_does_not_fit_the_federation_file(
 ) -> None:
     run.edit_yaml("federation.yaml", change)
     refused(run, "open_run", ContractError, FIRST_RUN, *words, left=left_behind)
-
-
-def test_a_version_is_scored_under_the_agreement_under_which_it_was_trained(
-    run: Workspace,
-) -> None:
-    """Nightly scoring goes on after a new agreement, where every party keeps the version."""
-    first = agreements_of(run.site("bank")).agreements
-    trained = run.declared
-    run.edit_yaml("federation.yaml", add, agree=False)
-    run.agree(keep=[FIRST_RUN])
-    assert digest_of(document(run.declared)) != first[0].digest
-    run.all()
-    plan = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
-    said = json.loads((plan / "document.json").read_bytes())
-    assert said["agreement"] == first[0].digest
-    assert parse_federation(said["federation"], "plan") == trained
-    registered = run.folder / "credit" / "models" / "credit_scoring" / FIRST_RUN
-    assert json.loads((registered / "agreement.json").read_bytes())["digest"] == first[0].digest
-
-
-def test_a_version_whose_agreement_is_withdrawn_is_scored_no_more(run: Workspace) -> None:
-    agreement.withdraw(run.site("bank"), 1)
-    step, error = run.first_failure()
-    assert (step, type(error)) == ("bank.check_table", PolicyError)
-    assert "under no agreement in force" in run.reason("bank")
-    assert not {*SEALED_BY_BANK, "values/bank"} & set(run.published())
-
-
-def test_another_epsilon_is_for_the_next_training_alone(run: Workspace) -> None:
-    """New rows are randomised as the model was evaluated, not as the file says by now."""
-
-    def change(data: Any) -> None:
-        data["parties"]["bank"]["features"]["debt_ratio"]["mechanism"]["epsilon"] = 5.0
-
-    run.edit_yaml("federation.yaml", change, agree=False)
-    run.agree(keep=[FIRST_RUN])
-    run.open()
-    place = run.folder / "exchange" / "credit_scoring" / SCORING_RUN / "plan" / "credit"
-    plan = json.loads((place / "document.json").read_bytes())
-    bank = plan["federation"]["parties"]["bank"]["features"]
-    assert bank["debt_ratio"]["mechanism"]["epsilon"] == 0.64
 
 
 @pytest.mark.parametrize(

@@ -33,22 +33,8 @@ def refuses_document(
     assert untouched(asked) == before
 
 
-def test_a_feature_that_policy_does_not_release(asked: Workspace) -> None:
-    asked.edit_yaml("bank/policy.yaml", lambda p: p["features"].pop("balance"))
-    asked.forge("split_request", "bank", "credit", document=request({"balance": [1]}))
-    with pytest.raises(PolicyError, match="bank refused run"):
-        asked.step("bank", "answer_splits")
-    assert "features: balance is not among those that may go" in asked.reason("bank")
-    assert "split_values/bank" not in asked.published()
-
-
 def test_one_wrong_rank_spoils_the_whole_request(asked: Workspace) -> None:
     refuses(asked, {"income": [1], "balance": [1, 99]}, ArtifactError, "balance")
-
-
-def test_more_splits_than_the_domain_has(asked: Workspace) -> None:
-    words = ("balance has 9 splits", "the request names 10")
-    refuses(asked, {"balance": list(range(1, 11))}, PolicyError, *words)
 
 
 def test_thresholds_are_capped_as_splits_are(asked: Workspace) -> None:

@@ -1,15 +1,11 @@
 """What Airflow's own statsd client sends of a run: told by a listener of ours."""
 
 import json
-import os
 import re
 import socket
 import subprocess
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -177,17 +173,6 @@ def test_a_worker_that_says_nothing_sends_nothing(
     assert listener.heard() == []
 
 
-def test_a_collector_that_is_away_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, listener: Listener
-) -> None:
-    def away(*_: Any, **__: Any) -> None:
-        raise OSError("collector.example.org")
-
-    monkeypatch.setattr(Stats, "gauge", staticmethod(away))
-    meter = metrics.meter("credit_scoring", "bank", "rank")
-    assert tasks.execute("rank", lambda: {"rows": 3}, meter) == {"rows": 3}
-
-
 @pytest.mark.slow
 def test_prometheus_takes_the_rules_and_they_fire_when_they_should() -> None:
     """Needs Debian's package ``prometheus``."""
@@ -209,57 +194,3 @@ def test_rules_and_dashboard_ask_for_what_is_sent() -> None:
     assert shown == names
     page = (ROOT / "docs" / "airflow.md").read_text()
     assert all(f"`opboost.{name}`" in page for name in names)
-
-
-_TELL = """
-from airflow.sdk.execution_time import task_runner
-from airflow.sdk.observability.stats import Stats
-from opboost_ops.orchestration import metrics
-found = task_runner.stats_utils.get_stats_factory
-try:
-    Stats.initialize(factory=found(), export_legacy_names=True)
-except TypeError:
-    Stats.initialize(factory=found(Stats))
-metrics.meter("credit_scoring", "bank", "publish").fact("published_bytes_total", 99)
-"""
-
-
-@pytest.mark.slow
-def test_opentelemetry_gets_the_same_names_and_tags() -> None:
-    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
-
-    bodies = []
-
-    class Collector(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    metrics_of_airflow = {"OTEL_ON": "True", "OTEL_HOST": "127.0.0.1"}
-    metrics_of_airflow["OTEL_PORT"] = str(server.server_port)
-    environment = {f"AIRFLOW__METRICS__{n}": v for n, v in metrics_of_airflow.items()}
-    subprocess.run(
-        [sys.executable, "-c", _TELL],
-        env={**os.environ, **environment, "OPBOOST_METRICS": "on"},
-        cwd=ROOT,
-        check=True,
-    )
-    server.shutdown()
-    server.server_close()
-    found = {}
-    for body in bodies:
-        request = metrics_service_pb2.ExportMetricsServiceRequest.FromString(body)
-        for resource in request.resource_metrics:
-            for scope in resource.scope_metrics:
-                for metric in scope.metrics:
-                    (point,) = metric.sum.data_points
-                    tags = {tag.key: tag.value.string_value for tag in point.attributes}
-                    found[metric.name] = (point.as_int or point.as_double, tags)
-    tags = {"federation": "credit_scoring", "party": "bank", "stage": "publish"}
-    assert found["airflow.opboost.published_bytes_total"] == (99, tags)

@@ -8,8 +8,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from opboost_ops.errors import BudgetError
-from tests.bad_input.faults import untouched
 from tests.commands import printed
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of
@@ -62,28 +60,6 @@ def pinned(workspace: Workspace) -> set[int]:
     """How many people each release has pinned."""
     with state_of(workspace, "bank") as state:
         return {release.pins.rows for release in state.releases.all() if release.pins}
-
-
-def test_a_budget_refuses_before_any_value_is_published(
-    workspace: Workspace,
-) -> None:
-    spent = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
-    budget = {"income": {"budget": spent["loss"] * 1.5}}
-    workspace.declare("bank/policy.yaml", features=budget)
-    lower, upper = workspace.declared.parties["bank"].features["income"].bounds or (0, 0)
-    wider = {"income": {"bounds": [lower, upper * 1.1]}}
-    workspace.declare("federation.yaml", parties={"bank": {"features": wider}})
-    before = untouched(workspace)
-    step, error = workspace.first_failure()
-    assert step == "bank.check_table"
-    assert type(error) is BudgetError
-    assert "features.income.budget" in str(error)
-    assert not any(
-        place.endswith("/bank") for place in set(workspace.published()) - {"psi_query/bank"}
-    )
-    assert untouched(workspace) == before
-    again = next(c for c in shown(workspace)["columns"] if c["feature"] == "income")
-    assert again == {**spent, "budget": spent["loss"] * 1.5}
 
 
 def test_a_forgotten_person_leaves_pins_and_next_releases(workspace: Workspace) -> None:

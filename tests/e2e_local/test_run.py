@@ -5,13 +5,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
-import polars as pl
 import pytest
 import yaml
 
@@ -19,7 +15,6 @@ from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
 from opboost_ops.pipeline.phases import phases
-from opboost_ops.pipeline.runner import local
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.reports.run_outcome import outcome_words
 from tests.federation import Workspace, small_credit
@@ -152,56 +147,6 @@ def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
         run.command(**more)
 
 
-def test_a_party_gets_the_variables_of_its_own_site_and_no_other_s(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither in an environment, as the kernel has it, nor anywhere in a process's memory."""
-    workspace = Workspace.write(tmp_path / "federation", small_credit())
-    monkeypatch.setenv("OPBOOST_SITE_STRANGER", "/stranger/site.yaml")
-    monkeypatch.setenv("UNNAMED_PASSWORD", "hunter2")
-    shared = {"AWS_ENDPOINT_URL": "http://s3", "SSL_CERT_FILE": "/ca.pem", "NO_PROXY": "*"}
-    for name, value in shared.items():
-        monkeypatch.setenv(name, value)
-    # A prefix that everybody gets does not give one party's variable to the others.
-    canaries = {party: token_hex(16) for party in ("credit", "shop", "bank")}
-    ledgers = {"credit": "CREDIT_LEDGER", "shop": "AWS_SHOP_LEDGER", "bank": "PG_BANK_LEDGER"}
-    for party, name in ledgers.items():
-        ledger = workspace.folder / party / f"{canaries[party]}.sqlite"
-        (workspace.folder / party / "ledger.sqlite").rename(ledger)
-        monkeypatch.setenv(name, f"sqlite:///{ledger}")
-        workspace.declare(f"{party}/site.yaml", ledger=f"env:{name}")
-    table = workspace.folder / "bank" / "table.csv"
-    pl.read_parquet(workspace.table_path("bank")).write_csv(table)
-    monkeypatch.setenv("BANK_TABLE", str(table))
-    workspace.declare(
-        "bank/site.yaml", tables={"credit_scoring": {"train": {"at": "env:BANK_TABLE"}}}
-    )
-    environments: list[dict[str, str]] = []
-    found: dict[int, set[str]] = {}
-
-    def listen(party: str, event: dict[str, Any]) -> None:
-        if (event["event"], event.get("stage")) != ("finished", "train"):
-            return
-        for process in processes_below(os.getpid()):
-            with suppress(OSError):
-                if b"opboost_ops.pipeline.runner.fork_server" in (process / "cmdline").read_bytes():
-                    raw = (process / "environ").read_bytes().decode().split("\0")
-                    environments.append(dict(line.split("=", 1) for line in raw if "=" in line))
-                    found[int(process.name)] = found_in(process, set(canaries.values()))
-
-    local.run_federation(workspace.file, {"trees": 2}, listen)
-    # One process for each party, and one from which they were forked, which knows nothing.
-    assert sorted(map(tuple, found.values())) == sorted([(), *((c,) for c in canaries.values())])
-    for environment in environments:
-        assert not [name for name in environment if name.startswith("OPBOOST_SITE_")]
-        assert "UNNAMED_PASSWORD" not in environment
-        assert shared.items() <= environment.items()
-        assert not {*ledgers.values(), "BANK_TABLE"} & set(environment)
-    # What its own site names has reached each party.
-    for party in canaries:
-        assert not (workspace.folder / party / "ledger.sqlite").exists()
-
-
 def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
     """Otherwise a party's PID could be a stranger's when it is ended."""
     read, write = os.pipe()
@@ -213,30 +158,6 @@ def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
             os.kill(parent, signal.SIGINT)
     os.close(read)
     os.close(write)
-
-
-def processes_below(pid: int) -> Iterator[Path]:
-    """The children of a process and theirs: others on the machine may be at a run of their own."""
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in children.read_text().split():
-                yield Path("/proc", child)
-                yield from processes_below(int(child))
-
-
-def found_in(process: Path, needles: set[str]) -> set[str]:
-    """Those that are anywhere in the writable memory of a process."""
-    found: set[str] = set()
-    with (process / "mem").open("rb", buffering=0) as memory:
-        for line in (process / "maps").read_text().splitlines():
-            place, rights = line.split()[:2]
-            if rights.startswith("rw"):
-                begin, end = (int(part, 16) for part in place.split("-"))
-                with suppress(OSError, OverflowError):
-                    memory.seek(begin)
-                    content = memory.read(end - begin)
-                    found |= {needle for needle in needles if needle.encode() in content}
-    return found
 
 
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:

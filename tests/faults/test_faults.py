@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,63 +121,6 @@ def test_a_server_that_is_away_for_a_while(faults: Faults, server: str) -> None:
     time.sleep(OUTAGE)
     faults.rig.gates[server].open()
     faults.all_is_well("credit_scoring", run)
-
-
-@contextmanager
-def small_disk(folder: Path, aside: Path) -> Iterator[None]:
-    """A folder is on a small disk of its own, with what is in it, and keeps what is added."""
-    subprocess.run(["cp", "-a", f"{folder}/.", aside / "before"], check=True)
-    held = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file())
-    # Room enough for a run to begin.
-    options = f"size={2 * held + (64 << 20)},mode=700"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], check=True)
-    try:
-        subprocess.run(["cp", "-a", f"{aside}/before/.", folder], check=True)
-        yield
-        subprocess.run(["cp", "-a", f"{folder}/.", aside / "after"], check=True)
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-    subprocess.run(["cp", "-a", f"{aside}/after/.", folder], check=True)
-
-
-def test_a_disk_that_is_full(faults: Faults, tmp_path: Path) -> None:
-    home = faults.rig.home("bank")
-    for name in ("before", "after"):
-        (tmp_path / name).mkdir()
-    # With an empty home the run would be refused, as one whose state was rolled back.
-    with small_disk(home / "home", tmp_path):
-        run = faults.begin("credit_scoring", "bank_release.check_table", "end_date")
-        filler = home / "home" / "filler"
-        with pytest.raises(OSError, match="No space"), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(4096))
-        assert faults.drill.ended("credit_scoring", run) == "failed"
-        states = {
-            task["task_id"]: task["state"]
-            for task in faults.client.tasks("credit_scoring_train", run)
-        }
-        failed = [task for task, state in states.items() if state == "failed"]
-        # Which one was next to write when the disk was full, is a race; no other party's was.
-        assert [task.partition("_")[0] for task in failed] == ["bank"], faults.failures(
-            "credit_scoring", run
-        )
-        # Logs stay with the party; there the message is.
-        logs = (home / "airflow" / "logs").rglob("*.log")
-        told = " ".join(log.read_text() for log in logs if run in str(log))
-        assert "found no space left on a disk of its own" in told, faults.failures(
-            "credit_scoring", run
-        )
-        filler.unlink()
-        cleared = faults.client.http.post(
-            "/api/v2/dags/credit_scoring_train/clearTaskInstances",
-            json={"dry_run": False, "dag_run_id": run, "only_failed": True},
-        )
-        cleared.raise_for_status()
-        deadline = time.monotonic() + 60
-        while faults.client.run("credit_scoring_train", run)["state"] == "failed":
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        faults.all_is_well("credit_scoring", run)
 
 
 def test_clocks_that_are_ten_minutes_off(faults: Faults) -> None:

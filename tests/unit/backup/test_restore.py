@@ -1,6 +1,5 @@
 """A backup that was put back is what there was; what is there is never lost by it."""
 
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -60,17 +59,6 @@ def test_a_run_after_it_releases_nothing_again(
     assert not [line for _, line in after[len(lines) :] if line.kind == "release"]
 
 
-def test_what_it_had_before_is_byte_for_byte_there(
-    workspace: Workspace, tmp_path: Path, officer: Officer
-) -> None:
-    before = told(workspace)
-    back_up(workspace.folder / "bank", tmp_path / "b", officer.public)
-    shutil.rmtree(workspace.folder / "bank" / "pins")
-    (workspace.folder / "bank" / "ledger.sqlite").unlink()
-    restore(workspace.folder / "bank", tmp_path / "b", officer.file, over=True)
-    assert told(workspace) == before
-
-
 @pytest.mark.slow
 def test_models_keep_their_order_and_their_champion(
     workspace: Workspace, tmp_path: Path, officer: Officer
@@ -120,17 +108,6 @@ def test_age_and_tar_open_it(backup: Path, officer: Officer, tmp_path: Path) -> 
     assert {"site.yaml", "policy.yaml", "keys/signing_key", "backup.json"} <= files.keys()
 
 
-@pytest.mark.slow
-def test_keys_of_age_keygen(workspace: Workspace, tmp_path: Path) -> None:
-    bank, key = workspace.folder / "bank", tmp_path / "officer.key"
-    subprocess.run(["age-keygen", "-o", str(key)], check=True, capture_output=True)
-    public = re.findall(r"age1\w+", key.read_text())[0]
-    back_up(bank, tmp_path / "b", public)
-    before = told(workspace)
-    restore(bank, tmp_path / "b", key, over=True)
-    assert told(workspace) == before
-
-
 def test_a_newer_state_is_set_aside_only_if_that_is_said(
     workspace: Workspace, backup: Path, opboost: Opboost, officer: Officer
 ) -> None:
@@ -158,23 +135,6 @@ def test_a_newer_state_is_set_aside_only_if_that_is_said(
 
 def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-def test_the_commands_carry_state_and_keys_to_an_empty_machine(
-    workspace: Workspace, tmp_path: Path, opboost: Opboost, officer: Officer
-) -> None:
-    bank = workspace.folder / "bank"
-    opboost("backup", bank, tmp_path / "b", "--recipient", officer.public)
-    before = told(workspace)
-    keys = files(bank / "keys")
-    shutil.move(bank, tmp_path / "gone")
-    other = Officer(tmp_path / "other")
-    assert "does not open" in opboost("restore", bank, tmp_path / "b", "--key", other.file).error
-    assert not bank.exists()
-    done = opboost("restore", bank, tmp_path / "b", "--key", officer.file)
-    assert "the state of" in done.output
-    assert told(workspace) == before
-    assert files(bank / "keys") == keys
 
 
 def test_a_password_in_site_yaml_is_not_taken_along(

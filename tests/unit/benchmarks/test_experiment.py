@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from benchmarks.papers import accuracy
 from benchmarks.papers.experiment import Options
 from benchmarks.papers.measurements import measure_all
 from benchmarks.papers.two_parties import TwoParties
@@ -43,17 +42,6 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     assert found.select("metric").to_series().to_list() == [figure(c)["metric"] for c in CELLS]
     again = measure_all(CELLS[::-1], lambda _: pytest.fail("measured again"), "x", options)
     assert again.equals(found.reverse())
-
-
-def test_the_papers_ratio() -> None:
-    def ratio(dataset: str, protected: float, raw: float) -> float:
-        line = {"dataset": dataset, "trainer": "lightgbm", "seed": 0}
-        rows = [{**line, "method": m, "metric": v} for m, v in (("raw", raw), ("x", protected))]
-        return float(accuracy.with_ratio(pl.DataFrame(rows))["ratio"][1])
-
-    # Mean squared error, of which less is better; and accuracy.
-    assert ratio("powerplant", protected=4.0, raw=1.0) == 0.25
-    assert ratio("adult", protected=0.6, raw=0.8) == pytest.approx(0.75)
 
 
 def made_up(rows: int = 400) -> Dataset:

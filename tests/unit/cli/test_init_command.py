@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 import yaml
 
-from opboost_ops.config.loading import load_federation, load_policy, parse_federation
-from opboost_ops.errors import PolicyError
+from opboost_ops.config.loading import load_federation, load_policy
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.consent.agreements import once_agreed
@@ -59,14 +58,6 @@ def init(opboost: Opboost, folder: Path, tables: Path, **more: tuple[str, ...]) 
     done = opboost("federate", *offers, "--out", folder / "federation.yaml")
     assert done.code == 0, done
     return yaml.safe_load((folder / "federation.yaml").read_text())
-
-
-def refused(folder: Path, data: Any) -> str:
-    declared = parse_federation(data, "federation.yaml")
-    policy = once_agreed(load_policy(folder / "bank" / "policy.yaml"), declared)
-    with pytest.raises(PolicyError) as caught:
-        require_consent(policy, declared, "bank")
-    return str(caught.value)
 
 
 def test_what_init_writes_allows_what_is_declared_and_no_more(
@@ -129,18 +120,6 @@ def test_a_policy_of_another_party_is_refused(
     error = opboost(*arguments(tmp_path / "second", tables, "lender", "--policy", str(path))).error
     assert "is of bank, not of lender" in error
     assert not (tmp_path / "second").exists()
-
-
-def test_an_epsilon_that_is_none_is_refused_by_federate(
-    tmp_path: Path, tables: Path, opboost: Opboost
-) -> None:
-    offers = []
-    for party in ("lender", "bank"):
-        done = opboost(*arguments(tmp_path / "new", tables, party, "--epsilon=-1"))
-        assert done.code == 0, done
-        offers.append(tmp_path / "new" / party / f"{party}-offer.yaml")
-    assert "mechanism" in opboost("federate", *offers, "--out", tmp_path / "f.yaml").error
-    assert not (tmp_path / "f.yaml").exists()
 
 
 @pytest.mark.parametrize("positive", ["default", "no"])

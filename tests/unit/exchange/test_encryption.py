@@ -16,7 +16,6 @@ from opboost_ops.errors import ArtifactError, ConfigError
 from opboost_ops.exchange.encryption import (
     Envelope,
     PrivateKey,
-    key_name,
     new_encryption_key,
     private_key,
 )
@@ -103,13 +102,6 @@ def test_no_byte_of_it_may_change() -> None:
 def test_a_point_of_small_order_is_no_key(point: bytes) -> None:
     with pytest.raises(ConfigError, match="not an X25519 public key"):
         Envelope(SECRET, base64.b64encode(point).decode())
-
-
-def test_keys_are_fresh_unless_seeded() -> None:
-    assert new_encryption_key() != new_encryption_key()
-    assert new_encryption_key(b"s" * 32) == new_encryption_key(b"s" * 32)
-    assert new_encryption_key(b"s" * 32)[0] != base64.b64encode(b"s" * 32).decode()
-    assert len(key_name(new_encryption_key()[1])) == 16
 
 
 def written(folder: Path, text: str, mode: int = 0o600) -> Path:

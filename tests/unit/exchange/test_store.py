@@ -110,10 +110,6 @@ def test_of_many_threads_one_wins_whole(url: str, writers: int) -> None:
     assert open_store(url).garbage(0) == []
 
 
-def test_of_many_threads_with_the_same_content_all_succeed(url: str) -> None:
-    assert sorted(at_once(url, [FILES] * 8), key=bool) == [False] * 7 + [True]
-
-
 def killed(url: str, call: int, place: str = PLACE) -> None:
     """Dies by SIGKILL just before that call of those that make something lasting."""
     calls = 0
@@ -243,13 +239,6 @@ def test_places_stay_inside(store: Store, place: str) -> None:
     with pytest.raises(ArtifactError, match="not a place"):
         store.get(place)
     assert store.list("") == []
-
-
-def test_people_can_read_the_folder(tmp_path: Path) -> None:
-    LocalStore(tmp_path).put_once(PLACE, FILES)
-    assert {p.name: p.read_bytes() for p in (tmp_path / PLACE).iterdir()} == FILES
-    assert {p.stat().st_mode & 0o777 for p in (tmp_path / PLACE).iterdir()} == {0o644}
-    assert [p.name for p in (tmp_path / PLACE).parent.iterdir()] == ["bank"]
 
 
 def test_a_folder_of_an_unknown_writer_is_left_alone(tmp_path: Path) -> None:

@@ -156,23 +156,3 @@ def test_the_card_of_a_real_run_is_complete(trained_once: Workspace) -> None:
 def test_an_experiment_is_marked(experiment: bool) -> None:
     page = card_page(card(experiment=experiment)).encode()
     assert (b"without any guarantee" in page) is experiment
-
-
-def test_importance_is_drawn_most_important_first_in_the_parties_colours() -> None:
-    names = [f"f{i}" for i in range(33)] + ["x" * 100]
-    lines = tuple(
-        ImportanceLine(
-            party="ab"[i % 2], feature=name, value=34.0 - i, share=(34 - i) / 595, gain=1.0
-        )
-        for i, name in enumerate(names)
-    )
-    parties = tuple(PartyLine(name=name, role="r", features=17, splits=1) for name in "ab")
-    page = card_page(card(parties=parties, importance=lines))
-    by_party, by_feature = re.findall(r'<svg class="chart".*?</svg>', page, re.DOTALL)[:2]
-    drawn = re.findall(r'<g class="k(\d)"><title>(\w)\.f\d+</title>.*?width="([\d.]+)"', by_feature)
-    assert [(int(colour), party) for colour, party, _ in drawn[:2]] == [(0, "a"), (1, "b")]
-    widths = [float(width) for *_, width in drawn]
-    assert len(widths) == 20 and widths == sorted(widths, reverse=True)
-    assert "the first 20 of 34" in page
-    share = sum(line.share for line in lines if line.party == "b")
-    assert f"{100 * share:.1f} %" in by_party

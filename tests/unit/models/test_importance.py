@@ -1,8 +1,6 @@
 """Importance: SHAP values by feature, on rows that are chosen without chance."""
 
 import itertools
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -98,17 +96,3 @@ def test_a_model_without_splits_goes_by_nothing(trained_once: Workspace) -> None
     text = train(frame, np.arange(30.0) % 2, Parameters("binary", 2, 2, 0.1, 2, 0, 1))
     found = importance_of(federation, text, frame)
     assert {(line.value, line.share, line.gain) for line in found.lines} == {(0, 0, 0)}
-
-
-def test_importance_stays_on_the_card(
-    trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = trained_once.copy(tmp_path / "federation", trained_once.run, monkeypatch)
-    summary = copy.step("credit", "register")
-    files = copy.files("credit", "models", "credit_scoring", copy.run)
-    lines = json.loads(files["card.json"])["importance"]
-    assert any(line["value"] > 0 for line in lines)
-    told = json.dumps(summary)
-    assert "champion" in told
-    assert not [line for line in lines if line["value"] and repr(line["value"]) in told]
-    assert not [line for line in lines if line["feature"] in told]

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
 from tests.unit.pages.long_history import run_of
-from tests.unit.pages.reading import plain, rows
+from tests.unit.pages.reading import rows
 
 TENTH = run_of(10)
 
@@ -56,20 +56,3 @@ def test_two_versions_side_by_side(reader: Reader, nights: Workspace) -> None:
     # Both curves are on one picture, and its text tells both.
     (roc,) = re.findall(r'aria-label="(ROC: [^"]+)"', reader.page(path))
     assert "first: from" in roc and "second: from" in roc
-
-
-def test_a_version_that_cannot_be_read_spares_the_other(reader: Reader, shown: Workspace) -> None:
-    folder = shown.models
-    broken = folder / SECOND_RUN
-    broken.mkdir()
-    (broken / "evaluation.json").write_text('{"metrics": [1], "intervals": 7}')
-    (broken / "card.json").write_text("{]")
-    text = plain(reader.page(f"models/credit/credit_scoring/{FIRST_RUN}/beside/{SECOND_RUN}"))
-    assert "no metrics" in text
-    assert "lightgbm" in text
-    (line,) = [
-        line
-        for line in rows(reader, "models", "credit.versions_credit_scoring")
-        if line["version"] == SECOND_RUN
-    ]
-    assert line["trained with"] == ""

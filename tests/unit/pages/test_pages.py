@@ -68,23 +68,6 @@ def test_curves_and_intervals_stand_beside_the_label_holder_alone(
     assert float(listed["auc"]["gain over label holder alone"]) == gain
 
 
-def test_importance_and_training_of_the_card_where_it_has_them(
-    reader: Reader, shown: Workspace
-) -> None:
-    path = shown.models / FIRST_RUN / "card.json"
-    card = json.loads(path.read_text())
-    card["training_words"] = ["Training rows counted by the column w.", "That is a proxy: <so>"]
-    card["importance"] = [{"party": "bank", "feature": "income", "value": 2.5, "share": 1.0}]
-    path.chmod(0o644)
-    path.write_text(json.dumps(card))
-    page = f"models/credit/credit_scoring/{FIRST_RUN}"
-    first = rows(reader, page, "credit.features")[0]
-    assert (first["party"], first["feature"], first["importance"]) == ("bank", "income", "1.0")
-    text = reader.page(page)
-    assert "mean absolute contribution" in plain(text)
-    assert "Training rows counted by the column w." in text and "proxy: &lt;so&gt;" in text
-
-
 def test_a_run_on_its_own_page(reader: Reader, shown: Workspace) -> None:
     name, at = "credit_scoring_train", "manual__2026-01-01T00:00:00+00:00"
     mine = run_id(name, at)

@@ -89,22 +89,6 @@ def test_a_version_in_production_beside_its_training(reader: Reader, shown: Work
     assert reader.standing()
 
 
-def test_a_version_of_before_has_none_and_a_damaged_one_is_said(
-    reader: Reader, shown: Workspace
-) -> None:
-    path = evaluation_of(shown)
-    kept = json.loads(path.read_bytes())
-    path.chmod(0o644)
-    path.write_text(json.dumps({k: v for k, v in kept.items() if k != "distributions"}))
-    text = reader.page(VERSION)
-    assert "Distribution of scores" not in text
-    assert 'aria-label="ROC: ' in text
-    path.write_text(json.dumps({**kept, "distributions": {"desensitised": {"series": [3]}}}))
-    text = reader.page(VERSION)
-    assert "This part cannot be read (TypeError)." in text
-    assert 'aria-label="ROC: ' in text
-
-
 def test_a_champion_that_did_not_reach_mlflow_is_a_note_on_its_pages(
     reader: Reader, shown: Workspace
 ) -> None:

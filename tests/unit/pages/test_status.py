@@ -65,36 +65,6 @@ def test_success_next_run_champion_and_budget(
     assert reader.get("/opboost/").url.path == "/opboost/status"
 
 
-def test_failed_scoring_is_on_status_beside_a_training_that_succeeded(
-    reader: Reader, untouched: Workspace, scheduled: None
-) -> None:
-    write_run("good", "success", ago=timedelta(hours=2))
-    tasks, told = {TASK: "failed"}, {TASK: {"problem": "No new rows."}}
-    write_run("bad", "failed", tasks, told, dag="credit_scoring_score")
-    one = reader.standing()
-    assert one["last_run"]["state"] == one["purposes"]["train"]["last_run"]["state"] == "success"
-    assert one["purposes"]["score"]["last_run"]["failures"] == ["bank: desensitize: No new rows."]
-    assert one["purposes"]["score"]["last_success"] is None
-    text = plain(reader.page("status"))
-    assert "The last run of scoring failed" in text and "Last success of scoring never" in text
-
-
-def test_a_store_that_is_not_mounted_is_on_status_at_once(
-    reader: Reader, shown: Workspace, scheduled: None
-) -> None:
-    bank = reader.standing()["parties"]["bank"]
-    assert (bank["store"], bank["missing"]) == ("", 0)
-    assert bank["checked"] is not None
-    exchange = shown.folder / "exchange"
-    exchange.rename(shown.folder / "away")
-    exchange.mkdir()
-    for party in reader.standing()["parties"].values():
-        assert "is not the one that its runs of credit_scoring use" in party["store"]
-    text = plain(reader.page("status"))
-    assert "The store of bank is not the one" in text and "opboost ledger recover" in text
-    assert list(exchange.iterdir()) == []
-
-
 def test_what_ledger_check_finds_is_on_status_until_it_finds_nothing(
     reader: Reader, shown: Workspace, scheduled: None
 ) -> None:
@@ -144,14 +114,6 @@ def test_a_party_that_cannot_be_read_is_said_and_spares_the_rest(
     assert "policy.yaml" in parties["bank"]["fault"]
     assert not parties["shop"]["fault"]
     assert "policy.yaml" in plain(reader.page("status"))
-
-
-def test_nothing_of_a_federation_that_may_not_be_seen(
-    reader: Reader, untouched: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    allow(monkeypatch, lambda dag: False)
-    assert reader.get("/opboost/status.json").json()["federations"] == []
-    assert "credit_scoring" not in reader.page("status")
 
 
 def test_a_party_that_has_stopped_is_said_with_what_ends_it(

@@ -1,15 +1,13 @@
 """``expectations.yaml``: more may be expected, never less."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from opboost_ops.domain import Domain
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ConfigError
 from opboost_ops.quality import suites
 from opboost_ops.quality.tightening import tightened
-from tests.federation import Workspace
 
 SUITE = suites.release({"income": Domain(1, 10)}, 10)
 MORE = """
@@ -55,16 +53,3 @@ def test_a_wrong_file_says_where(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(ConfigError, match=r"expectations\.yaml") as caught:
         tightened(SUITE, tmp_path)
     assert word in str(caught.value)
-
-
-def test_a_partys_own_expectation_stops_its_run(workspace: Workspace) -> None:
-    text = MORE.replace("release:", "raw_table:").replace("max_value: 5", "max_value: 10")
-    (workspace.folder / "bank" / "expectations.yaml").write_text(text)
-    workspace.let_join("bank")
-    workspace.open()
-    workspace.step("shop", "check_table")
-    with pytest.raises(ContractError, match="bank: the data-quality check raw_table failed"):
-        workspace.step("bank", "check_table")
-    report = json.loads((workspace.home("bank") / "quality/raw_table.json").read_bytes())
-    (result,) = [r for r in report["results"] if not r["success"]]
-    assert result["column"] == "income"

@@ -10,7 +10,6 @@ from opboost_ops.errors import ConfigError, ContractError, OpBoostError, PolicyE
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.exchange.party_state import reuse_open_state
 from opboost_ops.pipeline.party import admin_actions, table_watch
-from opboost_ops.pipeline.party.admin_actions import ActionRequest
 from opboost_ops.pipeline.party.taking_part import require_taking_part, stopped
 from opboost_ops.pipeline.runner import runner
 from tests.commands import opboost
@@ -103,18 +102,6 @@ def test_what_cannot_be_put_into_use_is_refused_and_written_down(
     assert told(two, party) == []
 
 
-def test_a_version_that_is_gone_or_damaged_is_not_put_into_use(two: Workspace) -> None:
-    folder = two.folder / "credit" / "models" / NAME / OTHER
-    (folder / "model.txt").chmod(0o644)
-    (folder / "model.txt").write_text("tree\n")
-    with pytest.raises(ContractError, match="is damaged"):
-        ask(two)
-    folder.rename(two.folder / "elsewhere")
-    with pytest.raises(ContractError, match="credit no longer keeps model version"):
-        ask(two, run="b" * 16)
-    assert two.registry.champion() == FIRST_RUN
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -144,19 +131,6 @@ def test_nothing_is_done_because_it_was_asked_where_no_policy_says_so(
         admin_actions.from_airflow("credit", NAME, "0" * 16, "ann", form)
     assert two.registry.champion() == FIRST_RUN
     assert [e.action for e in entries(two, "credit")] == ["act_refused"]
-
-
-def test_a_policy_may_let_less_be_asked_for(two: Workspace) -> None:
-    two.declare("credit/policy.yaml", acts=["stop"])
-    with pytest.raises(PolicyError, match="does not allow promote through Airflow"):
-        ask(two)
-    assert two.registry.champion() == FIRST_RUN
-    admin_actions.do(
-        two.site("credit"), NAME, ActionRequest("promote", "looked at it", "ann", OTHER)
-    )
-    assert two.registry.champion() == OTHER
-    assert [e.action for e in entries(two, "credit")] == ["act_refused", "promoted"]
-    assert told(two, "credit") == [], "at home nobody is told"
 
 
 def test_a_party_that_has_stopped_refuses_all_runs_until_it_resumes(

@@ -16,7 +16,7 @@ from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs.sources import borrowed
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace, small_credit
-from tests.party_state import context_of, state_of
+from tests.party_state import context_of
 
 pytestmark = pytest.mark.slow
 
@@ -222,43 +222,3 @@ def test_dirt_changes_neither_model_nor_scores(
     later.open()
     later.step("shop", "check_table")
     assert Home(later.home("shop")).json("table")["rows"] == table.height - 1
-
-
-@pytest.mark.parametrize("change", ["rules", "type"])
-def test_another_recipe_is_charged_as_another_release_of_every_column(
-    workspace: Workspace, change: str
-) -> None:
-    """A person with another ID has no second account that starts at zero."""
-    before = spent(workspace)
-    first = workspace.file.read_bytes()
-    paths = [workspace.table_path(party) for party in workspace.declared.parties]
-    tables = {path: path.read_bytes() for path in paths}
-    rules: dict[str, Any] = {"normalise": ["casefold"]}
-    if change != "rules":
-        rules = {"type": "integer"}
-        for party in workspace.declared.parties:
-            workspace.edit_table(
-                party, lambda table: table.with_columns(pl.col("id").str.slice(1).cast(pl.Int64))
-            )
-    workspace.edit_yaml("federation.yaml", lambda data: data["id"].update(rules))
-    workspace.all()
-    assert before
-    twice = {column: 2 * loss for column, loss in before.items()}
-    assert spent(workspace) == twice
-    if change == "type":
-        # Back again everybody has the first pins, at no further cost.
-        for path, content in {workspace.file: first, **tables}.items():
-            path.write_bytes(content)
-        back = Workspace(workspace.folder, "00000000000000cc")
-        back.edit_yaml("federation.yaml", lambda data: None)
-        back.all()
-        assert spent(workspace) == twice
-
-
-def spent(workspace: Workspace) -> dict[str, Any]:
-    """The sums of loss(R - L), values and missing bits, by party and column."""
-    found = {}
-    for party in workspace.declared.feature_holders:
-        with state_of(workspace, party) as state:
-            found |= {f"{party}.{c}": loss for c, loss in state.releases.spent().items()}
-    return found

@@ -8,13 +8,9 @@ import pytest
 
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.exchange.store.identity import IDENTITY, identity_from
-from opboost_ops.exchange.store.store import LocalStore
-from opboost_ops.extras.backup.restoring import restore
-from opboost_ops.extras.backup.writing import back_up
 from tests.commands import opboost, printed
 from tests.federation import Workspace
 from tests.party_state import entries_of, state_of
-from tests.unit.backup.conftest import Officer
 
 
 def ledger(command: str, workspace: Workspace, party: str, *more: str, fails: bool = False) -> str:
@@ -156,18 +152,6 @@ def test_what_is_no_identity_is_refused_and_not_shown(
     assert "secret" not in str(error.value)
 
 
-def test_a_state_without_a_pin_gets_one_at_its_next_run(workspace: Workspace) -> None:
-    shutil.rmtree(workspace.folder / "exchange" / IDENTITY)
-    for party in workspace.declared.parties:
-        with state_of(workspace, party) as state, state.database.writing() as connection:
-            connection.exec_driver_sql("DELETE FROM stores")
-    workspace.open()
-    workspace.step("bank", "check_table")
-    identity = workspace.store.identity()
-    assert identity is not None
-    assert pins(workspace, "bank") == pins(workspace, "credit") == {"credit_scoring": identity}
-
-
 def test_a_party_that_uses_a_store_begins_no_second_one_for_another_federation(
     workspace: Workspace,
 ) -> None:
@@ -180,24 +164,6 @@ def test_a_party_that_uses_a_store_begins_no_second_one_for_another_federation(
     assert list((workspace.folder / "exchange").iterdir()) == []
 
 
-def test_a_restored_state_knows_its_store(workspace: Workspace, tmp_path: Path) -> None:
-    archive = tmp_path / "bank.backup"
-    site, officer = workspace.folder / "bank", Officer(tmp_path / "officer")
-    back_up(site, archive, officer.public)
-    before = pins(workspace, "bank")
-    (site / "ledger.sqlite").unlink()
-    restore(site, archive, officer.file, over=True)
-    assert pins(workspace, "bank") == before
-
-
 def test_opboost_check_names_a_store_that_is_another_one(workspace: Workspace) -> None:
     move_to_other(workspace, "bank")
     assert "bank/site.yaml:store" in printed("check", workspace.folder, fails=True)
-
-
-def test_two_writers_agree_on_one_identity(tmp_path: Path) -> None:
-    first, second = LocalStore(tmp_path / "store"), LocalStore(tmp_path / "store")
-    one, other = (identity_from("", run) for run in ("1", "2"))
-    first.set_identity(one)
-    second.set_identity(other)
-    assert first.identity() == second.identity() == one

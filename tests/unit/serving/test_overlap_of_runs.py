@@ -4,16 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.feather as feather
 import pytest
 
 from opboost_ops import api
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.evaluation.reference import reference_of
-from tests.federation import FIRST_RUN, SCORING_RUN, SECOND_RUN, Workspace
-from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset, score_files
-
-LATER_RUN = "0" * 15 + "b"
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
+from tests.unit.stages.scoring_data import HOLDERS, NAME, dataset
 
 
 def written(folder: Path, patch: pytest.MonkeyPatch, overlap: str, **options: Any) -> Workspace:
@@ -57,31 +54,3 @@ def test_a_change_of_overlap_and_back(tmp_path: Path, monkeypatch: pytest.Monkey
     found = api.Scorer(workspace.folder / "a", workspace.folder).score_frame(rows)
     assert set(found["state_b0"].filter(lacks)) == {"unknown"}
     assert found["score"].filter(lacks).null_count() == lacks.sum()
-
-
-def test_a_person_more_at_a_party_that_no_split_asks_changes_coverage_and_no_night_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace = written(
-        tmp_path,
-        monkeypatch,
-        "left",
-        training={"trees": 1, "depth": 1},
-        scoring={"mode": "routed"},
-    )
-    workspace.all()
-    first = workspace.scoring(SCORING_RUN)
-    first.all()
-    tables = {h: feather.read_table(first.home("a") / f"opened-{h}.arrow") for h in HOLDERS}
-    (unasked, *_) = [holder for holder, table in tables.items() if not table.num_columns]
-    (path,) = score_files(workspace)
-    before = pl.read_parquet(path)
-    gone = before.filter(coverage="complete")["id"][0]
-    table = workspace.folder / unasked / "tables" / "score.parquet"
-    pl.read_parquet(table).filter(pl.col("id") != gone).write_parquet(table)
-
-    workspace.scoring(LATER_RUN).all()
-
-    (after,) = [pl.read_parquet(new) for new in score_files(workspace) if new != path]
-    assert after.filter(id=gone)["coverage"].to_list() == ["partial"]
-    assert after.drop("coverage").equals(before.drop("coverage"))

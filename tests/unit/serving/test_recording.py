@@ -130,12 +130,3 @@ def test_a_forgotten_person_counts_as_refused_and_for_nothing_else(served: Works
     assert (counts["rows"], counts["refused"]) == (0, 30)
     assert {sum(of) for of in counts["columns"].values()} == {0}
     assert {sum(of["states"].values()) for of in counts["partners"].values()} == {0}
-
-
-def test_a_version_of_before_has_bins_of_scores_but_nothing_to_compare(served: Workspace) -> None:
-    (served.folder / "a" / "home" / NAME / "profiles" / f"{FIRST_RUN}.scores.json").unlink()
-    scorer = recorder(served)
-    scorer.score_frame(new_rows(served))
-    scorer.look()
-    found = live(served)
-    assert found.scores is None and found.served > 100 and found.columns

@@ -43,15 +43,6 @@ def test_every_row_gets_the_score_of_the_batch_and_no_file_changes(served: Works
     assert served.files() == before
 
 
-def test_reasons_add_up_to_the_raw_score(served: Workspace) -> None:
-    found = scorer_of(served).score(known_row(served), reasons=2)
-    assert found.reasons is not None and len(found.reasons.named) == 2
-    parts = [one.contribution for one in found.reasons.named]
-    whole = found.reasons.base + sum(parts) + found.reasons.rest
-    assert abs(whole - found.reasons.raw_score) < 1e-9
-    assert abs(parts[0]) >= abs(parts[1])
-
-
 def test_a_promotion_and_a_rollback_are_followed(served: Workspace) -> None:
     scorer, row = scorer_of(served), known_row(served)
     first = scorer.score(row)

@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.learning.boosters import trainer
-from opboost_ops.pipeline.cache import cached_files, model_cache
-from opboost_ops.pipeline.home import Home
+from opboost_ops.pipeline.cache import cached_files
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 
@@ -80,32 +79,6 @@ def test_a_later_run_on_unchanged_rows_takes_the_last_model(
             (workspace.home("credit").parent / "trained.model").write_bytes(b"tree")
         assert models_trained(workspace, "train") == damaged
         assert (workspace.home("credit") / "partial_model.txt").read_bytes() == first
-
-
-def test_a_later_run_of_the_same_model_has_its_importance(
-    workspace: Workspace, trained_once: Workspace
-) -> None:
-    cards = [each.version() / "card.json" for each in (trained_once, workspace)]
-    file = workspace.home("credit").parent / "explained.lines"
-    whole = file.read_bytes()
-    workspace.until("register")
-    for _ in range(2):
-        workspace.step("credit", "register")
-        first, again = (json.loads(card.read_text())["importance"] for card in cards)
-        assert first == again
-        assert file.read_bytes() == whole
-        file.write_bytes(b"[]")
-
-
-@pytest.mark.parametrize("written", ["[]", "null", '"x"', '{"made_of": 1}', "{made_of}", "{"])
-def test_a_document_of_another_form_is_no_result(tmp_path: Path, written: str) -> None:
-    cache = model_cache(Home(tmp_path))
-    cache.write("rows", {}, b"tree")
-    assert cache.read("rows") == ({}, b"tree")
-    assert cache.read("other rows") is None
-    known = json.dumps({"made_of": "rows"})
-    (tmp_path / "trained.json").write_text(written.replace("{made_of}", known))
-    assert cache.read("rows") is None
 
 
 def test_nothing_that_is_cached_outlives_a_forgotten_person(workspace: Workspace) -> None:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-from itertools import pairwise
 from pathlib import Path
 
 import lightgbm
@@ -24,7 +23,6 @@ from opboost_ops.learning.federboost import federboost
 from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.home import Home
-from opboost_ops.pipeline.inputs import raw_blocks
 from opboost_ops.pipeline.party.inbox import Run
 from opboost_ops.pipeline.phases import ROUNDS, phases
 from opboost_ops.pipeline.redaction import whole
@@ -260,39 +258,6 @@ def test_a_table_that_changed_in_mid_run_sends_nothing_more(tmp_path, monkeypatc
     _, errors = lenders.together([victim])
     assert "one mask is never used for two" in str(errors[victim])
     assert {path: path.read_bytes() for path in sent} == sent
-
-
-@pytest.mark.slow
-def test_several_files_read_in_blocks_give_the_model_of_one(tmp_path, monkeypatch):
-    lenders = Lenders(tmp_path / "all", monkeypatch)
-    lenders.declare(lambda data: data["features"]["income"].update(missing="keep"))
-    lenders.run(until=ROUNDS)
-    for name in lenders.names[1:]:
-        table = lenders.folder / name / "tables" / "train.parquet"
-        rows = pl.read_parquet(table)
-        table.unlink()
-        table.mkdir()
-        cuts = (0, 70, 71, 71, rows.height)
-        for number, (begin, end) in enumerate(pairwise(cuts)):
-            rows[begin:end].write_parquet(table / f"{number}.parquet")
-    monkeypatch.setattr(raw_blocks, "rows_of_block", lambda columns: 32)
-    lenders.all(LATER)
-    for name in lenders.names:
-        before, after = lenders.home(name), lenders.home(name, LATER)
-        for table in ("rows.arrow", "holdout_frame.arrow"):
-            first, second = (feather.read_table(home / table) for home in (before, after))
-            assert first.schema == second.schema
-            for column in first.column_names:
-                # A missing value is NaN, which equals none.
-                np.testing.assert_array_equal(first[column].to_numpy(), second[column].to_numpy())
-        assert (before / "frame.json").read_text() == (after / "frame.json").read_text()
-    tables = [feather.read_table(lenders.home(name) / "rows.arrow") for name in lenders.names]
-    parts = [rows_of(table, lenders.federation) for table in tables]
-    columns = [np.concatenate(each) for each in zip(*(c for c, _ in parts), strict=True)]
-    label = np.concatenate([label for _, label in parts])
-    alone = federboost.learn(columns, label, settings_of(lenders.federation), Alone())
-    model = (lenders.home(lenders.names[1], LATER) / "model.txt").read_text()
-    assert model == model_text(alone, lenders.federation)
 
 
 def test_a_party_that_no_policy_names_learns_no_sum(tmp_path, monkeypatch):

@@ -1,17 +1,14 @@
 """A model that may be shared together with how good it is: metrics and gate with noise."""
 
 import json
-from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.learning import metrics
 from opboost_ops.pipeline.evaluation.gate import gate
-from opboost_ops.pipeline.evaluation.reference import reference_of
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import LABEL
 from tests.commands import printed_json
@@ -103,25 +100,6 @@ def test_a_budget_and_another_draw_refuse_before_anything_is_told(federation: Wo
         federation.step("credit", "evaluate")
 
 
-def test_a_row_more_moves_no_other_row_to_the_held_out_ones(federation: Workspace) -> None:
-    def held_out(workspace: Workspace) -> dict[str, bool]:
-        workspace.until("open_rows", "credit")
-        workspace.step("credit", "open_rows")
-        home = Home(workspace.home("credit"))
-        positions = home.table("alignment").column("position").to_numpy()
-        train = home.json("alignment")["train"]
-        ids = pl.read_parquet(workspace.table_path("credit"))["id"].to_list()
-        return {ids[place]: at >= train for at, place in enumerate(positions.tolist())}
-
-    # All but a third of the people, and then the same with these ones, too.
-    whole = federation.copy(federation.folder.parent / "whole", SECOND_RUN)
-    federation.edit_table("credit", lambda table: table[: 2 * len(table) // 3])
-    fewer, all_of_them = held_out(federation), held_out(whole)
-    assert len(all_of_them) > len(fewer) > 100
-    assert any(fewer.values())
-    assert {person: all_of_them[person] for person in fewer} == fewer
-
-
 @pytest.mark.parametrize(("mse", "promoted"), [(3.9, True), (4.89, True), (4.92, False)])
 def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     federation: Workspace, mse: float, promoted: bool
@@ -139,35 +117,6 @@ def test_numbers_are_compared_by_their_error_in_units_of_the_bounds(
     decision = gate(deciding, "regression", {"mse": mse}, None, FIRST_RUN)  # type: ignore[arg-type]
     assert (decision["promote"], decision["value"]) == (promoted, 4.0)
     assert f"is {'not worse' if promoted else 'worse'} than" in decision["why"]
-
-
-@pytest.mark.parametrize("task", ["binary", "regression"])
-def test_noisy_metrics_do_not_ratchet_the_bar_down(
-    federation: Workspace, tmp_path: Path, task: metrics.Task
-) -> None:
-    """A private model is compared with the best so far, too, and not with the champion."""
-    declared = federation.declared
-    if task == "regression":
-        label = Label(column="default", task=task, bounds=(0.0, 6.0))
-        credit = declared.parties["credit"].model_copy(update={"label": label})
-        parties = {**declared.parties, "credit": credit}
-        declared = declared.model_copy(update={"parties": parties})
-    site = federation.site("credit").model_copy(update={"models": tmp_path / "models"})
-    deciding = Deciding(declared, site)
-    metric, sign = metrics.main_metric(task, noisy=True), 1 if task == "binary" else -1
-    best = version(0)
-    deciding.register(best, {metric: 0.8})
-    # Somebody put a worse one into use by an earlier rule; the bar stays.
-    deciding.register(version(1), {metric: 0.8 - 0.1 * sign})
-    for night in range(2, 30):
-        reference = reference_of(deciding.federation, deciding.registry)
-        assert reference == best
-        value = {metric: 0.8 - 0.001 * night * sign}
-        found = gate(deciding, task, value, None, reference, 0.01)  # type: ignore[arg-type]
-        assert (found["promote"], found["detectable"]) == (False, pytest.approx(0.028))
-        deciding.register(version(night), value, found["promote"])
-    better = {metric: 0.8 + 0.01 * sign}
-    assert gate(deciding, task, better, None, best)["promote"]  # type: ignore[arg-type]
 
 
 def version(number: int) -> str:

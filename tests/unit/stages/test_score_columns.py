@@ -3,15 +3,13 @@
 import json
 from typing import Any
 
-import lightgbm
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from opboost_ops.learning.distribution import LEAST
-from tests.federation import FIRST_RUN, Workspace
-from tests.unit.stages.scoring_data import NAME, dataset, score_files, scoring
+from tests.federation import Workspace
+from tests.unit.stages.scoring_data import dataset, score_files, scoring
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "binary": {"calibration": "platt", "cost_ratio": 4.0, "reasons": 3},
@@ -81,16 +79,6 @@ def test_reasons_add_up_to_the_raw_score(task: str, scored: Workspace) -> None:
     assert any(party != "a" for party, _ in named)
 
 
-def test_reasons_are_the_boosters_own(task: str, scored: Workspace) -> None:
-    """The expected raw score is that of stock LightGBM for any row."""
-    booster = lightgbm.Booster(model_file=str(scored.version() / "model.txt"))
-    found = booster.predict(np.full((1, booster.num_feature()), 5.0), pred_contrib=True)
-    bases = np.asarray(found).reshape(-1, booster.num_feature() + 1)[:, -1]
-    for base in scores(scored)["reasons_base"].unique():
-        assert np.abs(bases - base).min() < 1e-9
-    assert task != "multiclass" or len(bases) == 3
-
-
 def test_probabilities_of_all_classes(task: str, scored: Workspace) -> None:
     table = scores(scored)
     names = [name for name in table.columns if name.startswith("probability_")]
@@ -130,71 +118,3 @@ def test_a_number_has_its_interval(task: str, scored: Workspace) -> None:
     table, half = scores(scored), kept(scored)["interval"]["half_width"]
     assert np.allclose((table["high"] - table["low"]).to_numpy(), 2 * half)
     assert np.allclose(table["score"].to_numpy(), (table["high"] + table["low"]).to_numpy() / 2)
-
-
-def test_the_card_and_the_evaluation_have_the_pictures(task: str, scored: Workspace) -> None:
-    evaluation = json.loads((scored.version() / "evaluation.json").read_bytes())
-    card = (scored.version() / "card.html").read_text()
-    assert set(evaluation["curves"]) == {"label_holder_alone", "federated_routed"}
-    gain = evaluation["gains"]["label_holder_alone"]["r2" if task == "regression" else "auc"]
-    assert gain["low"] <= gain["value"] <= gain["high"]
-    assert "gain over label holder alone" in card
-    title = {"binary": "ROC", "multiclass": "Calibration", "regression": "Residuals"}[task]
-    assert f"<figcaption>{title}" in card
-    told = card.count('role="img" aria-label="') + card.count('aria-hidden="true"')
-    assert told == card.count("<svg")
-    if task == "binary":
-        assert "A row counts as yes above" in card
-    if task == "regression":
-        assert "split conformal" in card
-
-
-def new_rows(scored: Workspace) -> int:
-    return pl.read_parquet(scored.folder / "a" / "tables" / "score.parquet").height
-
-
-def test_the_scores_distributions_are_of_the_very_scores(task: str, scored: Workspace) -> None:
-    """Of held-out rows in each mode, and of the file of scores; none of few people."""
-    evaluation = json.loads((scored.version() / "evaluation.json").read_bytes())
-    assert set(evaluation["distributions"]) == {"routed", "desensitised"}
-    series = evaluation["distributions"]["routed"]["series"]
-    names = {"binary": ["class no", "class yes"], "multiclass": ["right", "wrong"]}
-    assert [one["name"] for one in series] == names.get(task, ["predicted", "true"])
-    rows = [one["rows"] or 0 for one in series]
-    few = sum(one["rows"] is None for one in series) * (LEAST - 1)
-    whole = evaluation["rows"] * (2 if task == "regression" else 1)
-    assert whole - few <= sum(rows) <= whole
-    folder = scored.folder / "a" / "home" / NAME / "distributions" / FIRST_RUN
-    (file,) = folder.glob("*.json")
-    kept = json.loads(file.read_bytes())
-    table = scores(scored)
-    (new,) = kept["series"]
-    assert kept["mode"] == "routed"
-    assert new["rows"] == table.height
-    assert kept["mean"] == pytest.approx(table["score"].mean())
-    live = kept["live"]
-    assert live["rows"] == sum(live["scores"]) == table.height
-    assert len(live["edges"]) == len(live["scores"]) + 1
-    assert {sum(counts) for counts in live["columns"].values()} == {new_rows(scored)}
-    ends = np.clip(table["score"].to_numpy(), new["edges"][0], new["edges"][-1])
-    assert np.histogram(ends, new["edges"])[0].tolist() == new["counts"]
-    assert all(n == 0 or n >= LEAST for one in [*series, new] for n in one["counts"])
-    if task != "regression":
-        said = dict(table["class"].value_counts().rows())
-        assert kept.get("said", said) == said
-    card = (scored.version() / "card.html").read_text()
-    assert "Scores of held-out rows" in card
-
-
-def test_nothing_of_it_leaves_the_label_holder(task: str, scored: Workspace) -> None:
-    """Neither curves nor what scores are made of are in what anybody else sees."""
-    summary = scored.step("a", "evaluate")
-    kept = {"curves", "intervals", "gains", "scoring", "base", "distributions"}
-    assert not kept & set(summary)
-    for of in summary["metrics"].values():
-        assert set(of) <= {"auc", "accuracy", "r2", "mse"}
-    written = scoring(scored, "routed", "0" * 15 + "b").step("a", "write_scores")
-    assert set(written) == {"rows", "file", "new", "published"}
-    sent = [f"/{name}".split(f"/{NAME}/")[-1] for name in scored.files("exchange")]
-    assert any("/ranks/" in name for name in sent)
-    assert not [name for name in sent if any(w in name for w in ("evaluation", "scor", "dist"))]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.config.columns import columns_of
-from opboost_ops.errors import ContractError, PolicyError
+from opboost_ops.errors import ContractError
 from opboost_ops.exchange.sealed.row_formats import Rows
 from opboost_ops.learning.registry import scores
 from opboost_ops.pipeline import catalogue
@@ -157,43 +157,6 @@ def test_desensitised_rows_are_charged_and_released_once(trained: Workspace) -> 
     for party in FEATURES:
         used = [{r.release for r in lines(trained, party, run, "values")} for run in (RUN, LATER)]
         assert used[0] == used[1]
-
-
-def test_routes_are_exact_entries_one_a_release(trained: Workspace) -> None:
-    for run in (RUN, LATER):
-        scoring(trained, "routed", run).all()
-        for party in FEATURES:
-            assert lines(trained, party, run, "values") == []
-            (own,) = [line for line in lines(trained, party, run, "routes") if not line.feature]
-            assert own.account == "exact" and own.discloses
-    for party, features in FEATURES.items():
-        told = [line for line in entries_of(trained, party) if line.kind == "routes"]
-        pinned = [line for line in told if line.feature]
-        assert {line.account for line in told} == {"exact"}
-        assert all(line.loss is None and "pinned" in line.discloses for line in pinned)
-        # However many runs ask: the features of which a model has thresholds, once each.
-        assert len({line.feature for line in pinned}) == len(pinned) <= len(features)
-
-
-@pytest.mark.parametrize("what", ["mode", "feature"])
-def test_a_policy_without_routed_scoring(trained: Workspace, what: str) -> None:
-    def narrow(policy: Any) -> None:
-        if what == "mode":
-            policy["scoring"] = ["local", "desensitised"]
-        else:
-            del policy["features"]["v"]["routed"]
-
-    trained.edit_yaml("b1/policy.yaml", narrow)
-    run = scoring(trained, "routed", RUN)
-    step, error = run.first_failure()
-    # Before a table is opened, and outside nobody learns what the policy says.
-    assert (step, type(error)) == ("b1.check_table", PolicyError)
-    assert "b1 refused run" in str(error) and "routed" not in str(error)
-    word = "scoring: routed" if what == "mode" else "features.v.routed"
-    assert word in run.reason("b1")
-    assert "routes/b1" not in run.published()
-    assert lines(trained, "b1", RUN, "routes") == []
-    assert score_files(trained) == []
 
 
 def test_cells_that_nobody_asked_for_are_clipped(trained: Workspace) -> None:

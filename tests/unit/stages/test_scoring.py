@@ -1,6 +1,5 @@
 """A batch gives every person the score that the training's evaluation gave, to the bit."""
 
-import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -10,10 +9,7 @@ import pytest
 
 from opboost_ops.config.federation import ScoringMode
 from opboost_ops.errors import ContractError
-from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.lightgbm_text import TextModel
-from opboost_ops.pipeline.steps import score
-from opboost_ops.tables.spill import blocks
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import (
     HOLDERS,
@@ -92,54 +88,6 @@ def test_the_people_of_the_training_get_the_evaluations_predictions(
         assert same["class"].to_list() == [classes[int(c)] for c in chosen]
     else:
         assert same["class"].null_count() == len(same)
-
-
-def test_scores_are_the_same_to_the_byte_however_few_rows_are_held(
-    trained: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    label = trained.declared.parties["a"].label
-    assert label is not None
-    mode = {"binary": "routed", "multiclass": "desensitised", "regression": "local"}[label.task]
-    if not (trained.home("a").parent / RUNS[mode]).is_dir():
-        scoring(trained, mode, RUNS[mode]).all()
-    shutil.copytree(trained.folder, tmp_path / "few")
-    few = scoring(Workspace(tmp_path / "few"), mode, RUNS[mode])
-    for site in few.folder.glob("*/site.yaml"):
-        # What has to wait now waits on the disk.
-        site.write_text(site.read_text() + "block_rows: 40\n")
-    for name, rows in (("FEWEST", 50), ("MOST", 50)):
-        monkeypatch.setattr(blocks, name, rows)
-    (file,) = (p for p in score_files(few) if p.name.startswith(mode))
-    seen = few.home("a").parent / "distributions" / FIRST_RUN / f"{RUNS[mode]}.json"
-    before, distribution = file.read_bytes(), seen.read_bytes()
-    scores = pl.read_ipc((few.home("a") / "scores.arrow").read_bytes())
-    (few.home("a") / "scores.arrow").unlink()
-    seen.unlink()
-    failed = iter([False, False, True])
-
-    def predict(text: str, matrix: np.ndarray) -> np.ndarray:
-        if next(failed, False):
-            raise OSError("in the middle")
-        return trainer.predict(text, matrix)
-
-    monkeypatch.setattr(score, "predict", predict)
-    # Another artifact at the place of one that is published would be refused.
-    for step in few.steps():
-        if step.stage == "score":
-            # In mode `local` nothing depends on who is in common.
-            words = "failed unexpectedly" if mode == "local" else "usable common rows"
-            with pytest.raises(ContractError, match=words):
-                few.step("a", "score")
-            names = [path.name for path in few.home("a").iterdir()]
-            assert not [name for name in names if "scores.arrow" in name]
-        summary = few.step(step.party, step.stage)
-    assert summary["new"] is False
-    # In batches of a block; each row is where it was.
-    assert pl.read_ipc((few.home("a") / "scores.arrow").read_bytes()).equals(scores)
-    file.unlink()
-    assert few.step("a", "write_scores")["new"] is True
-    assert file.read_bytes() == before
-    assert seen.read_bytes() == distribution
 
 
 def test_a_table_rewritten_before_the_evaluation_is_not_read_as_the_former_one(

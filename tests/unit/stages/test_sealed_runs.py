@@ -42,17 +42,6 @@ def test_nobody_is_asked_about_twice_in_a_month(workspace: Workspace) -> None:
     assert len(workspace.artifact("psi_answer", BANK).part(0, POINT)) == 1
 
 
-def test_new_people_alone_are_asked_about(workspace: Workspace) -> None:
-    def renamed(table: pl.DataFrame) -> pl.DataFrame:
-        number = pl.int_range(pl.len())
-        other = pl.concat_str(pl.lit("new-"), number.cast(pl.String))
-        return table.with_columns(id=pl.when(number < 7).then(other).otherwise(pl.col("id")))
-
-    workspace.edit_table(LABEL, renamed)
-    workspace.until("preprocess")
-    assert asked(workspace, BANK) == 7
-
-
 @pytest.mark.parametrize(("rule", "value"), [("max_new_queries", 300), ("max_queries_total", 300)])
 def test_more_questions_than_a_policy_allows_are_not_answered(
     fresh: Workspace, rule: str, value: int

@@ -1,6 +1,5 @@
 """Tables that are no local Parquet file: read once a run into a copy at the party's home."""
 
-import gzip
 import hashlib
 import sqlite3
 import stat
@@ -44,41 +43,6 @@ def same(found: pl.DataFrame, expected: pl.DataFrame = ROWS) -> None:
     assert found.select(expected.columns).to_dict(as_series=False) == expected.sort("id").to_dict(
         as_series=False
     )
-
-
-@pytest.mark.parametrize(
-    ("text", "declared"),
-    [
-        ("id,income,late\nb,10.5,true\na,2000.25,false\nc,,true\n\n", {}),
-        ("id;income;late\r\nb;10,5;true\r\na;2000,25;false\r\nc;;true\r\n",
-         {"separator": ";", "decimal": ","}),
-        (" id , income,late \nb, 10.5, TRUE\na, 2000.25, FALSE\nc, NA, TRUE\n", {}),
-        ("id\tincome\tlate\nb\t10.5\tTrue\na\t2000.25\tFalse\nc\t-\tTrue\n",
-         {"separator": "\t", "missing": ["-"]}),
-        ("\ufeffid,income,late\nb,10.5,true\na,2000.25,false\nc,?,true\n", {}),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("zipped", [False, True])
-def test_csv_as_people_write_it(
-    tmp_path: Path, text: str, declared: dict[str, Any], zipped: bool
-) -> None:
-    path = tmp_path / ("bank.csv.gz" if zipped else "bank.csv")
-    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
-    same(read(tmp_path, at=str(path), **declared))
-
-
-def test_csv_in_another_encoding_with_dates_and_leading_zeros(tmp_path: Path) -> None:
-    path = tmp_path / "bank.csv"
-    path.write_bytes(
-        "id;Größe;day;code\n007;1,5;2020-01-31;01\n08;2;2020-02-01;\n".encode("cp1252")
-    )
-    found = read(
-        tmp_path, ("id", "code"), at=str(path), separator=";", decimal=",", encoding="cp1252"
-    )
-    assert found.get_column("id").to_list() == ["007", "08"]
-    assert found.get_column("Größe").to_list() == [1.5, 2.0]
-    assert found.schema["day"] == pl.Date
-    assert found.get_column("code").to_list() == ["01", None]
 
 
 @pytest.mark.parametrize("cell", ["31.12.2020", "2020-12-31 10:20", "2020-12-31T10:20:30.5+02:00"])

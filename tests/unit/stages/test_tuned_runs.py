@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
-from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.errors import ContractError
 from opboost_ops.learning import metrics, tuning
 from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import model_of
@@ -138,16 +138,6 @@ def test_parameters_stand_in_the_text_and_a_form_adds_to_them(tmp_path: Path) ->
     assert re.search(r"\[monotone_constraints: 0,0,1,", section)
     page = (workspace.version(FIRST_RUN) / "card.html").read_text()
     assert "num_leaves 4" in page
-
-
-def test_a_bad_parameter_of_a_form_publishes_nothing(tmp_path: Path) -> None:
-    workspace = made(tmp_path, "binary")
-    with pytest.raises(ConfigError) as raised:
-        workspace.open({"parameters": {"num_leavs": 4, "lambda_l2": -1, "alpha": ""}})
-    assert str(raised.value).count("training.parameters.") == 3
-    with pytest.raises(ConfigError, match="not a mapping"):
-        workspace.open({"parameters": "num_leaves=4"})
-    assert workspace.published() == []
 
 
 @pytest.mark.parametrize(
