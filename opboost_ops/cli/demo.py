@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,6 +81,7 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         owner = scores.summaries[federation.label_holder]
         score, written = owner["score"], owner["write_scores"]
         show(written["rows"], score["version"], score["mode"], written["new"], written["file"])
+    console.print(verified(file.parent))
     work_seconds = sum(finished.seconds().values()) + sum(
         finished.seconds("quality_seconds").values()
     )
@@ -87,6 +89,29 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         f"Airflow was up after {up - begin:.1f} s; training took {ended - up:.1f} s. Its stages "
         f"worked {work_seconds:.1f} s in all, those of different parties side by side. All ended "
         f"after {time.monotonic() - begin:.1f} s."
+    )
+
+
+def verified(folder: Path) -> str:
+    """Verify a federation with the second implementation; the outcome as a sentence.
+
+    Args:
+        folder: The federation's.
+
+    Raises:
+        DemoError: A promise is broken.
+    """
+    from opboost_ops.verifier import verify
+
+    begin = time.monotonic()
+    outcomes = verify([folder])
+    if any(outcome.is_broken for outcome in outcomes):
+        lines = [line for outcome in outcomes if outcome.is_broken for line in outcome.lines()]
+        raise DemoError("\n".join(["Promises are broken.", *lines]))
+    counts = Counter(promise.status for outcome in outcomes for promise in outcome.promises)
+    return (
+        f"`opboost verify {folder}`: {counts['held']} promises held, none broken, "
+        f"{counts['not checkable']} not checkable, in {time.monotonic() - begin:.1f} s."
     )
 
 

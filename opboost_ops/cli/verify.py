@@ -1,7 +1,6 @@
 """`opboost verify`: check the promises with a second implementation, on the files at hand."""
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from opboost_ops.cli.arguments import AsJson
 
 def command(
     places: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
             metavar="PLACE...", help="A federation's folder, a party's folder, or a store's."
         ),
@@ -25,7 +24,7 @@ def command(
     from opboost_ops.verifier import CannotBeginError, verify
 
     try:
-        outcomes = verify(places)
+        outcomes = verify(list(places))
     except CannotBeginError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None

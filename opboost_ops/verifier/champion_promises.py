@@ -27,17 +27,9 @@ _OBJECTIVES = {"binary": "binary", "multiclass": "multiclass", "regression": "re
 
 def check_champion(outcome: Outcome, own: OwnSide) -> None:
     """Check every version of the label holder whose run is still at home."""
-    versions = outcome.promise("versions", "Each version's files are those that were registered.")
-    model = outcome.promise(
-        "model", "Trained again on the kept frame, LightGBM gives the registered model, exactly."
-    )
-    thresholds = outcome.promise(
-        "thresholds", "Each threshold on another party's column is a split value it answered."
-    )
-    metrics = outcome.promise(
-        "metrics", "The recorded metrics are those of the registered model on held-out rows."
-    )
-    gate = outcome.promise("gate", "Each promotion follows from the recorded metrics by its rule.")
+    versions, model, thresholds, metrics, gate = [
+        outcome.promise(check) for check in (_versions, _model, _thresholds, _metrics, _gate)
+    ]
     models, home = own.party.path("models", "models"), own.party.path("home", "home")
     for run, plan in own.runs:
         if plan.purpose != "train" or models is None or home is None:
@@ -45,20 +37,22 @@ def check_champion(outcome: Outcome, own: OwnSide) -> None:
         version, kept = models / run.federation / run.run, home / run.federation / run.run
         if not (version / "sha256.json").is_file():
             continue
-        versions.run(_registered(version), run.name)
+        versions.run(_versions(version), run.name)
         removed = not (kept / "gate.json").is_file()
         missing = "the home folders of runs that were removed" if removed else _not_checkable(plan)
-        gate.run([(None, missing)] if removed else _decided(run, version, kept), run.name)
+        gate.run([(None, missing)] if removed else _gate(run, version, kept), run.name)
         unread = [(None, missing)]
-        thresholds.run(unread if missing else _answered(own, run, plan, version), run.name)
-        metrics.run(unread if missing else _evaluated(version, kept), run.name)
+        if not plan.is_horizontal:
+            thresholds.run(unread if missing else _thresholds(own, run, plan, version), run.name)
+        metrics.run(unread if missing else _metrics(version, kept), run.name)
         if missing := missing or _not_trained_again(plan):
             model.run([(None, missing)])
         else:
-            model.run(_retrained(own, run, plan, version, kept), run.name)
+            model.run(_model(own, run, plan, version, kept), run.name)
 
 
-def _registered(version: Path) -> Iterator[Check]:
+def _versions(version: Path) -> Iterator[Check]:
+    """Each version's files are those that were registered."""
     for name, digest in _json(version / "sha256.json").items():
         content = (version / name).read_bytes()
         yield envelopes.sha256(content) == digest, f"another {name} than was registered"
@@ -67,24 +61,24 @@ def _registered(version: Path) -> Iterator[Check]:
 def _not_checkable(plan: Plan) -> str:
     """Why a run's model is not read; empty if it is."""
     training = plan.federation.get("training", {})
-    if plan.is_horizontal:
-        return "models of horizontal learning"
-    if training.get("trainer", "lightgbm") != "lightgbm":
+    if training.get("trainer", "lightgbm") not in ("lightgbm", "xgboost", "federboost"):
         return f"models of the trainer {training['trainer']}"
-    if training.get("denoise") not in (None, "none"):
-        return "models with denoising"
-    return "models with missing values of other parties" if plan.keeps_all else ""
+    return "models with denoising" if training.get("denoise") not in (None, "none") else ""
 
 
 def _not_trained_again(plan: Plan) -> str:
     """Why a run's model is not trained again; empty if it is."""
     training = plan.federation.get("training", {})
+    if plan.is_horizontal:
+        return "models of horizontal learning, which follow from sums over all parties"
+    if training.get("trainer") == "xgboost":
+        return "models of XGBoost, whose sums depend on the number of threads"
     searched = [key for key in ("tuning", "early_stopping") if training.get(key) is not None]
     return f"models with training.{searched[0]}" if searched else ""
 
 
-def _decided(run: Run, version: Path, kept: Path) -> Iterator[Check]:
-    """Check a promotion against the rule of docs/evaluation.md."""
+def _gate(run: Run, version: Path, kept: Path) -> Iterator[Check]:
+    """Each promotion follows from the recorded metrics by its rule."""
     gate, evaluation = _json(kept / "gate.json"), _json(version / "evaluation.json")
     events = map(json.loads, (version.parent / "history.jsonl").read_text().splitlines())
     promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
@@ -128,19 +122,36 @@ def _split_values(own: OwnSide, run: Run, plan: Plan) -> dict[str, dict[int, flo
     return values
 
 
-def _answered(own: OwnSide, run: Run, plan: Plan, version: Path) -> Iterator[Check]:
+def _thresholds(own: OwnSide, run: Run, plan: Plan, version: Path) -> Iterator[Check]:
+    """Each threshold on another party's column is a split value it answered."""
     values = _split_values(own, run, plan)
+    ranked = set(_json(version / "columns.json")["ranked"])
+    for name, threshold in _numeric_splits(version):
+        if name in ranked:
+            answered = threshold in values.get(name, {}).values()
+            yield answered, f"a threshold on {name} was not answered"
+
+
+def _numeric_splits(version: Path) -> Iterator[tuple[str, float]]:
+    """Column and threshold of each split of a model that is not on categories."""
+    if (version / "model.json").is_file():
+        learner = _json(version / "model.json")["learner"]
+        for tree in learner["gradient_booster"]["model"]["trees"]:
+            keys = ("left_children", "split_type", "split_indices", "split_conditions")
+            for left, kind, feature, threshold in zip(*(tree[key] for key in keys), strict=True):
+                if left >= 0 and not kind & _CATEGORICAL:
+                    yield learner["feature_names"][feature], threshold
+        return
     lines = (version / "model.txt").read_text().split("\n")
-    ranked, names = set(_json(version / "columns.json")["ranked"]), _names(lines)
+    names = _names(lines)
     for tree in _trees(lines, ("split_feature", "threshold", "decision_type")):
         for feature, threshold, kind in zip(*(line.split() for _, line in tree), strict=True):
-            name = names[int(feature)]
-            if name in ranked and not int(kind) & _CATEGORICAL:
-                known = float(threshold) in values.get(name, {}).values()
-                yield known, f"a threshold on {name} was not answered"
+            if not int(kind) & _CATEGORICAL:
+                yield names[int(feature)], float(threshold)
 
 
-def _retrained(own: OwnSide, run: Run, plan: Plan, version: Path, kept: Path) -> Iterator[Check]:
+def _model(own: OwnSide, run: Run, plan: Plan, version: Path, kept: Path) -> Iterator[Check]:
+    """Trained again on the kept frame, the recorded library gives the registered model, exactly."""
     import lightgbm
 
     made_by = _json(version / "card.json")["software"].get("LightGBM")
@@ -251,25 +262,36 @@ def _with_values(
     return "\n".join(lines)
 
 
-def _evaluated(version: Path, kept: Path) -> Iterator[Check]:
-    import lightgbm
-
+def _metrics(version: Path, kept: Path) -> Iterator[Check]:
+    """The recorded metrics are those of the registered model on held-out rows."""
     evaluation, facts = _json(version / "evaluation.json"), _json(version / "columns.json")
-    if evaluation["mode"] != "desensitised" or facts["task"] != "binary":
+    mode = evaluation["mode"]
+    if mode not in ("desensitised", "local") or facts["task"] != "binary":
         yield None, "metrics of routed scoring, of several classes and of numbers"
         return
     rows = feather.read_table(kept / "holdout_frame.arrow")
     label = rows.column("label").to_numpy()
-    booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
-    scores = np.asarray(booster.predict(_matrix(rows, facts["names"])))
+    scores = _scores(version, _matrix(rows, facts["names"]))
     yield evaluation["rows"] == len(label), "other held-out rows"
     computed = {
         "accuracy": float(np.mean((scores > 0.5) == (label == 1))),
         "auc": _auc(scores, label),
     }
-    for name, value in evaluation["metrics"]["federated_desensitised"].items():
+    for name, value in evaluation["metrics"][f"federated_{mode}"].items():
         if name in computed:
             yield abs(computed[name] - value) < 1e-9, f"another {name}"
+
+
+def _scores(version: Path, matrix: np.ndarray) -> np.ndarray:
+    if (version / "model.json").is_file():
+        import xgboost
+
+        model = xgboost.Booster(model_file=version / "model.json")
+        return np.asarray(model.inplace_predict(matrix.astype(np.float32), validate_features=False))
+    import lightgbm
+
+    booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
+    return np.asarray(booster.predict(matrix))
 
 
 def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:

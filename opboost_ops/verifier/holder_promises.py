@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.feather as feather
 
 from opboost_ops.verifier import envelopes, sealed_rows, sizes
-from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome, Promise
+from opboost_ops.verifier.outcomes import DAMAGED, Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide
 from opboost_ops.verifier.party_state import Release
 from opboost_ops.verifier.plans import Column, Plan
@@ -73,53 +73,36 @@ class Holder:
         return self.own.party.path("pins", "pins") or Path()
 
 
-#: Derives an artifact's files, as they lie in the store, from the holder's own files.
-Derivation = Callable[[Holder, Run, Plan, Artifact], dict[str, bytes]]
-
-
 def check_holder(outcome: Outcome, own: OwnSide) -> None:
     """Check what a feature holder can check with its own home."""
-    promise = outcome.promise(
-        "queries", "Every answered query is counted, within the caps on different people."
-    )
-    promise.run(_queries(own), "queries")
-    pins = outcome.promise(
-        "pins", "Each open release has its pin file, whole, and no pin is without a release."
-    )
-    responses = outcome.promise(
-        "responses",
-        "Published rows are, byte for byte, those that follow from pins, plan and secret.",
-    )
-    splits = outcome.promise(
-        "splits", "Split values follow from the published ranks, byte for byte."
-    )
-    answers = outcome.promise(
-        "answers", "Answered points are the queried ones under the party's exponent of the month."
-    )
+    outcome.promise(_queries).run(_queries(own), "queries")
+    derivations: dict[Callable[..., Any], tuple[str, ...]] = {
+        _responses: ("ranks", "values"),
+        _splits: ("split_values",),
+        _answers: ("psi_answer",),
+    }
+    pins, *promises = [outcome.promise(check) for check in (_pins, *derivations)]
     try:
         holder = _holder(own)
     except DAMAGED:
-        for promise in (pins, responses, splits, answers):
+        for promise in (pins, *promises):
             promise.run([(None, "the party's secret and encryption key in files")])
         return
     pins.run(_pins(holder), "pins")
-    derivations: dict[str, tuple[Promise, Derivation]] = {
-        "ranks": (responses, _sealed),
-        "values": (responses, _sealed),
-        "split_values": (splits, _splits),
-        "psi_answer": (answers, _answers),
-    }
-    for run, plan in own.runs:
-        for artifact in run.artifacts.values():
-            if artifact.about == own.party.name and artifact.kind in derivations:
-                promise, derive = derivations[artifact.kind]
+    for artifact, run, plan in own.published:
+        for promise, (derive, kinds) in zip(promises, derivations.items(), strict=True):
+            if artifact.kind in kinds:
                 promise.run(_derived(derive, holder, run, plan, artifact), artifact.place)
-            elif artifact.about == own.party.name and artifact.kind in ("routes", "shares"):
-                responses.run([(None, f"{artifact.kind}, which are not derived again")])
+        if artifact.kind in ("routes", "shares"):
+            promises[0].run([(None, f"{artifact.kind}, which are not derived again")])
 
 
 def _derived(
-    derive: Derivation, holder: Holder, run: Run, plan: Plan, artifact: Artifact
+    derive: Callable[[Holder, Run, Plan, Artifact], dict[str, bytes]],
+    holder: Holder,
+    run: Run,
+    plan: Plan,
+    artifact: Artifact,
 ) -> Iterator[Check]:
     try:
         files = derive(holder, run, plan, artifact)
@@ -143,8 +126,9 @@ def _holder(own: OwnSide) -> Holder:
 
 
 def _queries(own: OwnSide) -> Iterator[Check]:
+    """Every answered query is counted, within the caps on different people."""
     counted = {query for _, _, query, _ in own.state.asked}
-    for artifact, _ in own.published:
+    for artifact, *_ in own.published:
         if artifact.kind == "psi_answer":
             yield artifact.manifest["answers"] in counted, f"{artifact.place} is not counted"
     months: dict[tuple[str, str], int] = defaultdict(int)
@@ -161,6 +145,7 @@ def _queries(own: OwnSide) -> Iterator[Check]:
 
 
 def _pins(holder: Holder) -> Iterator[Check]:
+    """Each open release has its pin file, whole, and no pin is without a release."""
     releases = holder.own.state.releases.values()
     for release in releases:
         if release.ended:
@@ -176,10 +161,11 @@ def _pins(holder: Holder) -> Iterator[Check]:
         yield path.name in known, f"{path.name} is without a release"
 
 
-def _sealed(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
+def _responses(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
+    """Published rows are, byte for byte, those that follow from pins, plan and secret."""
     party = holder.own.party.name
     columns = plan.columns(party)
-    responses = _responses(holder, run, artifact, columns)
+    responses = _pinned(holder, run, artifact, columns)
     present = {name: np.unique(values) for name, values in responses.items()}
     codes = []
     for column in columns:
@@ -188,7 +174,7 @@ def _sealed(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
             codes.append(np.searchsorted(present[column.name], values) + 1)
         else:
             least = plan.domain[0] if not column.is_bit else 0
-            first = least if artifact.kind == "ranks" else column.outputs[0]
+            first = least if artifact.kind == "ranks" else min(column.outputs)
             codes.append(values - first + 1)
     ids = _ids(holder, run)
     column_sizes = [column.size for column in columns]
@@ -208,7 +194,7 @@ def _sealed(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
     return _as_stored(holder, plan, artifact, files)
 
 
-def _responses(
+def _pinned(
     holder: Holder, run: Run, artifact: Artifact, columns: list[Column]
 ) -> dict[str, np.ndarray]:
     """The pinned responses of everybody in a run's table, by column."""
@@ -230,6 +216,7 @@ def _responses(
 
 
 def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
+    """Split values follow from the published ranks, byte for byte."""
     party = holder.own.party.name
     request = run.artifacts[f"split_request/{party}"]
     raw = request.content("document.json")
@@ -239,7 +226,7 @@ def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
     wanted = json.loads(raw)
     columns = plan.columns(party)
     ranks = run.artifacts[f"ranks/{party}"]
-    responses = _responses(holder, run, ranks, columns)
+    responses = _pinned(holder, run, ranks, columns)
     tables = {column.name: _present(plan, column, responses[column.name]) for column in columns}
     values = {
         name: {str(rank): _midpoint(plan, party, name, tables[name], rank) for rank in splits}
@@ -269,6 +256,7 @@ def _midpoint(plan: Plan, party: str, name: str, table: list[int], rank: int) ->
 
 
 def _answers(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
+    """Answered points are the queried ones under the party's exponent of the month."""
     query = run.artifacts[f"psi_query/{holder.own.party.name}"]
     exponent = envelopes.keyed_by(holder.exponent(plan), "psi:evaluate")
     files = {}

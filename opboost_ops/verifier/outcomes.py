@@ -1,6 +1,6 @@
 """What a verification finds: one outcome per promise."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -86,9 +86,9 @@ class Outcome:
     place: str
     promises: list[Promise] = field(default_factory=list)
 
-    def promise(self, name: str, text: str) -> Promise:
-        """Add a promise, which is not checked yet."""
-        added = Promise(name, text)
+    def promise(self, check: Callable[..., Any]) -> Promise:
+        """Add the promise that a check's docstring states, which is not checked yet."""
+        added = Promise(check.__name__.removeprefix("_"), " ".join(str(check.__doc__).split()))
         self.promises.append(added)
         return added
 

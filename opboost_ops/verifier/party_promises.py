@@ -11,7 +11,7 @@ from typing import Any
 from opboost_ops.verifier.outcomes import Check, Outcome
 from opboost_ops.verifier.party_state import Loss, PartyState, last_loss
 from opboost_ops.verifier.places import Party
-from opboost_ops.verifier.plans import Plan, canonical
+from opboost_ops.verifier.plans import ROUNDS, Plan, canonical
 from opboost_ops.verifier.store_promises import RELEASES
 from opboost_ops.verifier.stores import Artifact, Run
 
@@ -53,10 +53,10 @@ class OwnSide:
     runs: list[tuple[Run, Plan]]
 
     @property
-    def published(self) -> list[tuple[Artifact, Plan]]:
-        """The artifacts that the party published itself."""
+    def published(self) -> list[tuple[Artifact, Run, Plan]]:
+        """The artifacts that the party published itself, with their runs."""
         return [
-            (artifact, plan)
+            (artifact, run, plan)
             for run, plan in self.runs
             for artifact in run.artifacts.values()
             if plan.signer(artifact.kind, artifact.about) == self.party.name
@@ -66,48 +66,28 @@ class OwnSide:
 def check_party(outcome: Outcome, own: OwnSide) -> None:
     """Check what every party can check, whatever its role."""
     logged: set[tuple[str, str]] = set()
-    promise = outcome.promise(
-        "audit", "The audit log is an unbroken chain, and has every published artifact."
-    )
-    promise.run(_chain(own, logged), "audit log")
-    for artifact, _ in own.published:
-        known = (artifact.place, artifact.digest) in logged
-        promise.run([(known, "not in the audit log")], artifact.place)
-    promise = outcome.promise(
-        "agreement", "Nothing is published that the party's agreements do not have."
-    )
+    promise = outcome.promise(_audit)
+    promise.run(_audit(own, logged), "audit log")
     for run, plan in own.runs:
-        if any(artifact.run == run.run for artifact, _ in own.published):
-            promise.run(_agreed(own, plan), run.name)
-    promise = outcome.promise(
-        "ledger", "Every published artifact has its entries in the ledger, and is committed."
-    )
-    for artifact, plan in own.published:
-        promise.run(_entered(own, artifact, plan), artifact.place)
-    promise = outcome.promise(
-        "state", "The database knows every checkpoint in the party's published artifacts."
-    )
-    for artifact, plan in own.published:
-        promise.run(_known(own, artifact, plan), artifact.place)
+        promise.run(_logged(own, run, plan, logged), run.name)
+    promise = outcome.promise(_agreement)
+    for run, plan in own.runs:
+        if any(artifact.run == run.run for artifact, *_ in own.published):
+            promise.run(_agreement(own, plan), run.name)
+    for check in (_ledger, _state):
+        promise = outcome.promise(check)
+        for artifact, _, plan in own.published:
+            promise.run(check(own, artifact, plan), artifact.place)
 
 
 def check_charges(outcome: Outcome, own: OwnSide) -> None:
     """Check a feature holder's releases, charges and budgets."""
-    promise = outcome.promise(
-        "releases",
-        "Every published column belongs to a charged release to its receiver, with its loss.",
-    )
-    for artifact, plan in own.published:
+    promise = outcome.promise(_releases)
+    for artifact, _, plan in own.published:
         if artifact.kind in RELEASES:
-            promise.run(_released(own, artifact, plan), artifact.place)
-    promise = outcome.promise(
-        "charges", "Each release is charged once in full, and no charge is without a release."
-    )
-    promise.run(_charged(own), "ledger")
-    promise = outcome.promise(
-        "budgets", "The ledger's entries add up to the releases' losses, within the budgets."
-    )
-    promise.run(_within_budgets(own), "ledger")
+            promise.run(_releases(own, artifact, plan), artifact.place)
+    for check in (_charges, _budgets):
+        outcome.promise(check).run(check(own), "ledger")
 
 
 def spent(own: OwnSide) -> dict[str, Loss]:
@@ -115,7 +95,8 @@ def spent(own: OwnSide) -> dict[str, Loss]:
     return _sums((release.column, release.loss) for release in own.state.releases.values())
 
 
-def _chain(own: OwnSide, logged: set[tuple[str, str]]) -> Iterator[Check]:
+def _audit(own: OwnSide, logged: set[tuple[str, str]]) -> Iterator[Check]:
+    """The audit log is an unbroken chain, and has every published artifact."""
     before = _GENESIS
     for expected, (number, text, digest) in enumerate(own.state.audit, start=1):
         chained = hashlib.sha256(f"{before}\n{number}\n{text}".encode()).hexdigest()
@@ -125,7 +106,31 @@ def _chain(own: OwnSide, logged: set[tuple[str, str]]) -> Iterator[Check]:
             logged.add((entry["place"], entry["artifact"]))
 
 
-def _agreed(own: OwnSide, plan: Plan) -> Iterator[Check]:
+def _logged(own: OwnSide, run: Run, plan: Plan, logged: set[tuple[str, str]]) -> Iterator[Check]:
+    mine = [artifact for artifact, its_run, _ in own.published if its_run is run]
+    rounds = [artifact for artifact in mine if artifact.kind in ROUNDS]
+    for artifact in mine:
+        if artifact.kind not in ROUNDS:
+            listed = (artifact.place, artifact.digest) in logged
+            yield listed, f"{artifact.kind}/{artifact.about} is not in the audit log"
+    if rounds:
+        # One entry has the hash of all messages in their order, those before a resumption excepted.
+        first, *rest = sorted(rounds, key=lambda a: (a.kind != "round_key", a.place))
+        kind = "decision" if own.party.name == plan.label_holder else "masked"
+        place = f"{run.name}/{kind}/{own.party.name}/all"
+        chains = (_chained([first, *rest[at:]]) for at in range(len(rest) + 1))
+        yield any((place, chain) in logged for chain in chains), "its rounds are not in the log"
+
+
+def _chained(artifacts: list[Artifact]) -> str:
+    digest = ""
+    for artifact in artifacts:
+        digest = hashlib.sha256(f"{digest}{artifact.digest}".encode()).hexdigest()
+    return digest
+
+
+def _agreement(own: OwnSide, plan: Plan) -> Iterator[Check]:
+    """Nothing is published that the party's agreements do not have."""
     digest, agreements = plan.document["agreement"], own.state.agreements
     yield digest in agreements, "under no agreement"
     if digest in agreements:
@@ -137,7 +142,7 @@ def _agreed(own: OwnSide, plan: Plan) -> Iterator[Check]:
 
 def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
     """The entries in which a plan differs from an agreement."""
-    planned, declared = json.loads(json.dumps([plan.federation, agreed["federation"]]))
+    planned, declared = _stated(plan.federation), _stated(agreed["federation"])
     training, agreed_training = planned.pop("training", {}), declared.pop("training", {})
     for one in (planned, declared):
         for path in _FREE:
@@ -162,10 +167,18 @@ def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
         if canonical(training.get(key)) != canonical(agreed_training.get(key, default)):
             found.append(f"training.{key}")
     for party in plan.feature_holders:
-        for name, digest in plan.channel_digests(party).items():
-            if digest != agreed["columns"].get(f"{party}.{name}", {}).get("channel"):
-                found.append(f"the channel of {party}.{name}")
+        for column in plan.columns(party):
+            name = f"{party}.{column.name}"
+            if column.channel_digest != agreed["columns"].get(name, {}).get("channel"):
+                found.append(f"the channel of {name}")
     return found
+
+
+def _stated(value: Any) -> Any:
+    """A copy of JSON values without entries that are null, which is as if they were absent."""
+    if isinstance(value, Mapping):
+        return {key: _stated(inner) for key, inner in value.items() if inner is not None}
+    return [_stated(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _remove(inside: Any, path: list[str]) -> None:
@@ -179,25 +192,33 @@ def _remove(inside: Any, path: list[str]) -> None:
         _remove(value, rest)
 
 
-def _entered(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+def _ledger(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Every published artifact has its entries in the ledger, and is committed."""
+    if artifact.kind in ROUNDS:
+        # What rounds disclose is entered before the first one, by run.
+        of_run = [e["kind"] for e in own.state.entries if e["run"] == artifact.run]
+        yield any(kind.startswith("boost_") for kind in of_run), "its rounds are not in the ledger"
+        return
     entries = own.state.entries_of(artifact.digest)
     names = sorted(artifact.manifest["losses"]) if artifact.kind in RELEASES else []
     charged = sorted(entry["feature"] for entry in entries if entry["account"] == "local_dp")
     yield bool(entries) and charged == names, "not in the ledger"
     yield artifact.digest in own.state.commits, "not committed"
     receiver = plan.receiver(artifact.kind, artifact.about) or artifact.about
-    place = [(entry["receiver"], entry["run"]) for entry in entries]
-    yield set(place) <= {(receiver, artifact.run)}, "its entry is of another receiver or run"
+    stated = {(entry["receiver"], entry["run"]) for entry in entries}
+    yield stated <= {(receiver, artifact.run)}, "its entry is of another receiver or run"
 
 
-def _known(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+def _state(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """The database knows every checkpoint in the party's published artifacts."""
     head = artifact.manifest.get("head")
     if head is not None:
         receiver = plan.receiver(artifact.kind, artifact.about) or plan.label_holder
         yield own.state.knows(artifact.federation, receiver, head), "the database was rolled back"
 
 
-def _released(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+def _releases(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
+    """Every published column belongs to a charged release to its receiver, with its loss."""
     named, losses = artifact.manifest["releases"], artifact.manifest["losses"]
     recorded = own.state.run_releases.get((artifact.federation, artifact.run), {})
     yield named == recorded, "releases that its run has not recorded"
@@ -213,7 +234,8 @@ def _released(own: OwnSide, artifact: Artifact, plan: Plan) -> Iterator[Check]:
         yield same, f"{feature} was charged another loss"
 
 
-def _charged(own: OwnSide) -> Iterator[Check]:
+def _charges(own: OwnSide) -> Iterator[Check]:
+    """Each release is charged once in full, and no charge is without a release."""
     charged: dict[str, dict[str, Any]] = defaultdict(dict)
     for entry in own.state.charges:
         name, feature = entry["release"], entry["feature"]
@@ -225,7 +247,8 @@ def _charged(own: OwnSide) -> Iterator[Check]:
         yield whole, f"{release.feature} was not charged as it was released"
 
 
-def _within_budgets(own: OwnSide) -> Iterator[Check]:
+def _budgets(own: OwnSide) -> Iterator[Check]:
+    """The ledger's entries add up to the releases' losses, within the budgets."""
     total = spent(own)
     entered = _sums((e["column"], last_loss(e["loss"])) for e in own.state.charges)
     for column in sorted({*total, *entered}):

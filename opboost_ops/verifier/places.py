@@ -1,7 +1,7 @@
 """The places that a verification takes: a federation's folder, a party's folder, or a store."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -53,9 +53,10 @@ class Party:
         return read_yaml(self.folder / POLICY)
 
     @property
-    def store(self) -> Path | None:
-        """The folder of its store; None where it is no folder on this machine."""
-        return self._local(_resolved(self.site["store"]))
+    def store(self) -> str:
+        """The folder of its store, or the store's URL; empty where it is in no file."""
+        value = _resolved(self.site["store"]).removeprefix("file://")
+        return value if "://" in value else _folder(self.folder / value) if value else ""
 
     @property
     def database(self) -> Path | None:
@@ -70,60 +71,59 @@ class Party:
         value = str(self.site.get(key, default))
         return None if value.startswith(("env:", "airflow:")) else self.folder / value
 
-    def _local(self, value: str) -> Path | None:
-        value = value.removeprefix("file://")
-        return None if not value or "://" in value or ":" in value else self.folder / value
-
 
 @dataclass(frozen=True)
 class Places:
     """Everything to verify.
 
     Attributes:
-        stores: Folders of stores, each once.
+        stores: Folders of stores, or URLs, each once.
         parties: Parties' folders.
         federations: Federation files found beside parties, by the federation's name.
-        missing: Stores that are not on this machine, in words.
     """
 
-    stores: list[Path]
+    stores: list[str]
     parties: list[Party]
     federations: dict[str, Mapping[str, Any]]
-    missing: list[str]
 
 
-def find_places(given: list[Path]) -> Places:
+def find_places(given: Sequence[str | Path]) -> Places:
     """Sort places into stores and parties.
 
     Raises:
         CannotBeginError: One is none of these.
     """
-    places = Places([], [], {}, [])
+    places = Places([], [], {})
     for path in given:
-        folder = path.parent if path.name == FEDERATION and path.is_file() else path
-        if not folder.is_dir():
-            raise CannotBeginError(f"{path} is no folder.")
-        whole, party = (folder / FEDERATION).is_file(), (folder / SITE).is_file()
-        if whole:
-            _add_federation(places, folder / FEDERATION)
-        if party:
-            _add_party(places, folder)
-            for beside in (folder, folder.parent):
-                if (beside / FEDERATION).is_file():
-                    _add_federation(places, beside / FEDERATION)
-        elif whole:
-            sites = sorted(folder.glob(f"*/{SITE}"))
-            for site in sites:
-                _add_party(places, site.parent)
-            if not sites:
-                raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
-        elif is_store(folder):
-            _add_store(places, folder)
+        if "://" in str(path):
+            _add_store(places, str(path))
         else:
-            raise CannotBeginError(
-                f"{folder} has neither {FEDERATION} nor {SITE}, and is no store."
-            )
+            _add_folder(places, Path(path))
     return places
+
+
+def _add_folder(places: Places, path: Path) -> None:
+    folder = path.parent if path.name == FEDERATION and path.is_file() else path
+    if not folder.is_dir():
+        raise CannotBeginError(f"{path} is no folder.")
+    whole, party = (folder / FEDERATION).is_file(), (folder / SITE).is_file()
+    if whole:
+        _add_federation(places, folder / FEDERATION)
+    if party:
+        _add_party(places, folder)
+        for beside in (folder, folder.parent):
+            if (beside / FEDERATION).is_file():
+                _add_federation(places, beside / FEDERATION)
+    elif whole:
+        sites = sorted(folder.glob(f"*/{SITE}"))
+        for site in sites:
+            _add_party(places, site.parent)
+        if not sites:
+            raise CannotBeginError(f"No folder in {folder} has a {SITE}.")
+    elif is_store(folder):
+        _add_store(places, _folder(folder))
+    else:
+        raise CannotBeginError(f"{folder} has neither {FEDERATION} nor {SITE}, and is no store.")
 
 
 def read_yaml(path: Path) -> Mapping[str, Any]:
@@ -152,15 +152,17 @@ def _add_party(places: Places, folder: Path) -> None:
         return
     party = Party.read(folder)
     places.parties.append(party)
-    if party.store is None or not party.store.is_dir():
-        places.missing.append(f"{party.name}: its store is no folder on this machine; copy it")
-    else:
+    if party.store:
         _add_store(places, party.store)
 
 
-def _add_store(places: Places, folder: Path) -> None:
-    if folder.resolve() not in [store.resolve() for store in places.stores]:
-        places.stores.append(folder)
+def _add_store(places: Places, store: str) -> None:
+    if store not in places.stores:
+        places.stores.append(store)
+
+
+def _folder(folder: Path) -> str:
+    return str(folder.resolve())
 
 
 def _resolved(value: str) -> str:

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -21,6 +21,9 @@ _BY_LABEL_HOLDER = {"plan", "psi_query", "split_request", "route_request", "deci
 
 #: Kinds that everybody may read, and so are not encrypted.
 _FOR_ALL = {"plan", "round_key", "decision"}
+
+#: Kinds of horizontal learning, of which a run has one for each round.
+ROUNDS = {"round_key", "masked", "decision"}
 
 #: Kinds that the label holder addresses to the party in their place.
 _ADDRESSED = {"psi_query", "split_request", "route_request"}
@@ -37,7 +40,8 @@ class Column:
         name: Its name in artifacts.
         feature: The feature.
         charge: The name under which its loss is charged.
-        outputs: Least and greatest released value.
+        inputs, outputs: Values before and after randomisation.
+        counts: The channel.
         size: How many values a sealed row reserves room for.
         is_bit: Whether it is a category's bit or a missing bit.
     """
@@ -45,9 +49,17 @@ class Column:
     name: str
     feature: str
     charge: str
-    outputs: tuple[int, int]
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    counts: channels.Counts
     size: int
     is_bit: bool
+
+    @property
+    def channel_digest(self) -> str:
+        """Sha256 of inputs, outputs and counts, as agreements have it."""
+        facts = (list(self.inputs), list(self.outputs), tuple(map(tuple, self.counts)))
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Charge:
         label: What the mechanism is called in manifests.
     """
 
-    ratios: tuple[Fraction | None, ...]
+    ratios: Sequence[Fraction | None]
     epsilon: float
     label: str
 
@@ -199,21 +211,30 @@ class Plan:
         return domain["lower"], domain["upper"]
 
     def columns(self, party: str) -> list[Column]:
-        """The columns that a feature holder releases, in their order."""
+        """The columns that a feature holder releases, in their order.
+
+        Raises:
+            UnknownMechanismError: A mechanism is unknown.
+        """
         lower, upper = self.domain
         columns = []
+
+        def add_bit(name: str, feature: str, charge: str, counts: channels.Counts) -> None:
+            columns.append(Column(name, feature, charge, (0, 1), (0, 1), counts, 2, True))
+
         for name, feature in self.parties[party]["features"].items():
             if feature.get("type") == "nominal":
                 for category in feature["categories"]:
-                    columns.append(Column(_bit_name(name, category), name, name, (0, 1), 2, True))
+                    counts = channels.category_counts(feature["mechanism"])
+                    add_bit(_bit_name(name, category), name, name, counts)
             else:
-                outputs, _ = _channel(json.dumps(feature["mechanism"]), lower, upper)
-                least, most = min(outputs), max(outputs)
-                size = max(upper - lower + 1, most - least + 1)
-                columns.append(Column(name, name, name, (least, most), size, False))
-            if _missing_bit(feature) is not None:
+                outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
+                size = max(upper - lower + 1, max(outputs) - min(outputs) + 1)
+                inputs = range(lower, upper + 1)
+                columns.append(Column(name, name, name, inputs, outputs, counts, size, False))
+            if (bit := _missing_bit(feature)) is not None:
                 missing = f"{name}=missing"
-                columns.append(Column(missing, name, missing, (0, 1), 2, True))
+                add_bit(missing, name, missing, channels.missing_bit_counts(bit))
         return columns
 
     def charges(self, party: str) -> dict[str, Charge]:
@@ -222,42 +243,22 @@ class Plan:
         Raises:
             UnknownMechanismError: A mechanism is unknown.
         """
-        lower, upper = self.domain
         charges = {}
-        for name, feature in self.parties[party]["features"].items():
-            mechanism = feature["mechanism"]
-            label = channels.label_of(mechanism)
-            if feature.get("type") == "nominal":
-                ratio = channels.category_ratio(channels.category_counts(mechanism))
-                ratios: tuple[Fraction | None, ...] = (ratio,) * (len(feature["categories"]) - 1)
+        for column in self.columns(party):
+            feature = self.parties[party]["features"][column.feature]
+            mechanism, bit = feature["mechanism"], _missing_bit(feature)
+            if column.charge != column.feature:
+                ratios, epsilon = channels.worst_ratios(column.counts), bit or 0.0
+                label = f"Randomised missing bit, epsilon {bit:g}"
             else:
-                ratios = _ratios(json.dumps(mechanism), lower, upper)
-            charges[name] = Charge(ratios, float(mechanism["epsilon"]), label)
-            if (bit := _missing_bit(feature)) is not None:
-                counts = channels.missing_bit_counts(bit)
-                charges[f"{name}=missing"] = Charge(
-                    tuple(channels.worst_ratios(counts)),
-                    bit,
-                    f"Randomised missing bit, epsilon {bit:g}",
-                )
+                epsilon, label = float(mechanism["epsilon"]), channels.label_of(mechanism)
+                if column.is_bit:
+                    ratio = channels.category_ratio(column.counts)
+                    ratios = [ratio] * (len(feature["categories"]) - 1)
+                else:
+                    ratios = list(_ratios(json.dumps(mechanism), *self.domain))
+            charges[column.charge] = Charge(ratios, epsilon, label)
         return charges
-
-    def channel_digests(self, party: str) -> dict[str, str]:
-        """By column, sha256 of inputs, outputs and counts, as agreements have it."""
-        lower, upper = self.domain
-        digests = {}
-        for name, feature in self.parties[party]["features"].items():
-            if feature.get("type") == "nominal":
-                bits = channels.category_counts(feature["mechanism"])
-                for category in feature["categories"]:
-                    digests[_bit_name(name, category)] = _digest([0, 1], [0, 1], bits)
-            else:
-                outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
-                digests[name] = _digest(list(range(lower, upper + 1)), outputs, counts)
-            if (bit := _missing_bit(feature)) is not None:
-                counts = channels.missing_bit_counts(bit)
-                digests[f"{name}=missing"] = _digest([0, 1], [0, 1], counts)
-        return digests
 
     def span(self, party: str, column: str, value: int) -> tuple[int, int]:
         """The least and greatest domain value that a released value stands for."""
@@ -283,11 +284,6 @@ def _bit_name(feature: str, category: str) -> str:
         return "".join(f"%{byte:02X}" for byte in found[0].encode())
 
     return f"{feature}={_NOT_IN_NAMES.sub(written, category)}"
-
-
-def _digest(inputs: list[int], outputs: list[int], counts: channels.Counts) -> str:
-    facts = (inputs, outputs, tuple(tuple(row) for row in counts))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

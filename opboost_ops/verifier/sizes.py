@@ -5,8 +5,6 @@ zeros up to a multiple of 4,096; below 1,000 rows at least up to 40 + (2048 + 32
 column, so that a document's size tells nothing.
 """
 
-from dataclasses import dataclass
-
 from opboost_ops.verifier.plans import Plan
 from opboost_ops.verifier.stores import Artifact
 
@@ -18,46 +16,34 @@ _PART = 1 << 20
 _POINT, _TAG, _SHARE = 32, 10, 16
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The size that a file must have.
+class NotKnownError(Exception):
+    """A size does not follow from public facts."""
 
-    Attributes:
-        exact: Bytes; None where only a multiple of a step is known.
-        step: The step.
-        unknown: What is missing to know more; empty otherwise.
+
+def is_expected(plan: Plan, artifact: Artifact, name: str) -> bool:
+    """Whether a file has the size before encryption that its manifest has to state.
+
+    Raises:
+        NotKnownError: It follows from something else.
     """
-
-    exact: int | None = None
-    step: int = 1
-    unknown: str = ""
-
-    def admits(self, size: object) -> bool:
-        """Whether a file may have a size."""
-        if self.exact is not None:
-            return size == self.exact
-        return isinstance(size, int) and size > 0 and size % self.step == 0
-
-
-def expected(plan: Plan, artifact: Artifact, name: str) -> Expected:
-    """The size of a file before encryption, as its manifest states it."""
     manifest = artifact.manifest
-    rows, columns = manifest["rows"], len(manifest["columns"])
+    rows, columns, size = (
+        manifest["rows"],
+        len(manifest["columns"]),
+        manifest["files"][name]["size"],
+    )
     encrypted = manifest["encrypted_to"] is not None
     if name == "document.json":
         if not encrypted:
-            return Expected(unknown="sizes of documents that lie open")
+            raise NotKnownError("sizes of documents that lie open")
         if rows >= _FEW:
-            return Expected(step=_STEP)
+            return bool(size > 0 and size % _STEP == 0)
         # A document of few rows is smaller than the least size.
-        return Expected(exact=padded(0, rows, columns))
-    parts = sum(file.startswith("entries") for file in manifest["files"])
-    if parts > 1:
-        return Expected(unknown="sizes of single parts, which follow from hashes")
+        return bool(size == padded(0, rows, columns))
+    if sum(file.startswith("entries") for file in manifest["files"]) > 1:
+        raise NotKnownError("sizes of single parts, which follow from hashes")
     content = _content(plan, artifact)
-    if content is None:
-        return Expected(unknown=f"the width of rows of {artifact.kind}")
-    return Expected(exact=padded(content, rows, columns) if encrypted else content)
+    return bool(size == (padded(content, rows, columns) if encrypted else content))
 
 
 def row_width(plan: Plan, party: str) -> int:
@@ -71,7 +57,7 @@ def part_count(entries: int) -> int:
     return 1 << min((max(entries - 1, 0) // _PART).bit_length(), 12)
 
 
-def _content(plan: Plan, artifact: Artifact) -> int | None:
+def _content(plan: Plan, artifact: Artifact) -> int:
     rows, kind = int(artifact.manifest["rows"]), artifact.kind
     # The canary is one more.
     if kind in ("psi_query", "psi_answer"):
@@ -81,7 +67,7 @@ def _content(plan: Plan, artifact: Artifact) -> int | None:
         return _SHARE * (len(plan.feature_holders) - 1) * slots
     if kind in ("ranks", "values"):
         return (_TAG + row_width(plan, artifact.about)) * (rows + 1)
-    return None
+    raise NotKnownError(f"the width of rows of {kind}")
 
 
 def padded(content: int, rows: int, columns: int) -> int:

@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
+import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
@@ -29,12 +30,20 @@ RELEASES = frozenset({"ranks", "values"})
 Keys = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
+class Seen(NamedTuple):
+    """Earlier artifacts: a place by digest; by party, federation and receiver, numbered states."""
+
+    places: dict[str, str]
+    numbers: dict[tuple[str, str, str], dict[int, str]]
+
+
 class Published(NamedTuple):
-    """An artifact with its run and the run's plan."""
+    """An artifact with its run, the run's plan, and what was seen before it."""
 
     artifact: Artifact
     run: Run
     plan: Plan
+    seen: Seen
 
 
 def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
@@ -47,85 +56,27 @@ def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
     """
     outcome = Outcome(place)
     plans: dict[str, Plan] = {}
-    promise = outcome.promise("plan", "Each run has one plan, which the label holder published.")
+    promise = outcome.promise(_plan)
     for run in runs:
         promise.run(_plan(run, plans), run.name)
-    promise = outcome.promise(
-        "keys", "Plans name the signing keys that the parties have agreed to."
-    )
-    for name, plan in plans.items():
-        promise.run(_keys(plan, declared), name)
-    numbers: dict[tuple[str, str, str], dict[int, str]] = defaultdict(dict)
-    seen: dict[str, str] = {}
-    checks: list[tuple[str, str, Callable[[Published], Iterator[Check]]]] = [
-        (
-            "signatures",
-            "Each manifest is signed by a key that its publisher declares.",
-            _signatures,
-        ),
-        (
-            "publishers",
-            "Each kind is published by the one party that may, to the declared key of its "
-            "receiver.",
-            _publishers,
-        ),
-        (
-            "files",
-            "Each artifact has the files that its manifest lists, with their sizes, and no others.",
-            _files,
-        ),
-        ("digests", "Each file that lies open has the digest of its manifest.", _digests),
-        (
-            "places",
-            "Each artifact lies at the place that it states, and nowhere else.",
-            lambda its: _places(its, seen),
-        ),
-        (
-            "order",
-            "Each artifact names by digest the one that it answers, which is in its run.",
-            _order,
-        ),
-        (
-            "rows",
-            "Answers have the row count of what they answer, and a party's tables one count.",
-            _rows,
-        ),
-        (
-            "columns",
-            "Feature holders publish the columns of the plan, and answer no others.",
-            _columns,
-        ),
-        (
-            "sizes",
-            "File sizes follow from row counts and declared columns, and from nothing else.",
-            _sizes,
-        ),
-        (
-            "losses",
-            "Each release states the loss curve of the channel that the plan declares, and no "
-            "other artifact states one.",
-            _losses,
-        ),
-        (
-            "experiments",
-            "All artifacts of a run say alike whether it carries a guarantee.",
-            _experiments,
-        ),
-        (
-            "checkpoints",
-            "Checkpoints are signed by their party, and no number stands for two states.",
-            lambda its: _checkpoints(its, numbers),
-        ),
-    ]
-    for name, text, check in checks:
-        promise = outcome.promise(name, text)
+    promise = outcome.promise(_keys)
+    for name, read in plans.items():
+        promise.run(_keys(read, declared), name)
+    seen = Seen({}, defaultdict(dict))
+    for check in (
+        *(_signatures, _publishers, _files, _digests, _places, _order),
+        *(_rows, _columns, _sizes, _losses, _experiments, _checkpoints),
+    ):
+        promise = outcome.promise(check)
         for run in runs:
             for artifact in run.artifacts.values() if run.name in plans else ():
-                promise.run(check(Published(artifact, run, plans[run.name])), artifact.place)
+                published = Published(artifact, run, plans[run.name], seen)
+                promise.run(check(published), artifact.place)
     return outcome
 
 
 def _plan(run: Run, plans: dict[str, Plan]) -> Iterator[Check]:
+    """Each run has one plan, which the label holder published."""
     found = [artifact for artifact in run.artifacts.values() if artifact.kind == "plan"]
     yield len(found) == 1, "not one plan"
     for artifact in found[:1]:
@@ -136,6 +87,7 @@ def _plan(run: Run, plans: dict[str, Plan]) -> Iterator[Check]:
 
 
 def _keys(plan: Plan, declared: Keys) -> Iterator[Check]:
+    """Plans name the signing keys that the parties have agreed to."""
     name = plan.federation["name"]
     if name not in declared:
         yield None, f"a federation file of {name}"
@@ -149,14 +101,16 @@ def _keys(plan: Plan, declared: Keys) -> Iterator[Check]:
 
 
 def _signatures(its: Published) -> Iterator[Check]:
-    artifact, _, plan = its
+    """Each manifest is signed by a key that its publisher declares."""
+    artifact, plan = its.artifact, its.plan
     signer = plan.signer(artifact.kind, artifact.about)
     keys = plan.signing_keys(signer, run_day=True)
     yield is_signed(keys, artifact.raw, artifact.signature), f"not signed by {signer}"
 
 
 def _publishers(its: Published) -> Iterator[Check]:
-    artifact, _, plan = its
+    """Each kind is published by the one party that may, to its receiver's declared key."""
+    artifact, plan = its.artifact, its.plan
     kind, about = artifact.kind, artifact.about
     yield about in plan.parties, f"{about} is no party"
     signer, encrypted_to = plan.signer(kind, about), plan.encrypted_to(kind, about)
@@ -166,7 +120,8 @@ def _publishers(its: Published) -> Iterator[Check]:
 
 
 def _files(its: Published) -> Iterator[Check]:
-    artifact, _, _ = its
+    """Each artifact has the files that its manifest lists, with their sizes, and no others."""
+    artifact = its.artifact
     names = artifact.stored_names
     present = {path.name for path in artifact.folder.iterdir() if path.is_file()}
     listed = {*names.values(), MANIFEST, SIGNATURE}
@@ -178,7 +133,8 @@ def _files(its: Published) -> Iterator[Check]:
 
 
 def _digests(its: Published) -> Iterator[Check]:
-    artifact, _, _ = its
+    """Each file that lies open has the digest of its manifest."""
+    artifact = its.artifact
     if artifact.manifest["encrypted_to"] is not None:
         yield None, "the receivers' keys, for encrypted files"
         return
@@ -187,12 +143,13 @@ def _digests(its: Published) -> Iterator[Check]:
         yield digest == artifact.manifest["files"][name]["sha256"], f"{name} has other content"
 
 
-def _places(its: Published, seen: dict[str, str]) -> Iterator[Check]:
+def _places(its: Published) -> Iterator[Check]:
+    """Each artifact lies at the place that it states, and nowhere else."""
     artifact, manifest = its.artifact, its.artifact.manifest
     parts = [manifest[key] for key in ("federation", "run", "kind", "about")]
     parts += [manifest["round"]] if "round" in manifest else []
     yield "/".join(parts) == artifact.place, "states another place"
-    first = seen.setdefault(artifact.digest, artifact.place)
+    first = its.seen.places.setdefault(artifact.digest, artifact.place)
     yield first == artifact.place, f"also at {first}"
     whole = manifest.keys() >= _FIELDS and manifest.keys() <= _FIELDS | _OPTIONAL
     canonical_form = whole and manifest["version"] == 1 and artifact.is_canonical
@@ -200,12 +157,13 @@ def _places(its: Published, seen: dict[str, str]) -> Iterator[Check]:
 
 
 def _order(its: Published) -> Iterator[Check]:
-    artifact, run, plan = its
+    """Each artifact names by digest the one that it answers, which is in its run."""
+    artifact, run, plan, _ = its
     kind, answers = artifact.kind, artifact.manifest["answers"]
-    if plan.is_horizontal:
-        yield None, "the rounds of horizontal learning"
-    elif kind == "plan":
+    if kind == "plan":
         yield answers is None, "answers something"
+    elif plan.is_horizontal:
+        yield answers == answered_round(run, plan, artifact), "does not answer the round before"
     else:
         before = plan.answers.get(kind)
         yield before is not None, "no part of its run"
@@ -215,8 +173,31 @@ def _order(its: Published) -> Iterator[Check]:
         yield named, f"does not answer the {before} of its run"
 
 
+def answered_round(run: Run, plan: Plan, artifact: Artifact) -> str:
+    """The digest that a message of horizontal learning answers.
+
+    Keys answer the plan; the first round the session, which is made of the plan and all keys; and
+    each later round the decision of the one before.
+    """
+    if artifact.kind == "round_key":
+        return plan.artifact.digest
+    own_round = artifact.place.rpartition("/")[2]
+    decided = {
+        name.rpartition("/")[2]: other.digest
+        for name, other in run.artifacts.items()
+        if other.kind == "decision"
+    }
+    before = [name for name in sorted(decided) if name < own_round]
+    if before:
+        return decided[before[-1]]
+    keys = sorted((a.about, a.digest) for a in run.artifacts.values() if a.kind == "round_key")
+    session = json.dumps([run.federation, run.run, plan.artifact.digest, keys])
+    return hashlib.sha256(session.encode()).hexdigest()
+
+
 def _rows(its: Published) -> Iterator[Check]:
-    artifact, run, _ = its
+    """Answers have the row count of what they answer, and a party's tables one count."""
+    artifact, run = its.artifact, its.run
     rows, kind, about = artifact.manifest["rows"], artifact.kind, artifact.about
     yield type(rows) is int and rows >= 0, "no row count"
     tables = ("ranks", "values", "shares", "routes")
@@ -227,7 +208,8 @@ def _rows(its: Published) -> Iterator[Check]:
 
 
 def _columns(its: Published) -> Iterator[Check]:
-    artifact, run, plan = its
+    """Feature holders publish the columns of the plan, and answer no others."""
+    artifact, run, plan, _ = its
     kind, about, columns = artifact.kind, artifact.about, artifact.manifest["columns"]
     if kind in RELEASES:
         holds = columns == [column.name for column in plan.columns(about)]
@@ -243,17 +225,18 @@ def _columns(its: Published) -> Iterator[Check]:
 
 
 def _sizes(its: Published) -> Iterator[Check]:
-    artifact, _, plan = its
-    for name, file in artifact.manifest["files"].items():
-        expected = sizes.expected(plan, artifact, name)
-        if expected.unknown:
-            yield None, expected.unknown
-        else:
-            yield expected.admits(file["size"]), f"{name} has another size"
+    """File sizes follow from row counts and declared columns, and from nothing else."""
+    artifact, plan = its.artifact, its.plan
+    for name in artifact.manifest["files"]:
+        try:
+            yield sizes.is_expected(plan, artifact, name), f"{name} has another size"
+        except sizes.NotKnownError as unknown:
+            yield None, str(unknown)
 
 
 def _losses(its: Published) -> Iterator[Check]:
-    artifact, _, plan = its
+    """Each release states the loss curve of its declared channel; nothing else states one."""
+    artifact, plan = its.artifact, its.plan
     losses = artifact.manifest["losses"]
     if artifact.kind not in RELEASES:
         yield losses == {}, "states losses"
@@ -271,15 +254,15 @@ def _losses(its: Published) -> Iterator[Check]:
 
 
 def _experiments(its: Published) -> Iterator[Check]:
-    artifact, _, plan = its
+    """All artifacts of a run say alike whether it carries a guarantee."""
+    artifact, plan = its.artifact, its.plan
     planned = plan.artifact.manifest["experiment"]
     yield artifact.manifest["experiment"] is planned, "not as its plan"
 
 
-def _checkpoints(
-    its: Published, numbers: dict[tuple[str, str, str], dict[int, str]]
-) -> Iterator[Check]:
-    artifact, _, plan = its
+def _checkpoints(its: Published) -> Iterator[Check]:
+    """Checkpoints are signed by their party, and no number stands for two states."""
+    artifact, plan = its.artifact, its.plan
     manifest, holder = artifact.manifest, plan.label_holder
     receiver = plan.receiver(artifact.kind, artifact.about) or holder
     given = [(party, holder, head) for party, head in manifest.get("seen", {}).items()]
@@ -291,7 +274,7 @@ def _checkpoints(
         message = canonical({**place, "number": number, "head": digest})
         signed = is_signed(plan.signing_keys(party), message, bytes.fromhex(head["signature"]))
         yield signed, f"the checkpoint of {party} is not signed by it"
-        first = numbers[artifact.federation, party, to].setdefault(number, digest)
+        first = its.seen.numbers[artifact.federation, party, to].setdefault(number, digest)
         yield first == digest, f"{party} gave number {number} twice"
 
 

@@ -9,6 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pyarrow import fs as filesystem
+
+from opboost_ops.verifier.outcomes import DAMAGED
+
+#: In a bucket: which folder below an artifact's place has its files.
+PUBLISHED = "published.json"
+
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
 
 _RUN = re.compile(r"[0-9a-f]{16}")
@@ -105,10 +112,28 @@ def read_store(folder: Path) -> list[Run]:
                 for party in _folders(kind):
                     for place in _artifacts(party):
                         name = place.relative_to(run).as_posix()
-                        found[name] = Artifact(f"{federation.name}/{run.name}/{name}", place)
+                        found[name] = Artifact(
+                            f"{federation.name}/{run.name}/{name}", _files_of(place)
+                        )
             if found:
                 runs.append(Run(federation.name, run.name, found))
     return runs
+
+
+def copied(store: str, folder: Path) -> Path:
+    """A store's folder: its own, or that to which a bucket's objects were copied.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if "://" in store:
+        files, path = filesystem.FileSystem.from_uri(store)
+        folder.mkdir()
+        filesystem.copy_files(path, str(folder), source_filesystem=files)
+        return folder
+    if not Path(store).is_dir():
+        raise NotADirectoryError(store)
+    return Path(store)
 
 
 def is_store(folder: Path) -> bool:
@@ -132,9 +157,18 @@ def read_small(path: Path) -> bytes:
 
 def _artifacts(party: Path) -> Iterator[Path]:
     rounds = list(_folders(party))
-    if any(party.glob("manifest.*")) or not rounds:
+    if any(party.glob("manifest.*")) or (party / PUBLISHED).is_file() or not rounds:
         yield party
     yield from rounds
+
+
+def _files_of(place: Path) -> Path:
+    """The folder with an artifact's files."""
+    try:
+        attempt = json.loads(read_small(place / PUBLISHED))["attempt"]
+    except DAMAGED:
+        return place
+    return place / f".{attempt}"
 
 
 def _folders(folder: Path) -> Iterator[Path]:

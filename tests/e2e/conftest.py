@@ -14,6 +14,7 @@ from opboost_ops.extras.datasets.workspace import agree_for_all, write_workspace
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.browser import logged_in
+from tests.verifier.ending import assert_promises_held
 
 PARTIES = ("credit", "shop", "bank")
 
@@ -47,6 +48,15 @@ _SETTINGS = {
     "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"admin:admin,{READER}:viewer,{NARROW}:user",
     "AIRFLOW__CORE__TEST_CONNECTION": "Enabled",
 }
+
+
+@pytest.fixture(scope="package", autouse=True)
+def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Verify all federations of these tests, once every Airflow has ended."""
+    base = tmp_path_factory.getbasetemp()
+    others = set(base.iterdir())
+    yield
+    assert_promises_held(set(base.iterdir()) - others)
 
 
 @pytest.fixture(scope="package")

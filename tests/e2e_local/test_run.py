@@ -18,6 +18,7 @@ from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.reports.run_outcome import outcome_words
 from tests.federation import Workspace, small_credit
+from tests.verifier.ending import assert_promises_held
 
 #: `opboost run --dataset credit` on as few customers as a test can afford: the real command line
 #: with a smaller default table, in a process of its own.
@@ -56,9 +57,10 @@ def run_credit(folder: Path, *more: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any]]]:
     folder = tmp_path_factory.mktemp("seeded") / "run"
-    return folder, run_credit(folder, "--seed", "5")
+    yield folder, run_credit(folder, "--seed", "5")
+    assert_promises_held([folder])
 
 
 def test_the_last_line_has_all_keys(seeded: tuple[Path, dict[str, Any]]) -> None:

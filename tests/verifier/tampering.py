@@ -3,6 +3,7 @@
 import base64
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,27 @@ def broken(outcomes: list[Outcome]) -> set[str]:
         for promise in outcome.promises
         if promise.status == "broken"
     }
+
+
+def statuses(outcome: Outcome) -> dict[str, str]:
+    """Each promise's status by name."""
+    return {promise.name: promise.status for promise in outcome.promises}
+
+
+def changed(path: Path, change: Callable[[Any], Any]) -> str:
+    """Change a JSON file in place; its new text."""
+    content = json.loads(path.read_bytes())
+    change(content)
+    text = json.dumps(content)
+    path.write_text(text)
+    return text
+
+
+def executed(party: Path, statement: str) -> None:
+    """Change a party's database by hand."""
+    with sqlite3.connect(party / "ledger.sqlite") as database:
+        database.execute(statement)
+    database.close()
 
 
 def verified(workspace: Workspace, *below: str) -> list[Outcome]:

@@ -13,7 +13,7 @@ import pytest
 from opboost_ops.verifier import verify
 from opboost_ops.verifier.envelopes import sha256
 from tests.federation import FIRST_RUN, Workspace
-from tests.verifier.tampering import broken, verified
+from tests.verifier.tampering import broken, changed, verified
 
 Tamper = Callable[[Workspace], None]
 
@@ -35,16 +35,8 @@ def register(workspace: Workspace, name: str, content: str) -> None:
     (version(workspace) / "sha256.json").write_text(json.dumps(digests))
 
 
-def edit(path: Path, change: Callable[[Any], Any]) -> str:
-    content = json.loads(path.read_bytes())
-    change(content)
-    text = json.dumps(content)
-    path.write_text(text)
-    return text
-
-
 def changed_card(workspace: Workspace) -> None:
-    edit(version(workspace) / "card.json", lambda card: card.update(training_rows=1))
+    changed(version(workspace) / "card.json", lambda card: card.update(training_rows=1))
 
 
 def changed_leaf(workspace: Workspace) -> None:
@@ -77,7 +69,7 @@ def better_metrics(workspace: Workspace) -> None:
         evaluation["metrics"]["federated_desensitised"]["auc"] += 0.1
 
     path = version(workspace) / "evaluation.json"
-    register(workspace, "evaluation.json", edit(path, change))
+    register(workspace, "evaluation.json", changed(path, change))
 
 
 def fewer_held_out(workspace: Workspace) -> None:
@@ -86,7 +78,7 @@ def fewer_held_out(workspace: Workspace) -> None:
 
 
 def another_decision(workspace: Workspace) -> None:
-    edit(home(workspace) / "gate.json", lambda gate: gate.update(promote=not gate["promote"]))
+    changed(home(workspace) / "gate.json", lambda gate: gate.update(promote=not gate["promote"]))
 
 
 def a_worse_gain(workspace: Workspace) -> None:
@@ -95,7 +87,7 @@ def a_worse_gain(workspace: Workspace) -> None:
     def change(gate: Any) -> None:
         gate["gain"]["high"] = gate["gain"]["low"] = gate["gain"]["value"]
 
-    edit(home(workspace) / "gate.json", change)
+    changed(home(workspace) / "gate.json", change)
 
 
 TAMPERS: dict[str, list[Tamper]] = {
@@ -134,7 +126,7 @@ def test_a_model_of_another_lightgbm_is_not_checkable(workspace: Workspace) -> N
         card["software"]["LightGBM"] = "3.0.0"
 
     card = version(workspace) / "card.json"
-    register(workspace, "card.json", edit(card, change))
+    register(workspace, "card.json", changed(card, change))
     holder = verified(workspace, "credit")[-1]
     (model,) = [promise for promise in holder.promises if promise.name == "model"]
     assert model.status == "not checkable"

@@ -14,17 +14,19 @@ from typer.testing import CliRunner
 
 from opboost_ops.cli import app
 from opboost_ops.verifier import verify
+from opboost_ops.verifier.party_promises import OwnSide, spent
+from opboost_ops.verifier.party_state import read_state
+from opboost_ops.verifier.places import Party
+from tests.commands import printed_json
 from tests.federation import FIRST_RUN, Workspace
-from tests.verifier.tampering import broken, place, resign, verified
+from tests.verifier.tampering import broken, executed, place, resign, verified
 
 Tamper = Callable[[Workspace], None]
 
 
 def execute(workspace: Workspace, change: str) -> None:
     """Change the bank's database by hand."""
-    with sqlite3.connect(workspace.folder / "bank" / "ledger.sqlite") as database:
-        database.execute(change)
-    database.close()
+    executed(workspace.folder / "bank", change)
 
 
 def foreign_database(workspace: Workspace) -> None:
@@ -168,6 +170,15 @@ def test_each_promise_about_a_holder_is_held_and_has_a_tamper(trained_once: Work
     holder = verified(trained_once, "bank")[-1]
     assert {promise.name for promise in holder.promises} == set(TAMPERS)
     assert {promise.status for promise in holder.promises} == {"held"}
+
+
+def test_the_sums_are_those_that_the_ledger_shows(trained_once: Workspace) -> None:
+    party = Party.read(trained_once.folder / "bank")
+    own = OwnSide(party, read_state(party.folder / "ledger.sqlite"), [])
+    shown = printed_json("ledger", "show", party.folder)["columns"]
+    assert {line["column"]: line["spent"] for line in shown} == pytest.approx(
+        {column: float(loss) for column, loss in spent(own).items()}
+    )
 
 
 def test_without_the_secret_what_needs_it_is_not_checkable(workspace: Workspace) -> None:

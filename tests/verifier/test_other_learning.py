@@ -1,0 +1,157 @@
+"""The same promises in horizontal learning, with XGBoost, with a left join, and in a bucket."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.feather as feather
+import pytest
+
+from opboost_ops.extras.datasets.lenders import write_lenders
+from opboost_ops.pipeline.runner.local import run_federation
+from opboost_ops.verifier import verify
+from tests.federation import FIRST_RUN, Workspace
+from tests.unit.stages.test_overlap_left import allow, whom_b0_lacks
+from tests.verifier.tampering import broken, changed, executed, statuses
+
+Tamper = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def lenders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A federation of horizontal learning after its run."""
+    folder = tmp_path_factory.mktemp("horizontal") / "lenders"
+    file = write_lenders(folder, rows=300, training={"trees": 1, "depth": 1})
+    run_federation(file, {}, lambda *_: None)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["lightgbm", "xgboost"])
+def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A left join after its run, with either library."""
+    folder = tmp_path_factory.mktemp("left") / "federation"
+    training = {"trees": 3, "depth": 3, "trainer": request.param}
+    workspace = Workspace.write(
+        folder, whom_b0_lacks(), training=training, scoring={"mode": "desensitised"}
+    )
+    workspace.declare("federation.yaml", alignment={"overlap": "left"})
+    allow(workspace, "b0", "b1")
+    workspace.all()
+    return workspace
+
+
+def one(folder: Path, pattern: str) -> Path:
+    """The one file of a pattern."""
+    (path,) = folder.glob(pattern)
+    return path
+
+
+def forged_round(folder: Path) -> None:
+    """A sum that answers the plan instead of the session."""
+    place = one(folder, "exchange/lenders/*/masked/lender_02/facts-*/manifest.json")
+    changed(place, lambda manifest: manifest.update(answers="0" * 64))
+
+
+def unlogged_rounds(folder: Path) -> None:
+    executed(folder / "lender_02", "DELETE FROM audit WHERE entry LIKE '%messages of rounds%'")
+
+
+def unentered_rounds(folder: Path) -> None:
+    executed(
+        folder / "lender_02",
+        "DELETE FROM entries WHERE json_extract(event, '$.kind') LIKE 'boost%'",
+    )
+
+
+def better_than_it_is(folder: Path) -> None:
+    path = one(folder, "lender_02/models/lenders/*/evaluation.json")
+    changed(path, lambda evaluation: evaluation["metrics"]["federated_local"].update(auc=1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        ("order", forged_round),
+        ("audit", unlogged_rounds),
+        ("ledger", unentered_rounds),
+        ("metrics", better_than_it_is),
+    ],
+)
+def test_a_tamper_with_horizontal_learning_breaks_its_promise(
+    name: str, tamper: Tamper, lenders: Path, tmp_path: Path
+) -> None:
+    folder = Workspace(lenders).copy(tmp_path / "lenders", FIRST_RUN).folder
+    assert broken(verify([folder])) == set()
+    tamper(folder)
+    assert name in broken(verify([folder]))
+
+
+def another_threshold(version: Path) -> None:
+    def change(model: Any) -> None:
+        for tree in model["learner"]["gradient_booster"]["model"]["trees"]:
+            tree["split_conditions"] = [3.25] * len(tree["split_conditions"])
+
+    if (version / "model.json").is_file():
+        changed(version / "model.json", change)
+        return
+    path = version / "model.txt"
+    lines = path.read_text().split("\n")
+    path.write_text(
+        "\n".join(
+            "threshold=" + " ".join("3.25" for _ in line.split()) if "threshold=" in line else line
+            for line in lines
+        )
+    )
+
+
+def test_a_left_join_is_verified_with_either_library(left: Workspace, tmp_path: Path) -> None:
+    workspace = left.copy(tmp_path / "federation", FIRST_RUN)
+    whose = workspace.folder / "a"
+    outcomes = verify([whose])
+    assert broken(outcomes) == set()
+    checked = {name for name, status in statuses(outcomes[-1]).items() if status == "held"}
+    assert checked >= {"thresholds", "metrics", "gate", "versions"}
+    if left.declared.training.trainer == "lightgbm":
+        assert "model" in checked
+        path = workspace.home("a") / "frame.arrow"
+        frame = feather.read_table(path)
+        turned = pc.subtract(1.0, frame.column("label"))
+        at = frame.column_names.index("label")
+        feather.write_feather(pa.table(frame.set_column(at, "label", turned)), path)
+        assert broken(verify([whose])) == {"model"}
+    another_threshold(workspace.version())
+    assert {"thresholds", "metrics"} <= broken(verify([whose]))
+
+
+def test_a_copy_of_a_bucket_is_verified_as_the_store_that_it_is(
+    trained_once: Workspace, tmp_path: Path
+) -> None:
+    """In a bucket, an artifact's files lie below an attempt that ``published.json`` names."""
+    bucket = trained_once.copy(tmp_path / "federation", FIRST_RUN).folder / "exchange"
+    for manifest in sorted(bucket.glob("*/*/*/*/manifest.json")):
+        attempt = manifest.parent / f".{'a' * 32}"
+        attempt.mkdir()
+        for path in [p for p in manifest.parent.iterdir() if p.is_file()]:
+            path.rename(attempt / path.name)
+        published = {"attempt": "a" * 32}
+        (manifest.parent / "published.json").write_text(json.dumps(published))
+    outcomes = verify([bucket.parent])
+    assert broken(outcomes) == set()
+    assert statuses(outcomes[0])["signatures"] == "held"
+    next(bucket.glob("*/*/ranks/bank/.*/entries.bin.enc")).write_bytes(b"")
+    assert "files" in broken(verify([bucket.parent]))
+
+
+def test_a_store_by_url_is_copied_and_read(trained_once: Workspace) -> None:
+    (outcome,) = verify([f"file://{trained_once.folder}/exchange"])
+    assert statuses(outcome)["signatures"] == "held"
+
+
+def test_a_store_that_cannot_be_read_is_not_checkable(workspace: Workspace) -> None:
+    workspace.declare("bank/site.yaml", store="/nowhere/exchange")
+    store, party = verify([workspace.folder / "bank"])
+    assert statuses(store) == {"store": "not checkable"}
+    assert broken([party]) == set()
