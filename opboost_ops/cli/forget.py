@@ -35,8 +35,9 @@ def command(
     from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
+    from opboost_ops.learning.registry.registry import Registry
     from opboost_ops.pipeline.cache import cached_files
-    from opboost_ops.pipeline.party.forgotten_rows import remove_rows
+    from opboost_ops.pipeline.party.forgotten_rows import remove_points, remove_rows
     from opboost_ops.privacy.ledger.tables import now
     from opboost_ops.tables.id_recipe import id_of_text
 
@@ -66,10 +67,11 @@ def command(
         state.forgotten.add(hashes)
         removed = state.releases.forget(hashes)
         state.audit.add("forgotten", "pins", declared.party, detail=f"{removed} pins")
-        entry, head = state.audit.head()
+        number_of_entry, head = state.audit.head()
     with open_state(declared) as state:
         state.releases.collect()
     copies = remove_rows(declared, policy, identities)
+    points = remove_points(declared, identities)
     for path in cached_files(declared.home):
         # It would outlive the runs; the next one makes it again.
         path.unlink(missing_ok=True)
@@ -89,14 +91,24 @@ def command(
     print("From its next run on no release holds a row of theirs.")
     if copies:
         print(f"Removed from the copies that runs of {', '.join(copies)} have made of a source.")
-    artifacts = {(e.receiver, e.artifact) for e in entries if e.artifact != e.release}
-    received = {to: sum(r == to for r, _ in artifacts) for to in sorted({r for r, _ in artifacts})}
+    received: dict[str, set[str]] = {}
+    for entry in entries:
+        if entry.artifact != entry.release:
+            place = f"{entry.federation}/{entry.run}/{entry.kind}/{declared.party}"
+            received.setdefault(entry.receiver, set()).add(place)
     if removed:
-        for receiver, count in received.items():
+        for receiver, places in sorted(received.items()):
             print(
-                f"Cannot be recalled: up to {count} artifacts that {receiver} has received, and "
-                "models trained on them."
+                f"Cannot be recalled: up to {len(places)} artifacts that {receiver} has received, "
+                "and models trained on them."
             )
+    versions = [
+        f"{federation}/{version}"
+        for federation in sorted({name for name, _ in _ids_of(declared)})
+        for version in Registry(declared.models, federation).versions()
+    ]
+    if versions:
+        print(f"Cannot be unlearnt: up to {len(versions)} models here; the next one is without.")
     print(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
@@ -107,16 +119,20 @@ def command(
             "party": declared.party,
             "at": now(),
             "software": __version__,
-            "audit_entry": entry,
+            "audit_entry": number_of_entry,
             "audit_head": head,
             "pins_removed": removed,
+            "points_removed": points,
             "copies_cleaned": copies,
             "still_in_the_tables_of": found,
             "tables_not_looked_at": unread,
-            "artifacts_that_cannot_be_recalled": received if removed else {},
+            "artifacts_that_cannot_be_recalled": {
+                receiver: sorted(places) for receiver, places in received.items() if removed
+            },
+            "models_trained_before": versions,
         }
         receipt.write_text(f"{json.dumps(told, indent=1)}\n", encoding="utf-8")
-        print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {entry}.")
+        print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {number_of_entry}.")
 
 
 def _ids_of(site: "PartySite") -> "list[tuple[str, IdColumn]]":

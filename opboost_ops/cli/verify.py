@@ -24,7 +24,7 @@ def command(
     from opboost_ops.verifier import CannotBeginError, verify
 
     try:
-        outcomes = verify(list(places))
+        outcomes = verify(places)
     except CannotBeginError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from None

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
+from pyarrow import parquet
 
-from opboost_ops.verifier import envelopes
+from opboost_ops.verifier import envelopes, sealed_rows
 from opboost_ops.verifier.outcomes import Check, Outcome
 from opboost_ops.verifier.party_promises import OwnSide
 from opboost_ops.verifier.plans import Plan
@@ -45,6 +46,8 @@ def check_champion(outcome: Outcome, own: OwnSide) -> None:
         if not plan.is_horizontal:
             thresholds.run(unread if missing else _thresholds(own, run, plan, version), run.name)
         metrics.run(unread if missing else _metrics(version, kept), run.name)
+        if own.state.forgotten and _is_champion(version):
+            outcome.promise(_forgotten).run(_forgotten(own, run, plan, kept), run.name)
         if missing := missing or _not_trained_again(plan):
             model.run([(None, missing)])
         else:
@@ -292,6 +295,49 @@ def _scores(version: Path, matrix: np.ndarray) -> np.ndarray:
 
     booster = lightgbm.Booster(model_str=(version / "model.txt").read_text())
     return np.asarray(booster.predict(matrix))
+
+
+def _is_champion(version: Path) -> bool:
+    path = version.parent / "champion.json"
+    return path.is_file() and bool(_json(path)["version"] == version.name)
+
+
+def _forgotten(own: OwnSide, run: Run, plan: Plan, kept: Path) -> Iterator[Check]:
+    """Nobody on the list of the forgotten is in the frame of the champion."""
+    party, identity, name = own.party, plan.federation["id"], run.federation
+    secret, path = party.path("secret", "keys/noise.secret"), party.table(name)
+    if path is None or secret is None or plan.is_horizontal or identity["column"] is None:
+        yield None, "a Parquet table with IDs as they are, and keys in files"
+        return
+    label = plan.parties[party.name]["label"]
+    columns = [
+        party.raw_column(each, identity["column"]) for each in (identity["column"], label["column"])
+    ]
+    table = parquet.read_table(path, columns=columns)
+    ids = table.column(columns[0]).to_pylist()
+    people = envelopes.keyed_by(secret.read_bytes(), "people")
+    gone = [one in own.state.forgotten for one in sealed_rows.person_hashes(people, ids)]
+    own_key = party.path("alignment_key", "keys/alignment.key")
+    alignment = (own_key if own_key and own_key.is_file() else secret).read_bytes()
+    digests = sealed_rows.person_hashes(envelopes.keyed_by(alignment, f"alignment:{name}"), ids)
+    used = feather.read_table(kept / "digests.arrow").column("digest").to_pylist()
+    forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}
+    yield forgotten.isdisjoint(used), "its table has people who were forgotten"
+    remaining = [row for row, is_gone in enumerate(gone) if not is_gone]
+    if sorted(digests[row] for row in remaining) != used:
+        yield None, "the table as the champion's run had it, without people forgotten since"
+        return
+    positions = feather.read_table(kept / "alignment.arrow").column("position").to_pylist()
+    raw = table.column(columns[1]).to_pylist()
+    labels = [raw[remaining[position]] for position in positions]
+    classes = label.get("classes")
+    stated = [
+        value
+        for part in ("frame", "holdout_frame")
+        for value in feather.read_table(kept / f"{part}.arrow").column("label").to_pylist()
+    ]
+    same = stated == ([classes.index(value) for value in labels] if classes else labels)
+    yield same, "its rows are not those of its people"
 
 
 def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:

@@ -89,6 +89,8 @@ def check_holder(outcome: Outcome, own: OwnSide) -> None:
             promise.run([(None, "the party's secret and encryption key in files")])
         return
     pins.run(_pins(holder), "pins")
+    if own.state.forgotten:
+        outcome.promise(_forgotten).run(_forgotten(holder), "pins")
     for artifact, run, plan in own.published:
         for promise, (derive, kinds) in zip(promises, derivations.items(), strict=True):
             if artifact.kind in kinds:
@@ -161,6 +163,16 @@ def _pins(holder: Holder) -> Iterator[Check]:
         yield path.name in known, f"{path.name} is without a release"
 
 
+def _forgotten(holder: Holder) -> Iterator[Check]:
+    """Nobody on the list of the forgotten has a pin."""
+    for release in holder.own.state.releases.values():
+        if release.pins:
+            content = (holder.pin_folder / release.pins).read_bytes()
+            people, _ = sealed_rows.read_pins(holder.secret, content, release.rows, [])
+            absent = holder.own.state.forgotten.isdisjoint(people)
+            yield absent, f"{release.feature} has pins of people who were forgotten"
+
+
 def _responses(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:
     """Published rows are, byte for byte, those that follow from pins, plan and secret."""
     party = holder.own.party.name
@@ -199,7 +211,7 @@ def _pinned(
 ) -> dict[str, np.ndarray]:
     """The pinned responses of everybody in a run's table, by column."""
     ids = _ids(holder, run)
-    hashes = sealed_rows.person_hashes(holder.secret, ids)
+    hashes = sealed_rows.person_hashes(envelopes.keyed_by(holder.secret, "people"), ids)
     found: dict[str, np.ndarray] = {}
     for feature, name in artifact.manifest["releases"].items():
         release: Release | None = holder.own.state.releases.get(name)

@@ -55,6 +55,15 @@ class OwnSide:
     @property
     def published(self) -> list[tuple[Artifact, Run, Plan]]:
         """The artifacts that the party published itself, with their runs."""
+        return [each for each in self._signed if not self._was_lost(*each)]
+
+    @property
+    def has_recovered(self) -> bool:
+        """Whether the database lost what it had of some artifacts, and was recovered since."""
+        return any(self._was_lost(*each) for each in self._signed)
+
+    @property
+    def _signed(self) -> list[tuple[Artifact, Run, Plan]]:
         return [
             (artifact, run, plan)
             for run, plan in self.runs
@@ -62,12 +71,19 @@ class OwnSide:
             if plan.signer(artifact.kind, artifact.about) == self.party.name
         ]
 
+    def _was_lost(self, artifact: Artifact, _: Run, plan: Plan) -> bool:
+        receiver = plan.receiver(artifact.kind, artifact.about) or plan.label_holder
+        head = artifact.manifest.get("head")
+        return head is not None and self.state.was_lost(artifact.federation, receiver, head)
+
 
 def check_party(outcome: Outcome, own: OwnSide) -> None:
     """Check what every party can check, whatever its role."""
     logged: set[tuple[str, str]] = set()
     promise = outcome.promise(_audit)
     promise.run(_audit(own, logged), "audit log")
+    if own.has_recovered:
+        promise.run([(None, "artifacts of before a recovery, whose entries were lost")])
     for run, plan in own.runs:
         promise.run(_logged(own, run, plan, logged), run.name)
     promise = outcome.promise(_agreement)

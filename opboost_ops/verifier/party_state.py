@@ -63,7 +63,7 @@ class PartyState:
         run_releases: By federation and run, the release of each feature.
         checkpoints: Federation, receiver, number, number before it, run and digest.
         asked: Receiver, month, query and number of new people of all answered queries.
-        forgotten: How many people were forgotten.
+        forgotten: Keyed hashes of people who were forgotten.
     """
 
     party: str
@@ -76,7 +76,7 @@ class PartyState:
     run_releases: Mapping[tuple[str, str], Mapping[str, str]]
     checkpoints: list[tuple[str, str, int, int, str, str]]
     asked: list[tuple[str, str, str, int]]
-    forgotten: int
+    forgotten: frozenset[bytes]
 
     def entries_of(self, artifact: str) -> list[Mapping[str, Any]]:
         """The ledger entries of an artifact, by its digest."""
@@ -89,14 +89,17 @@ class PartyState:
         return [entry for entry in local if entry["artifact"] == entry["release"]]
 
     def knows(self, federation: str, receiver: str, head: Mapping[str, Any]) -> bool:
-        """Whether a checkpoint was given, or is covered by a recovery, whose run is empty."""
+        """Whether a checkpoint was given."""
         return any(
-            (name, to) == (federation, receiver)
-            and (
-                (number, digest) == (head["number"], head["head"])
-                or (not run and after < head["number"] <= number)
-            )
-            for name, to, number, after, run, digest in self.checkpoints
+            (name, to, number, digest) == (federation, receiver, head["number"], head["head"])
+            for name, to, number, _, _, digest in self.checkpoints
+        )
+
+    def was_lost(self, federation: str, receiver: str, head: Mapping[str, Any]) -> bool:
+        """Whether a recovery, whose run is empty, covers a checkpoint."""
+        return any(
+            (name, to, run) == (federation, receiver, "") and after < head["number"] <= number
+            for name, to, number, after, run, _ in self.checkpoints
         )
 
     @cached_property
@@ -160,5 +163,7 @@ def _state(database: sqlite3.Connection) -> PartyState:
             'SELECT federation, receiver, number, "after", run, head FROM checkpoints'
         ),
         asked=rows('SELECT receiver, epoch, "query", people FROM asked'),
-        forgotten=rows("SELECT count(*) FROM forgotten")[0][0],
+        forgotten=frozenset(
+            bytes.fromhex(person) for (person,) in rows("SELECT person FROM forgotten")
+        ),
     )

@@ -66,6 +66,17 @@ class Party:
             return None
         return self.folder / url.removeprefix("sqlite:///")
 
+    def table(self, federation: str) -> Path | None:
+        """Its training table; None where that is no Parquet file or folder of them."""
+        table = self.site.get("tables", {}).get(federation, {}).get("train")
+        return self.folder / table if isinstance(table, str) else None
+
+    def raw_column(self, name: str, identity: str) -> str:
+        """The name in its tables of a column that the federation file declares."""
+        if name == identity and self.policy.get("id_column"):
+            return str(self.policy["id_column"])
+        return str(self.policy.get("columns", {}).get(name, name))
+
     def path(self, key: str, default: str) -> Path | None:
         """A file or folder that ``site.yaml`` names; None where it is in no file."""
         value = str(self.site.get(key, default))

@@ -41,10 +41,14 @@ def messages_of(ids: Sequence[object]) -> list[bytes]:
     return [b"i%d" % i if isinstance(i, int) else b"s" + str(i).encode() for i in ids]
 
 
-def person_hashes(secret: bytes, ids: Sequence[object]) -> list[bytes]:
-    """The keyed hashes of IDs by which pins are found: AES-CMAC of a typed ID."""
-    key = keyed_by(keyed_by(secret, "people"), "id")
-    hashes = []
+def person_hashes(key: bytes, ids: Sequence[object]) -> list[bytes]:
+    """Keyed hashes of IDs: AES-CMAC of a typed ID.
+
+    Args:
+        key: Of the use; pins and the forgotten are hashed under ``keyed_by(secret, "people")``.
+        ids: Texts or integers.
+    """
+    key, hashes = keyed_by(key, "id"), []
     for one in ids:
         mac = CMAC(algorithms.AES(key))
         raw = one.to_bytes(15, "little", signed=True) if isinstance(one, int) else None

@@ -1,6 +1,6 @@
 """All checks of some places."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +15,7 @@ from opboost_ops.verifier.store_promises import check_store
 from opboost_ops.verifier.stores import Run, copied, read_store
 
 
-def verify(places: list[str | Path]) -> list[Outcome]:
+def verify(places: Sequence[str | Path]) -> list[Outcome]:
     """Check every promise that can be checked from some places.
 
     Args:

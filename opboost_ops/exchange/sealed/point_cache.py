@@ -103,6 +103,27 @@ class PointCache:
                 file.write(np.ascontiguousarray(some[new]).tobytes())
                 release_memory()
 
+    def remove(self, messages: Sequence[bytes]) -> int:
+        """Remove people's points.
+
+        Args:
+            messages: Theirs.
+
+        Returns:
+            How many points were removed.
+        """
+        entries = self._entries()
+        gone = np.ascontiguousarray(self._keys(messages)).view(f"V{TAG}").ravel()
+        removed = 0
+        with whole_file(self._file, durable=True) as file:
+            for begin in range(0, len(entries), 1 << 17):
+                some = np.array(entries[begin : begin + (1 << 17)])
+                stays = ~np.isin(np.ascontiguousarray(some["key"]).view(f"V{TAG}").ravel(), gone)
+                removed += len(some) - int(stays.sum())
+                file.write(some[stays].tobytes())
+                release_memory()
+        return removed
+
     def drop(self) -> None:
         """Forget everybody: the exponent is another one now."""
         self._file.unlink(missing_ok=True)

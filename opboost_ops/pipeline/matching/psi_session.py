@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from opboost_ops.config.site import Site
 from opboost_ops.errors import SetupError
 from opboost_ops.exchange.sealed import month_keys
 from opboost_ops.exchange.sealed.engine import BLOCK, Engine, processors
@@ -20,7 +21,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
 from opboost_ops.pipeline.stage import Context, Home
-from opboost_ops.tables.spill.arrays import release_memory, slices
+from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -105,14 +106,12 @@ def session_of(context: Context) -> Session:
         b"psi:" + context.plan.encode() + digest,
     )
     key = month_key(context.site.month_keys, month)
-    points = context.lasting.folder / POINTS
     engine = Engine(
         context.site.alignment_processes or processors(), _Blocks(context.home), _progress(context)
     )
 
     def points_of(holder: str) -> PointCache:
-        hashed = noise.keyed_by(key, f"psi:cache:{federation.name}:{holder}")
-        return PointCache(points / f"{month}-{holder}.points", hashed, context.home.scratch)
+        return point_cache(context.site, federation.name, month, holder, context.home.scratch)
 
     return Session(
         table["rows"],
@@ -126,6 +125,23 @@ def session_of(context: Context) -> Session:
         points_of,
         lambda: shutil.rmtree(context.home.folder / _Blocks.FOLDER, ignore_errors=True),
     )
+
+
+def point_cache(
+    site: Site, federation: str, month: str, holder: str, scratch: Scratch
+) -> PointCache:
+    """A party's file of known points of a month.
+
+    Args:
+        site: The party's.
+        federation: Name of the federation.
+        month: As in ``2026-11``.
+        holder: Whose exponent it is.
+        scratch: Where people wait, if they are more than it holds.
+    """
+    key = noise.keyed_by(month_key(site.month_keys, month), f"psi:cache:{federation}:{holder}")
+    file = site.home / federation / POINTS / f"{month}-{holder}.points"
+    return PointCache(file, key, scratch)
 
 
 def _require_month(context: Context) -> str:

@@ -9,8 +9,10 @@ import polars as pl
 from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.party_state import agreements_of, open_state
+from opboost_ops.exchange.sealed.ids import Reader
 from opboost_ops.pipeline.inputs.own_copy import UNPINNED
 from opboost_ops.pipeline.inputs.raw_blocks import IDS
+from opboost_ops.pipeline.matching.psi_session import POINTS, point_cache
 from opboost_ops.pipeline.stage import COPY, Home
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.spill.files import whole_file
@@ -45,6 +47,28 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
         if removed:
             found.append(agreed.federation)
     return tuple(dict.fromkeys(found))
+
+
+def remove_points(site: Site, people: Collection[str | int]) -> int:
+    """Remove a person's points from the party's files of the months that are not over.
+
+    Args:
+        site: The party's.
+        people: The person's ID, in each type that IDs have.
+
+    Returns:
+        How many points were removed.
+    """
+    wanted: list[bytes] = []
+    for person in people:
+        wanted += Reader("integer" if isinstance(person, int) else "string").messages([person])
+    removed = 0
+    for path in sorted(site.home.glob(f"*/{POINTS}/*.points")):
+        federation, month, holder = path.parent.parent.name, path.stem[:7], path.stem[8:]
+        if (site.month_keys / f"{month}.key").is_file():
+            cache = point_cache(site, federation, month, holder, Home(path.parent).scratch)
+            removed += cache.remove(wanted)
+    return removed
 
 
 def _removed(copy: Path, column: str, people: Collection[str]) -> bool:
