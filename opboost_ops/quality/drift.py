@@ -11,7 +11,12 @@ from scipy.special import gammaincinv
 from opboost_ops.config.feature import Feature
 from opboost_ops.config.schema import Record
 from opboost_ops.domain import Domain
-from opboost_ops.quality.report import Report, Result
+from opboost_ops.quality.report import Report
+from opboost_ops.quality.suites import expectations
+from opboost_ops.quality.validation import validate
+
+#: Name of the suite that judges a comparison.
+SUITE = "drift"
 
 #: Most bins of a numeric feature, and bins of one whose bounds nobody declared.
 _MOST, _UNDECLARED = 20, 10
@@ -123,33 +128,24 @@ def compare(
         most: The greatest index that is no drift.
     """
     begin = time.perf_counter()
-    results = []
+    rows = []
     for name in (name for name in features if name in reference.features):
         then, later = reference.features[name], now.features[name]
         index, chance = stability(then.counts, later.counts)
-        told = {
-            "index": round(index, 4),
+        row = {
+            "column": name,
+            "index": index,
+            "limit": max(most, chance),
             "most": most,
-            "chance": round(chance, 4),
+            "chance": chance,
             "missing": _share(later.counts[-1], later),
             "missing_then": _share(then.counts[-1], then),
             "clipped": _share(later.clipped, later),
             "clipped_then": _share(then.clipped, then),
         }
-        results.append(
-            Result(
-                expectation="population_stability_index",
-                column=name,
-                indicator="",
-                arguments=told,
-                success=index <= max(most, chance),
-                evaluated=True,
-                rows=later.rows,
-                unexpected=None,
-                missing=later.counts[-1],
-            )
-        )
-    return Report("drift", tuple(results), time.perf_counter() - begin)
+        rows.append(row)
+    result = validate(expectations(SUITE), rows, {})
+    return Report.of(result, rows, time.perf_counter() - begin)
 
 
 def stability(

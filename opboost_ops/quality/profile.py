@@ -1,162 +1,272 @@
-"""A profile of a table: what each expectation of a suite measures, in one streaming pass."""
+"""A profile of a table: a row for each declared column, measured in one streaming pass."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from opboost_ops.quality.measures import (
-    Between,
-    Column,
-    Distinct,
-    Extreme,
-    Fact,
-    FloatClasses,
-    Height,
-    Measure,
-    Measurement,
-    RankGap,
-    Share,
-    Unique,
-)
 from opboost_ops.quality.repeats import Repeats
+from opboost_ops.quality.suites import Declared
 from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.blocks import Blocks
 
-Expectation = Mapping[str, Any]
+#: Columns of a profile, and what they are. What does not apply to a column is null.
+COLUMNS = {
+    "column": "its name",
+    "role": "what it is to the boundary, such as id, released, own, label, rank",
+    "usable": "whether the table has it, with a type that can hold what is declared",
+    "rows": "rows of the table",
+    "missing": "rows without a value, or with NaN",
+    "missing_share": "their share of the rows",
+    "gaps": "rows without a value where each row needs one",
+    "distinct": "different values; 100 stands for 100 or more",
+    "classes": "different values of a label of classes",
+    "repeated": "rows with an ID that another row has, too",
+    "empty": "rows with an empty text as ID",
+    "not_finite": "rows with an infinite number; in predictions and scores also with NaN",
+    "outside": "rows with a value outside the declared bounds",
+    "outside_share": "their share of the rows that have a value",
+    "undeclared": "rows with a value that is not declared",
+    "unused_ranks": "ranks from 1 to the highest that no row has",
+    "minimum": "the least number",
+    "maximum": "the greatest number",
+    "mean": "the mean of the numbers",
+}
+
+#: Columns of a profile that show values of the table, and not how many there are.
+VALUES = ("minimum", "maximum", "mean")
+
+_MOST_DISTINCT = 100
+
+#: Values at the start of a block that usually decide how many different ones there are.
+_HEAD = 1024
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
+#: Roles in which NaN is a fault and not a gap.
+_COMPUTED = ("prediction", "threshold", "score")
+
 
 def profile(
-    expectations: Sequence[Expectation], read: Blocks, spill: Scratch | None = None
-) -> list[Measurement]:
-    """Measure a table by expectations of the built-in suites.
+    columns: Sequence[Declared], read: Blocks, spill: Scratch | None = None
+) -> list[dict[str, Any]]:
+    """Measure a table.
 
     Args:
-        expectations: Great Expectations' configurations, and where one is about a derived column,
-            the ``indicator``.
+        columns: Whose rows the profile has.
         read: The table.
         spill: Where hashes of IDs are put beyond what it holds in memory.
 
     Returns:
-        A measurement an expectation.
+        A row for each column, with the keys of `COLUMNS`.
     """
     stream = read(())
     block = next(stream)
-    schema = block.schema
-    columns: dict[str, Column] = {}
-    measures: list[Measure] = []
-    for expectation in expectations:
-        name = expectation["kwargs"].get("column")
-        column = None
-        if name in schema:
-            column = columns.setdefault(name, Column(name, schema[name]))
-        measures.append(_measure(expectation, column, read, spill))
+    schema, rows = block.schema, 0
+    measured = {
+        each.column: _Column(each, schema[each.column], read, spill)
+        for each in columns
+        if each.column in schema and not each.absent
+    }
     while True:
-        _add(block, columns, measures)
+        rows += block.height
+        _add(block, measured)
         del block  # Before the next one is read.
         if (following := next(stream, None)) is None:
-            return [measure.measurement() for measure in measures]
+            break
         block = following
         del following
+    return [_row(each, measured.get(each.column), rows) for each in columns]
 
 
-def _add(block: pl.DataFrame, columns: Mapping[str, Column], measures: Sequence[Measure]) -> None:
+def _row(declared: Declared, column: "_Column | None", rows: int) -> dict[str, Any]:
+    row = dict.fromkeys(COLUMNS) | {"column": declared.column, "role": declared.role}
+    if declared.absent:
+        return row
+    row |= {"usable": False, "rows": rows}
+    return row if column is None else row | column.measures(rows)
+
+
+def _add(block: pl.DataFrame, columns: Mapping[str, "_Column"]) -> None:
     frame = block.select(list(columns) or block.columns[:1])
-    counting: list[Column | Measure] = [*columns.values(), *measures]
-    computed = [list(each.expressions()) for each in counting]
     named = {
-        f"{i} {j}": expression
-        for i, several in enumerate(computed)
-        for j, expression in enumerate(several)
+        f"{i} {name}": expression
+        for i, column in enumerate(columns.values())
+        for name, expression in column.expressions().items()
     }
-    values = iter(frame.select(**named).row(0) if named else ())
-    for each, several in zip(counting, computed, strict=True):
-        each.add(list(islice(values, len(several))))
-    for measure in measures:
-        measure.look(frame)
+    values = frame.select(**named).row(0, named=True) if named else {}
+    for i, (name, column) in enumerate(columns.items()):
+        of = {key: values[f"{i} {key}"] for key in column.expressions()}
+        column.add(of, frame.get_column(name))
 
 
-def _measure(
-    expectation: Expectation, column: Column | None, read: Blocks, spill: Scratch | None
-) -> Measure:
-    """How an expectation is measured.
+class _Column:
+    """What is counted of a column, block by block; NaN is a missing value, as in pandas."""
 
-    Raises:
-        KeyError: No built-in suite has such an expectation.
-    """
-    kind, kwargs = expectation["type"], expectation["kwargs"]
-    if kind == "expect_table_row_count_to_equal":
-        return Height(kwargs["value"])
-    if kind == "expect_column_to_exist":
-        return Fact(column is not None)
-    if column is None:
-        return Measure()
-    if kind == "expect_column_values_to_be_in_type_list":
-        return Fact(str(column.kind).lower() in kwargs["type_list"])
-    if kind == "expect_column_values_to_be_unique":
-        return Unique(column, Repeats(column.name, read, spill))
-    if kind == "expect_column_unique_value_count_to_be_between":
-        return Distinct(column, kwargs)
-    if kind in ("expect_column_min_to_be_between", "expect_column_max_to_be_between"):
-        greatest = kind == "expect_column_max_to_be_between"
-        return Extreme(column, kwargs, greatest) if column.kind.is_integer() else Measure()
-    if kind == "expect_column_values_to_not_be_null":
-        return Share(column, ~column.present, kwargs.get("mostly", 1), ())
-    indicator = expectation.get("indicator")
-    if indicator == "rank_gap":
-        return RankGap(column) if column.numeric else Measure()
-    if indicator == "not_a_number":
-        nans = pl.col(column.name).is_nan() if column.kind.is_float() else pl.lit(False)
-        return Share(column, nans, 1, ("nulls",)) if column.numeric else Measure()
-    if indicator == "class" and column.kind.is_float():
-        return FloatClasses(column, kwargs["value_set"])
-    if kind == "expect_column_values_to_be_between":
-        return Between(column, kwargs) if column.numeric else Measure()
-    unexpected = _UNEXPECTED[indicator or kind](column, kwargs)
-    if unexpected is None:
-        return Measure()
-    return Share(column, column.present & unexpected, kwargs.get("mostly", 1))
+    def __init__(
+        self, declared: Declared, kind: pl.DataType, read: Blocks, spill: Scratch | None
+    ) -> None:
+        self._declared, self._kind = declared, kind
+        #: A column of nothing but gaps may hold numbers.
+        self._numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+        self._fits = {
+            "any": not kind.is_nested(),
+            "number": self._numeric,
+            "integer": kind.is_integer(),
+        }[declared.type]
+        self._counts = dict.fromkeys(("nulls", "nans", "infinite", "outside", "empty"), 0)
+        self._undeclared = [0, 0, 0]
+        self._sum = 0.0
+        self._least: Any = None
+        self._greatest: Any = None
+        self._distinct: set[Any] = set()
+        self._most = math.inf if declared.dense else _MOST_DISTINCT
+        self._repeats = Repeats(declared.column, read, spill) if declared.unique else None
+
+    def expressions(self) -> dict[str, pl.Expr]:
+        """What to compute of a block."""
+        values = pl.col(self._declared.column)
+        found = {"nulls": values.null_count()}
+        if self._kind.is_float():
+            found["nans"] = values.is_nan().sum()
+        if self._declared.role == "id" and self._kind in _TEXT:
+            found["empty"] = (values.cast(pl.String).str.len_bytes() == 0).sum()
+        if self._numeric and self._declared.role != "id":
+            found |= {"least": values.min(), "greatest": values.max(), "sum": values.sum()}
+        if self._declared.values and self._fits:
+            found |= {f"undeclared {i}": each for i, each in enumerate(self._not_declared())}
+        return found
+
+    def add(self, values: Mapping[str, Any], cells: pl.Series) -> None:
+        """Take what was computed of a block, and look at its cells."""
+        for name in self._counts.keys() & values.keys():
+            self._counts[name] += int(values[name] or 0)
+        for i in range(len(self._undeclared)):
+            self._undeclared[i] += values.get(f"undeclared {i}") or 0
+        least, greatest = values.get("least"), values.get("greatest")
+        if least is not None and least == least:
+            self._least = least if self._least is None else min(self._least, least)
+            self._greatest = greatest if self._greatest is None else max(self._greatest, greatest)
+            total = _present(cells).sum() if values.get("nans") else values["sum"]
+            self._sum += float(total)
+            if math.isinf(least) or math.isinf(greatest):
+                self._counts["infinite"] += int(cells.is_infinite().sum())
+            self._look_outside(cells, least, greatest)
+        self._look_for_different(cells, least, greatest)
+        if self._repeats:
+            self._repeats.add(cells)
+
+    def measures(self, rows: int) -> dict[str, Any]:
+        """The column's measures over all blocks."""
+        declared, counts = self._declared, self._counts
+        missing = counts["nulls"] + counts["nans"]
+        present = rows - missing
+        row: dict[str, Any] = {
+            "usable": self._fits,
+            "missing": missing,
+            "missing_share": missing / rows if rows else 0.0,
+            "distinct": min(len(self._distinct), _MOST_DISTINCT),
+        }
+        if declared.required:
+            row["gaps"] = missing
+        if declared.role == "label":
+            row["classes"] = row["distinct"]
+        if self._repeats:
+            row["repeated"] = self._repeats.count()
+        if declared.role == "id":
+            return row | {"empty": counts["empty"]}
+        if declared.values and self._fits:
+            row["undeclared"] = self._undeclared_rows()
+        if declared.dense:
+            row["unused_ranks"] = self._unused_ranks()
+        if self._numeric:
+            nans = counts["nans"] if declared.role in _COMPUTED else 0
+            row["not_finite"] = counts["infinite"] + nans
+            row |= {"minimum": _finite(self._least), "maximum": _finite(self._greatest)}
+            row["mean"] = _finite(self._sum / present) if present else None
+        if self._numeric and declared.bounds:
+            row["outside"] = counts["outside"]
+            row["outside_share"] = counts["outside"] / present if present else 0.0
+        return row
+
+    def _look_outside(self, cells: pl.Series, least: Any, greatest: Any) -> None:
+        """Compare numbers one by one in a block that has one outside the bounds."""
+        bounds = self._declared.bounds
+        if bounds is None or (least >= bounds[0] and greatest <= bounds[1]):
+            return
+        if self._kind.is_integer():
+            # Integers are compared as such, with limits that their type can hold.
+            kind = np.iinfo(str(self._kind).lower())
+            bounds = math.ceil(max(bounds[0], kind.min)), math.floor(min(bounds[1], kind.max))
+        else:
+            cells = _present(cells.cast(pl.Float64))
+        self._counts["outside"] += int((~cells.is_between(*bounds)).sum())
+
+    def _look_for_different(self, cells: pl.Series, least: Any, greatest: Any) -> None:
+        if self._kind.is_nested():
+            return
+        for part in (cells.head(_HEAD), cells):
+            known = len(self._distinct)
+            if known >= self._most or self._all_known(least, greatest):
+                return
+            different = _present(part).unique()
+            if not self._declared.dense:
+                # One more than is known makes a difference, whichever these are.
+                different = different.head(_MOST_DISTINCT + known)
+            self._distinct.update(different.to_list())
+
+    def _all_known(self, least: Any, greatest: Any) -> bool:
+        """Whether a block of integers between two of them can have none that is new."""
+        if least is None or not self._kind.is_integer():
+            return False
+        count = int(greatest) - int(least) + 1
+        return count <= len(self._distinct) and self._distinct.issuperset(
+            range(int(least), int(greatest) + 1)
+        )
+
+    def _unused_ranks(self) -> int:
+        highest = max(self._distinct, default=1)
+        # A rank below 1 is outside the bounds, which is another measure.
+        return max(int(highest), 1) - len({rank for rank in self._distinct if rank >= 1})
+
+    def _not_declared(self) -> list[pl.Expr]:
+        """Rows whose value is not declared: one way to say so, or what decides which way."""
+        declared, values = self._declared.values, pl.col(self._declared.column)
+        present = values.is_not_null()
+        if self._kind.is_float():
+            present &= values.is_not_nan()
+        if not all(isinstance(each, str) for each in declared):
+            numbers = [float(each) for each in declared if not isinstance(each, str)]
+            known = values.cast(pl.Float64).is_in(numbers) if self._numeric else pl.lit(False)
+            return [(present & ~known).sum()]
+        names = list(declared)
+        if self._kind.is_float() and self._declared.role == "label":
+            # Classes are named as integers if all of them are whole.
+            whole = values.fill_nan(None).cast(pl.Int64, strict=False)
+            told = [n.cast(pl.String).is_in(names).fill_null(False) for n in (whole, values)]
+            broken = present & (values != values.floor())
+            return [(present & ~told[0]).sum(), (present & ~told[1]).sum(), broken.sum()]
+        if self._kind == pl.Boolean and self._declared.role == "label":
+            values = values.cast(pl.Int8)
+        if self._kind.is_integer():
+            # Texts take long to compare.
+            texts = pl.Series(names, dtype=pl.String)
+            numbered = texts.cast(self._kind, strict=False)
+            same = numbered.filter(numbered.cast(pl.String) == texts)
+            return [(present & ~values.is_in(same.implode())).sum()]
+        return [(present & ~values.cast(pl.String).is_in(names)).sum()]
+
+    def _undeclared_rows(self) -> int:
+        as_whole, as_named, broken = self._undeclared
+        return as_named if broken else as_whole
 
 
-def _shorter(column: Column, kwargs: Mapping[str, Any]) -> pl.Expr | None:
-    if column.kind not in _TEXT:
-        return None
-    lengths = pl.col(column.name).cast(pl.String).str.len_chars()
-    return lengths < float(kwargs["min_value"])
+def _present(cells: pl.Series) -> pl.Series:
+    cells = cells.drop_nulls()
+    return cells.drop_nans() if cells.dtype.is_float() else cells
 
 
-def _not_in_set(column: Column, kwargs: Mapping[str, Any]) -> pl.Expr | None:
-    declared = kwargs["value_set"]
-    values = pl.col(column.name)
-    if all(isinstance(each, str) for each in declared):
-        return _not_named(column, kwargs) if column.kind in _TEXT else pl.lit(True)
-    numbers = [float(each) for each in declared if not isinstance(each, str)]
-    return ~values.cast(pl.Float64).is_in(numbers) if column.numeric else pl.lit(True)
-
-
-def _not_named(column: Column, kwargs: Mapping[str, Any]) -> pl.Expr | None:
-    if column.kind.is_nested():
-        return None
-    values = pl.col(column.name)
-    if column.kind == pl.Boolean and kwargs.get("as_numbers"):
-        values = values.cast(pl.Int8)
-    if column.kind.is_integer():
-        # Texts take long to compare.
-        texts = pl.Series(kwargs["value_set"], dtype=pl.String)
-        numbers = texts.cast(column.kind, strict=False)
-        known = numbers.filter(numbers.cast(pl.String) == texts)
-        return ~values.is_in(known.implode())
-    names: pl.Expr = values.cast(pl.String)
-    return ~names.is_in(list(kwargs["value_set"]))
-
-
-#: Rows that break an expectation, by its indicator or type.
-_UNEXPECTED: Mapping[str, Callable[[Column, Mapping[str, Any]], pl.Expr | None]] = {
-    "category": _not_named,
-    "class": lambda column, kwargs: _not_named(column, {**kwargs, "as_numbers": True}),
-    "expect_column_value_lengths_to_be_between": _shorter,
-    "expect_column_values_to_be_in_set": _not_in_set,
-}
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None

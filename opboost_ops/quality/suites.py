@@ -1,100 +1,149 @@
-"""Expectation suites: templates from ``schemas/expectations``, filled with the plan's facts."""
+"""Suites of Great Expectations for each boundary, and what is declared of the table's columns."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
 from opboost_ops.config.resources import schemas_folder
 from opboost_ops.domain import Domain
 
+#: What a column is to its boundary.
+Role = Literal[
+    "id", "released", "own", "label", "rank", "prediction", "score", "class", "threshold"
+]
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of a column, and so what its row of the profile counts.
+
+    Attributes:
+        column: Its name.
+        role: Which expectations it must keep.
+        type: What its type must allow.
+        required: Whether each row needs a value.
+        unique: Whether repeated values are counted.
+        bounds: Values outside them are counted.
+        values: All allowed values; others are counted.
+        dense: Whether each rank from 1 to the highest must be there.
+        absent: Whether this table need not have it.
+    """
+
+    column: str
+    role: Role
+    type: Literal["any", "number", "integer"] = "any"
+    required: bool = False
+    unique: bool = False
+    bounds: tuple[float, float] | None = None
+    values: tuple[str | int | float, ...] = ()
+    dense: bool = False
+    absent: bool = False
+
 
 @dataclass(frozen=True)
 class Suite:
-    """Expectations on one boundary.
+    """A suite of Great Expectations, and the table whose profile it judges.
 
     Attributes:
-        name: The boundary.
-        expectations: Great Expectations' configurations, ``type`` and ``kwargs``, and the
-            ``indicator`` of what it has no expectation for. They are measured in a profile.
-        own: Configurations that the party has added itself. They are validated on the rows.
+        name: The boundary; `schemas/expectations` has a file of this name.
+        columns: The profile's rows.
+        parameters: Values of the suite's parameters.
+        own: Expectations that the party has added.
     """
 
     name: str
-    expectations: tuple[Mapping[str, Any], ...]
+    columns: tuple[Declared, ...]
+    parameters: Mapping[str, float]
     own: tuple[Mapping[str, Any], ...] = ()
 
-
-#: What the templates are about, by group: the facts of each member.
-_Groups = dict[str, list[dict[str, Any]]]
 
 #: A share of fewer new rows than this says nothing: of one row it is all or nothing.
 FEWEST_FOR_SHARES = 100
 
+#: More classes than any label has.
+_UNLIMITED = 10**9
+
+
+@lru_cache
+def expectations(boundary: str) -> str:
+    """A boundary's suite as its file in `schemas/expectations` has it, in JSON."""
+    path = schemas_folder() / "expectations" / f"{boundary}.json"
+    return path.read_text(encoding="utf-8")
+
 
 def raw_table(party: Party, identity: IdColumn, checks: Checks) -> Suite:
     """A party's own table to train on, as its owner wrote it."""
-    return _filled("raw_table", _raw(party, identity), _shares(checks))
+    label = party.label
+    most = 2 if label is not None and label.task == "binary" else _UNLIMITED
+    return Suite("raw_table", _raw(party, identity), {**_shares(checks), "max_classes": most})
+
+
+def first_release(party: Party, identity: IdColumn, checks: Checks) -> Suite:
+    """A feature holder's whole table, before the first values of it are pinned."""
+    return Suite("first_release", _raw(party, identity), _shares(checks))
 
 
 def new_rows(party: Party, identity: IdColumn, checks: Checks, rows: int) -> Suite:
     """A party's new rows, of which there may be one: what each row must be, not how they vary.
 
-    Of the training table's suite nothing is left that is about a column as a whole: that it has two
-    values or more; and below `FEWEST_FOR_SHARES` rows, which share of it is missing or clipped.
+    Below `FEWEST_FOR_SHARES` rows any share may be missing or clipped.
 
     Args:
-        party: As declared; its label is not asked for.
+        party: As declared; the table need not have its label.
         identity: The ID column.
         checks: Of the party's policy.
         rows: How many there are.
     """
-    groups = _raw(party, identity)
-    if rows < FEWEST_FOR_SHARES:
-        groups |= {"partial": [], "bounded": []}
-    return _filled("new_rows", groups, _shares(checks))
+    columns = _raw(party, identity, new=True)
+    shares = _shares(checks)
+    few = dict.fromkeys(shares, 1.0)
+    return Suite("new_rows", columns, few if rows < FEWEST_FOR_SHARES else shares)
 
 
 def _shares(checks: Checks) -> dict[str, float]:
     return {
-        "present": round(1 - checks.max_missing_share, 12),
-        "inside": round(1 - checks.max_clipped_share, 12),
+        "max_missing_share": checks.max_missing_share,
+        "max_clipped_share": checks.max_clipped_share,
     }
 
 
-def _raw(party: Party, identity: IdColumn) -> _Groups:
-    features = party.features.items()
-    numbers = {name: feature for name, feature in features if feature.type == "numeric"}
-    return {
-        "id": _named(identity.column),
-        "text_id": _named(identity.column) if identity.type == "string" else [],
-        "feature": _named(*party.features),
-        "numeric": _named(*numbers),
-        "complete": _named(*(name for name, of in features if of.missing == "forbid")),
-        "partial": _named(*(name for name, of in features if of.missing != "forbid")),
-        "bounded": [
-            {"column": name, "lower": of.bounds[0], "upper": of.bounds[1]}
-            for name, of in numbers.items()
-            if of.bounds is not None
-        ],
-        "categorised": [
-            {"column": name, "categories": list(of.categories)}
-            for name, of in features
-            if of.categories and name not in numbers
-        ],
-        **_raw_label(party.label),
-    }
+def _raw(party: Party, identity: IdColumn, new: bool = False) -> tuple[Declared, ...]:
+    role: Role = "own" if party.role == "label_holder" else "released"
+    columns = [Declared(identity.column, "id", required=True, unique=True)]
+    for name, feature in party.features.items():
+        number = feature.type == "numeric"
+        columns.append(
+            Declared(
+                name,
+                role,
+                type="number" if number else "any",
+                required=feature.missing == "forbid",
+                bounds=feature.bounds if number else None,
+                values=() if number else tuple(feature.categories or ()),
+            )
+        )
+    if party.label is not None:
+        columns.append(_label(party.label.column, party.label, new))
+    return tuple(columns)
 
 
-def _named(*columns: str) -> list[dict[str, Any]]:
-    return [{"column": name} for name in columns]
+def _label(column: str, label: Label, absent: bool = False) -> Declared:
+    if label.task == "regression":
+        return Declared(column, "prediction", type="number", required=True, absent=absent)
+    classes = tuple(str(value) for value in label.classes or ())
+    return Declared(column, "label", required=True, values=classes, absent=absent)
 
 
 def preprocessed_table(columns: Mapping[str, Domain], rows: int) -> Suite:
     """Domain integers, before or after they were randomised, each in its column's domain."""
-    return _filled("preprocessed_table", _columns(columns), {"rows": rows})
+    declared = tuple(
+        Declared(name, "released", "integer", True, bounds=(domain.lower, domain.upper))
+        for name, domain in columns.items()
+    )
+    return Suite("preprocessed_table", declared, {"rows": rows})
 
 
 def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Suite:
@@ -105,9 +154,11 @@ def release(columns: Mapping[str, Domain], rows: int, dense: bool = True) -> Sui
         rows: Row count.
         dense: Whether every rank from 1 to the highest must be there.
     """
-    groups = {"dense": [], "sparse": [], **_columns(columns)}
-    groups["dense" if dense else "sparse"] = groups["column"]
-    return _filled("release", groups, {"rows": rows})
+    declared = tuple(
+        Declared(name, "rank", "integer", True, bounds=(1, domain.size), dense=dense)
+        for name, domain in columns.items()
+    )
+    return Suite("release", declared, {"rows": rows})
 
 
 def training_frame(
@@ -128,17 +179,18 @@ def training_frame(
         ranked: Highest possible rank by ranked feature.
         missing: Whether a ranked feature may miss values.
     """
-    item = {"column": "label", "codes": [float(code) for code in range(classes)]}
-    regression = label.task == "regression"
-    groups = {
-        "feature": _named(*columns),
-        "ranked": [{"column": name, "ranks": highest} for name, highest in ranked.items()],
-        "complete": [] if missing else _named(*ranked),
-        "label": [item],
-        "class_label": [] if regression else [item],
-        "number_label": [item] if regression else [],
-    }
-    return _filled("training_frame", groups, {"rows": rows})
+    declared = [
+        Declared(name, "rank", "number", not missing, bounds=(1, ranked[name]))
+        if name in ranked
+        else Declared(name, "own")
+        for name in columns
+    ]
+    if label.task == "regression":
+        declared.append(_label("label", label))
+    else:
+        codes = tuple(float(code) for code in range(classes))
+        declared.append(Declared("label", "label", required=True, values=codes))
+    return Suite("training_frame", tuple(declared), {"rows": rows})
 
 
 def model(task: str) -> Suite:
@@ -149,12 +201,12 @@ def model(task: str) -> Suite:
     Args:
         task: What was learnt.
     """
-    groups = {
-        "prediction": _named("prediction"),
-        "probability": _named("prediction") if task != "regression" else [],
-        "threshold": _named("threshold"),
-    }
-    return _filled("model", groups, {"lower": 0, "upper": 1})
+    bounds = None if task == "regression" else (0.0, 1.0)
+    columns = (
+        Declared("prediction", "prediction", "number", bounds=bounds),
+        Declared("threshold", "threshold", "number", bounds=(0.0, 1.0)),
+    )
+    return Suite("model", columns, {})
 
 
 def scores(
@@ -173,48 +225,12 @@ def scores(
         rows: Row count.
         probabilities: Columns of the classes' probabilities.
     """
-    groups: _Groups = {
-        "id": _named(identity),
-        "prediction": _named("score"),
-        "probability": _named("score") if task != "regression" else [],
-        "class": [{"column": "class", "classes": list(classes)}] if classes else [],
-        "share": _named(*probabilities),
-    }
-    return _filled("scores", groups, {"rows": rows})
-
-
-def _raw_label(label: Label | None) -> _Groups:
-    if label is None:
-        return {name: [] for name in ("label", "class_label", "declared_label", "number_label")}
-    item = {"column": label.column, "most": 2 if label.task == "binary" else None}
-    declared = {**item, "classes": [str(value) for value in label.classes or ()]}
-    regression = label.task == "regression"
-    return {
-        "label": [item],
-        "class_label": [] if regression else [item],
-        "declared_label": [declared] if label.classes and not regression else [],
-        "number_label": [item] if regression else [],
-    }
-
-
-def _columns(domains: Mapping[str, Domain]) -> _Groups:
-    items = [
-        {"column": name, "lower": domain.lower, "upper": domain.upper, "size": domain.size}
-        for name, domain in domains.items()
+    bounds = None if task == "regression" else (0.0, 1.0)
+    columns = [
+        Declared(identity, "id", required=True, unique=True),
+        Declared("score", "score", "number", True, bounds=bounds),
+        *(Declared(name, "score", "number", True, bounds=(0.0, 1.0)) for name in probabilities),
     ]
-    return {"column": items}
-
-
-def _filled(boundary: str, groups: _Groups, facts: Mapping[str, Any]) -> Suite:
-    path = schemas_folder() / "expectations" / f"{boundary}.json"
-    expectations: list[Mapping[str, Any]] = []
-    for template in json.loads(path.read_text(encoding="utf-8"))["expectations"]:
-        about = template.pop("for")
-        for item in [{}] if about == "table" else groups[about]:
-            known = {**facts, **item}
-            kwargs = {
-                name: known[value[1:]] if isinstance(value, str) and value[:1] == "$" else value
-                for name, value in template["kwargs"].items()
-            }
-            expectations.append({**template, "kwargs": kwargs})
-    return Suite(boundary, tuple(expectations))
+    if classes:
+        columns.append(Declared("class", "class", required=True, values=tuple(classes)))
+    return Suite("scores", tuple(columns), {"rows": rows})

@@ -1,124 +1,121 @@
-"""Great Expectations: it judges profiles of tables, and a party's own expectations on the rows."""
+"""Great Expectations judges the profiles of tables; it shows, keeps and sends nothing."""
 
+import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from threading import Lock
+from typing import Any
+from zlib import crc32
 
-import polars as pl
-
-from opboost_ops.quality.measures import Measurement
-from opboost_ops.quality.profile import Expectation
-from opboost_ops.quality.report import Result
-from opboost_ops.tables.spill.blocks import Blocks
-
-if TYPE_CHECKING:
-    import pandas as pd
+from opboost_ops.quality.profile import COLUMNS
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
 
-#: What a profile must keep, however many columns the table has: no measurement lies outside its
-#: limits. Each is looked at where their minimum does not lie inside.
-_MINIMUM, _EACH = "expect_column_min_to_be_between", "expect_column_values_to_be_between"
-_LIMITS = {"column": "margin", "min_value": 0}
+#: A context, its data source and its results are a process's, whichever thread asks.
+_LOCK = Lock()
 
-#: Which expectation a result is about.
-_PLACE = "place"
+#: Names the columns of a table whose rows of the profile break an expectation.
+_DETAILED = {"result_format": "COMPLETE", "unexpected_index_column_names": ["column"]}
 
 
-def judge(profile: Sequence[Measurement]) -> list[bool]:
-    """Whether each measurement of a profile is within its limits."""
-    if not profile:
-        return []
-    _import_silently()
-    import pandas as pd
-    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-
-    margins = [measured.margin for measured in profile]
-    # The expectation is given its metric: to have an engine measure it costs ten times as much.
-    minimum = ExpectationConfiguration(_MINIMUM, _LIMITS).to_domain_obj()
-    asked = minimum.get_validation_dependencies().metric_configurations["column.min"]
-    if minimum.metrics_validate({asked.id: min(margins)}).success:
-        return [True] * len(profile)
-    frame = pd.DataFrame({"margin": margins})
-    each = {"type": _EACH, "kwargs": _LIMITS}
-    result = _validated(frame, [each], {"result_format": "COMPLETE"})[0].result
-    failed = set(result["unexpected_index_list"])
-    return [i not in failed for i in range(len(profile))]
-
-
-def validate_rows(expectations: Sequence[Expectation], read: Blocks) -> list[Result]:
-    """Ask a party's own expectations of a table's rows.
-
-    The columns that an expectation names are in memory as a whole while it is judged; all columns
-    where it names none.
+def validate(
+    suite: str,
+    profile: Sequence[Mapping[str, Any]],
+    parameters: Mapping[str, Any],
+    own: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Validate a profile.
 
     Args:
-        expectations: Great Expectations' configurations.
-        read: The table.
+        suite: A suite as Great Expectations writes it, in JSON.
+        profile: A row for each column of a table.
+        parameters: Values of the suite's parameters.
+        own: Further expectations.
 
     Returns:
-        A result an expectation.
+        Great Expectations' own result; of a failed one with the columns that failed.
     """
-    if not expectations:
-        return []
-    schema = next(read(())).schema
-    by_columns: dict[tuple[str, ...], list[int]] = {}
-    for i, each in enumerate(expectations):
-        by_columns.setdefault(_columns(each, schema), []).append(i)
-    results: dict[int, Result] = {}
-    quiet = {"result_format": "BASIC", "partial_unexpected_count": 0}
-    for columns, places in by_columns.items():
-        known = [name for name in columns if name in schema]
-        if len(known) == len(columns):
-            frame = pl.concat(read(columns)).to_arrow().to_pandas()
-        else:
-            frame = pl.DataFrame(schema=schema).select(known).to_arrow().to_pandas()
-        found = _validated(frame, [expectations[i] for i in places], quiet)
-        results |= {places[at]: _result(each) for at, each in found.items()}
-    return [results[i] for i in range(len(expectations))]
+    batch = {"dataframe": _frame(profile)}
+    with _LOCK:
+        definition = _definition(suite, json.dumps(own))
+        result = definition.run(
+            batch_parameters=batch,
+            expectation_parameters=dict(parameters),
+            result_format="BOOLEAN_ONLY",
+        )
+        if not result.success:
+            result = definition.run(
+                batch_parameters=batch,
+                expectation_parameters=dict(parameters),
+                result_format=_DETAILED,
+            )
+        results = context().validation_results_store
+        for key in results.list_keys():
+            results.remove_key(key)
+    document: dict[str, Any] = result.to_json_dict()
+    return document
 
 
-def _columns(expectation: Expectation, schema: pl.Schema) -> tuple[str, ...]:
-    """The columns that an expectation reads; none stands for all."""
-    kwargs = expectation["kwargs"]
-    if "row_condition" in kwargs:
-        return ()
-    if expectation["type"].startswith("expect_table_row_count"):
-        return (schema.names()[0],)
-    single = [kwargs[key] for key in ("column", "column_A", "column_B") if key in kwargs]
-    return tuple(dict.fromkeys([*single, *(kwargs.get("column_list") or ())]))
+def selects_nothing(condition: str, profile: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an expectation's ``row_condition`` selects no row of a profile."""
+    return bool(_frame(profile).query(condition).empty)
 
 
-def _validated(
-    frame: "pd.DataFrame", expectations: Sequence[Expectation], result_format: Mapping[str, Any]
-) -> dict[int, Any]:
-    """Great Expectations' results by place; engine and validator are this call's alone."""
-    settings = context()
-    from great_expectations.execution_engine.pandas_execution_engine import PandasExecutionEngine
+def expectation_problem(expectation: Mapping[str, Any]) -> str:
+    """The reason why Great Expectations would not take an expectation; empty if it would."""
+    import great_expectations.expectations as known
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
-    from great_expectations.validator.validator import Validator
 
-    validator = Validator(
-        execution_engine=PandasExecutionEngine(batch_data_dict={"table": frame}),
-        data_context=settings,
+    kind = str(expectation["type"])
+    name = "".join(part.title() for part in kind.split("_"))
+    if not kind.startswith("expect_") or not hasattr(known, name):
+        return f"{kind} is not an expectation"
+    try:
+        ExpectationConfiguration(**expectation).to_domain_obj()
+    except Exception:
+        # The text of such errors can be long, and quotes the arguments.
+        return f"not the arguments of {kind}"
+    return ""
+
+
+def _frame(profile: Sequence[Mapping[str, Any]]) -> Any:
+    import pandas as pd
+
+    frame = pd.DataFrame(list(profile), columns=list(profile[0] if profile else COLUMNS))
+    # A column without any value is one of numbers.
+    return frame.astype({name: float for name in frame if frame[name].isna().all()})
+
+
+@cache
+def _definition(suite: str, own: str) -> Any:
+    """The definition by which a suite validates a profile.
+
+    Args:
+        suite: A suite in JSON.
+        own: Further expectations in JSON; they make another suite, of another name.
+    """
+    import great_expectations as gx
+
+    declared = json.loads(suite)
+    more = json.loads(own)
+    name = f"{declared['name']} ({crc32(own.encode()):08x})" if more else declared["name"]
+    built = gx.ExpectationSuite(name=name, expectations=[*declared["expectations"], *more])
+    made = context()
+    batch = made.data_sources.get(_SOURCE).get_asset(_SOURCE).get_batch_definition(_SOURCE)
+    return made.validation_definitions.add(
+        gx.ValidationDefinition(name=name, data=batch, suite=made.suites.add(built))
     )
-    configurations = [
-        ExpectationConfiguration(type=each["type"], kwargs=dict(each["kwargs"]), meta={_PLACE: i})
-        for i, each in enumerate(expectations)
-    ]
-    results: list[Any] = validator.graph_validate(
-        configurations=configurations,
-        runtime_configuration={"result_format": dict(result_format)},
-    )
-    return {each.expectation_config.meta[_PLACE]: each for each in results}
 
 
-@lru_cache(maxsize=1)
+_SOURCE = "profile"
+
+
+@cache
 def context() -> Any:
-    """Settings of Great Expectations that show and keep nothing."""
-    _import_silently()
+    """A context of Great Expectations in memory, with a data source for profiles."""
+    _silence()
     import great_expectations as gx
     from great_expectations.data_context.types.base import (
         DataContextConfig,
@@ -126,7 +123,7 @@ def context() -> Any:
         ProgressBarsConfig,
     )
 
-    return gx.get_context(
+    made = gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(
             store_backend_defaults=InMemoryStoreBackendDefaults(),
@@ -134,14 +131,10 @@ def context() -> Any:
             progress_bars=ProgressBarsConfig(globally=False),
         ),
     )
-
-
-@lru_cache(maxsize=1)
-def _import_silently() -> None:
+    asset = made.data_sources.add_pandas(_SOURCE).add_dataframe_asset(_SOURCE)
+    asset.add_batch_definition_whole_dataframe(_SOURCE)
     _silence()
-    import great_expectations  # noqa: F401
-
-    _silence()
+    return made
 
 
 def _silence() -> None:
@@ -149,31 +142,3 @@ def _silence() -> None:
     for name in [*logging.root.manager.loggerDict, "great_expectations"]:
         if name.partition(".")[0] == "great_expectations":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def _result(validated: Any) -> Result:
-    kwargs = dict(validated.expectation_config.kwargs)
-    kwargs.pop("batch_id", None)
-    column = str(kwargs.pop("column", ""))
-    counts = validated.result or {}
-    return Result(
-        expectation=validated.expectation_config.type,
-        column=column,
-        indicator="",
-        arguments={name: value for name, value in kwargs.items() if value is not None},
-        success=bool(validated.success),
-        evaluated=not _raised(validated.exception_info or {}),
-        rows=_count(counts.get("element_count")),
-        unexpected=_count(counts.get("unexpected_count")),
-        missing=_count(counts.get("missing_count")),
-    )
-
-
-def _raised(info: Mapping[str, Any]) -> bool:
-    # One flag, or one for each metric.
-    nested = any(_raised(value) for value in info.values() if isinstance(value, dict))
-    return bool(info.get("raised_exception")) or nested
-
-
-def _count(value: Any) -> int | None:
-    return None if value is None else int(value)

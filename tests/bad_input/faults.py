@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops.errors import ContractError, OpBoostError
+from opboost_ops.quality.report import Finding, Report
 from tests.federation import FIRST_RUN, Workspace
 
 #: No party uses this number or text for anything but the fault that a test plants.
@@ -114,7 +115,7 @@ class TableCheck:
         """
         self.refuses(change, self.party, "raw_table")
         found = failing(self.workspace, self.party, "raw_table")
-        assert {result["column"] for result in found} == set(columns)
+        assert {finding.column for finding in found} == set(columns)
         return found
 
 
@@ -139,15 +140,13 @@ def untouched(workspace: Workspace) -> dict[str, bytes]:
     return {**models, **artifacts}
 
 
-def failing(workspace: Workspace, party: str, boundary: str) -> list[dict[str, Any]]:
-    """What the party's own report says has failed."""
-    report = json.loads((workspace.home(party) / f"quality/{boundary}.json").read_bytes())
-    assert report["passed"] is False
+def failing(workspace: Workspace, party: str, boundary: str) -> list[Finding]:
+    """The findings of the party's own report of a failed check."""
+    report = Report(json.loads((workspace.home(party) / f"quality/{boundary}.json").read_bytes()))
+    assert report.passed is False
     page = (workspace.home(party) / f"quality/{boundary}.html").read_text()
-    results = [result for result in report["results"] if not result["success"]]
-    for text in (page, json.dumps(report)):
-        assert CANARY_TEXT not in text
-        assert "48151623" not in text
-    for result in results:
-        assert result["column"] in page
-    return results
+    assert CANARY_TEXT not in page
+    assert "48151623" not in page
+    for finding in report.findings:
+        assert finding.column in page
+    return list(report.findings)

@@ -1,12 +1,11 @@
 """Labels that cannot be learnt, and one that can although it is zero."""
 
-import json
-
 import polars as pl
 import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ContractError
+from opboost_ops.quality.report import Report
 from tests.bad_input.faults import CANARY_TEXT, PLAN, failing, refused
 from tests.federation import Workspace
 
@@ -19,8 +18,8 @@ def test_a_class_that_is_not_declared(workspace: Workspace) -> None:
 
     workspace.edit_table("credit", change)
     refused(workspace, "credit.check_table", ContractError, "credit", published=PLAN)
-    (result,) = failing(workspace, "credit", "raw_table")
-    assert (result["column"], result["indicator"]) == ("default", "class")
+    (finding,) = failing(workspace, "credit", "raw_table")
+    assert (finding.column, finding.measure) == ("default", "undeclared")
 
 
 def test_text_where_regression_needs_numbers(workspace: Workspace) -> None:
@@ -47,11 +46,10 @@ def test_label_zero_is_a_class_and_not_missing(workspace: Workspace, kind: pl.Da
     workspace.edit_table("credit", lambda t: t.with_columns(pl.col("default").cast(kind)))
     table = pl.read_parquet(workspace.table_path("credit"))
     workspace.until("check_frame")
-    report = json.loads((workspace.home("credit") / "quality/raw_table.json").read_bytes())
-    for result in report["results"]:
-        if result["column"] == "default":
-            assert (result["success"], result["unexpected"] or 0) == (True, 0)
-            assert (result["missing"] or 0) == 0
+    report = Report(workspace.home_json("credit", "quality/raw_table"))
+    assert report.passed
+    (row,) = [row for row in report.profile if row["column"] == "default"]
+    assert (row["undeclared"], row["missing"]) == (0, 0)
     label = []
     for name in ("frame", "holdout_ranks"):
         frame = feather.read_table(workspace.home("credit") / f"{name}.arrow")

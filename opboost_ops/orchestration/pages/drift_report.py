@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.quality.report import Report
 from opboost_ops.reports.display.blocks import (
     Block,
     Cell,
@@ -22,23 +23,20 @@ from opboost_ops.reports.display.charts import KINDS, Curve, bars, chart
 #: Runs in the picture over time, and features in that of one run.
 _RUNS, _FEATURES = 30, 30
 
-#: What a result of this boundary is; others are of suites.
-INDEX = "population_stability_index"
-
 _INDEX = (
     "The index is near zero if the feature's bins have the same shares as in the champion's "
     "training table; drift is an index above the policy's limit and above chance."
 )
 
 
-def drift_report(results: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> list[Block]:
+def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) -> list[Block]:
     """One run's drift, and before it the runs' before.
 
     Args:
-        results: Of the report.
+        profile: Of the report.
         folders: Folders of reports of the federation's runs, newest first, this run's among them.
     """
-    told = [(str(r["column"]), r["arguments"], bool(r["success"])) for r in results]
+    told = [(str(r["column"]), r, bool(r["index"] <= r["limit"])) for r in profile]
     told.sort(key=lambda line: -float(line[1]["index"]))
     drifted = sum(not good for _, _, good in told)
     facts = Facts(
@@ -99,10 +97,10 @@ def over_time(folders: Sequence[Path]) -> list[Block]:
     for folder in folders[:_RUNS]:
         try:
             path = folder / "drift.json"
-            results = json.loads(path.read_bytes())["results"]
+            rows = Report(json.loads(path.read_bytes())).profile
             day = f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}"
-            found.append((day, {r["column"]: float(r["arguments"]["index"]) for r in results}))
-            limits += [float(r["arguments"]["most"]) for r in results]
+            found.append((day, {r["column"]: float(r["index"]) for r in rows}))
+            limits += [float(r["most"]) for r in rows]
         except (OSError, ValueError, KeyError, TypeError):
             # Not every run compares tables, and its own page says what is damaged.
             continue

@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import ContractError
 from opboost_ops.orchestration.pages.access import Query
-from opboost_ops.orchestration.pages.drift_report import INDEX, drift_report, kept_report
-from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Note, Table, count, moment
+from opboost_ops.orchestration.pages.drift_report import drift_report, kept_report
+from opboost_ops.quality.drift import SUITE
+from opboost_ops.quality.report import Report
+from opboost_ops.reports.checks import report_blocks
+from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Note, State, Table, moment
 
 #: Runs on a page; only their reports are read.
 _RUNS = 15
@@ -75,7 +77,9 @@ def build(party: str, query: Query) -> list[Block]:
     page, pager = query.paged(runs, _RUNS)
     found = [(run, _verdicts(run.folder)) for run in page]
     names = sorted({name for _, verdicts in found for name in verdicts}, key=_rank)
-    failed = sum(verdict is not True for _, verdicts in found for verdict in verdicts.values())
+    failed = sum(
+        not verdict.startswith("passed") for _, verdicts in found for verdict in verdicts.values()
+    )
     checks = sum(len(verdicts) for _, verdicts in found)
     facts = Facts(
         (
@@ -129,7 +133,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
 
 
 def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
-    """One report: every expectation, with counts.
+    """One report: every expectation, and the table's profile.
 
     Args:
         party: Whose.
@@ -137,47 +141,13 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
         run: Its id.
         boundary: Which.
     """
-    data = json.loads(report_file(party, federation, run, boundary, "json"))
-    results: Sequence[Mapping[str, Any]] = data["results"]
+    found = Report(json.loads(report_file(party, federation, run, boundary, "json")))
     start = f"quality/{party}/{federation}/{run}/{boundary}"
-    if results and all(result["expectation"] == INDEX for result in results):
+    if found.suite == SUITE and found.profile:
         site, _ = site_of(party)
         earlier = [r.folder for r in _runs(site.home) if r.federation == federation]
-        return [*drift_report(results, _until(earlier, run)), kept_report(start)]
-    failed = sum(not result["success"] for result in results)
-    passed = bool(data["passed"])
-    facts = Facts(
-        (
-            Fact("This check", "passed" if passed else "failed", state="good" if passed else "bad"),
-            Fact("Expectations", f"{len(results):,}", f"{failed:,} do not hold"),
-            Fact("It took", f"{float(data.get('seconds', 0)):.2f} s"),
-        )
-    )
-    rows = tuple(
-        (
-            Cell("pass", state="good") if result["success"] else Cell("fail", state="bad"),
-            Cell(result["column"] or "whole table"),
-            Cell(result["words"]),
-            count(result["unexpected"]),
-            Cell("", "")
-            if result["percent"] is None
-            else Cell(f"{result['percent']:.2f} %", result["percent"]),
-            count(result["missing"]),
-            count(result["rows"]),
-        )
-        for result in sorted(results, key=lambda result: result["success"])
-    )
-    columns = (
-        "result",
-        "column",
-        "expectation",
-        "unexpected rows",
-        "share",
-        "missing rows",
-        "rows",
-    )
-    table = Table("expectations", "Expectations", columns, rows, "Counts only, no value.")
-    return [facts, table, kept_report(start)]
+        return [*drift_report(found.profile, _until(earlier, run)), kept_report(start)]
+    return [*report_blocks(found), kept_report(start)]
 
 
 def _until(folders: Sequence[Path], run: str) -> Sequence[Path]:
@@ -227,17 +197,26 @@ def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
         return [entry.name for entry in entries if form.fullmatch(entry.name) and entry.is_dir()]
 
 
-def _verdicts(folder: Path) -> dict[str, bool | None]:
-    """Whether each boundary's check passed; None where its report is damaged."""
-    found: dict[str, bool | None] = {}
+def _verdicts(folder: Path) -> dict[str, str]:
+    """How each boundary's check ended: passed, failed, with warnings, or with a damaged report."""
+    found: dict[str, str] = {}
     for path in folder.glob("*.json"):
         if not _BOUNDARY.fullmatch(path.stem):
             continue
         try:
-            found[path.stem] = bool(json.loads(path.read_bytes())["passed"])
+            report = Report(json.loads(path.read_bytes()))
+            found[path.stem] = _verdict(report)
         except (OSError, ValueError, KeyError, TypeError):
-            found[path.stem] = None
+            found[path.stem] = "damaged"
     return found
+
+
+def _verdict(report: Report) -> str:
+    if not report.passed:
+        return "failed"
+    if not report.warnings:
+        return "passed"
+    return "drifted" if report.suite == SUITE else f"passed, {report.warnings:,} warnings"
 
 
 def _rank(boundary: str) -> tuple[int, str]:
@@ -245,14 +224,10 @@ def _rank(boundary: str) -> tuple[int, str]:
     return (known[0] if known else len(_ORDER), boundary)
 
 
-def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, bool | None]) -> Cell:
-    if name not in verdicts:
-        return Cell("", "")
-    verdict = verdicts[name]
+def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, str]) -> Cell:
+    verdict = verdicts.get(name, "")
+    if verdict in ("", "damaged"):
+        return Cell(verdict, "" if not verdict else None, state="warn" if verdict else "")
     href = f"quality/{party}/{run.federation}/{run.run}/{name}"
-    if verdict is None:
-        return Cell("damaged", state="warn")
-    if name == "drift" and not verdict:
-        # It stops nothing.
-        return Cell("drifted", state="warn", href=href)
-    return Cell("passed" if verdict else "failed", state="good" if verdict else "bad", href=href)
+    states: dict[str, State] = {"passed": "good", "failed": "bad"}
+    return Cell(verdict, state=states.get(verdict, "warn"), href=href)

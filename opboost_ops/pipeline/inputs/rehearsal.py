@@ -4,10 +4,11 @@ It calls the code of the stages themselves, so that `opboost check` and a run ca
 a stage stops at its first fault, here every column is looked at, and all faults are told.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -22,7 +23,7 @@ from opboost_ops.pipeline.inputs.raw_table import declared_columns
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report
-from opboost_ops.quality.report import Result
+from opboost_ops.quality.report import Finding
 
 
 def rehearse(context: Context, folder: Path) -> list[Fault]:
@@ -94,9 +95,10 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
     except OpBoostError as error:
         yield _fault(context, "", error)
         return
-    for result in report.results:
-        if not result.success:
-            yield result_fault(context, result)
+    rows = {row["column"]: row for row in report.profile}
+    for finding in report.findings:
+        if finding.severity == "critical":
+            yield finding_fault(context, finding, rows.get(finding.column, {}))
 
 
 def _values(context: Context) -> Iterator[Fault]:
@@ -175,13 +177,6 @@ def _fault(context: Context, column: str, error: OpBoostError) -> Fault:
     return Fault(place_of(context, column), error.problem, error.remedy)
 
 
-_NULL = "expect_column_values_to_not_be_null"
-
-_RANGE = "expect_column_values_to_be_between"
-
-_DIFFERENT = "expect_column_unique_value_count_to_be_between"
-
-
 def place_of(context: Context, column: str) -> str:
     """Where a fault of a table is, as people find it.
 
@@ -192,115 +187,96 @@ def place_of(context: Context, column: str) -> str:
     return f"{context.party}: {context.purpose} table{f', {column}' if column else ''}"
 
 
-def result_fault(context: Context, result: Result) -> Fault:
+def finding_fault(context: Context, finding: Finding, row: Mapping[str, Any]) -> Fault:
     """The fault behind an expectation that does not hold. Reported at home only.
 
     Args:
         context: The party's.
-        result: Of the check of its raw table.
+        finding: Of the check of its raw table.
+        row: The column's row of the profile.
     """
-    place = place_of(context, result.column)
-    party = context.declared
-    declared = f"parties.{context.party}.features.{result.column}"
+    party, name = context.declared, finding.column
+    place = place_of(context, name)
     horizontal = context.federation.learning == "horizontal"
-    if horizontal:
-        declared = f"features.{result.column}"
-    label = party.label.column if party.label else None
-    if not result.evaluated:
-        return Fault(place, f"{result.words}: could not be checked", "check the column's type")
-    if result.column == context.federation.id.column:
-        return _of_the_id(place, result)
-    if result.column == label:
-        return _of_the_label(place, result, context)
-    feature = party.features.get(result.column)
-    if feature is not None:
-        # Where a file would refuse `keep`, nobody is sent there.
-        keeps = not (feature.mechanism or (horizontal and feature.type == "nominal"))
-        if found := _of_a_feature(place, declared, result, keeps):
-            return found
-    return Fault(place, f"{result.words}: the check failed{_rows(result)}", "correct the table")
+    declared = f"features.{name}" if horizontal else f"parties.{context.party}.features.{name}"
+    if not finding.evaluated or finding.measure == "usable":
+        problem = f"{finding.description}: could not be checked"
+        return Fault(place, problem, "check the column's type")
+    if name == context.federation.id.column:
+        known = _ID_FAULTS.get(finding.measure)
+    elif party.label is not None and name == party.label.column:
+        known = _LABEL_FAULTS.get(finding.measure)
+    elif name in party.features:
+        known = _FEATURE_FAULTS.get(finding.measure)
+    else:
+        known = None
+    if known is None:
+        return Fault(place, f"{finding.description}: the check failed", "correct the table")
+    # Where a file would refuse `keep`, nobody is sent there.
+    feature = party.features.get(name)
+    keeps = feature is not None and not (
+        feature.mechanism or (horizontal and feature.type == "nominal")
+    )
+    facts = {
+        "rows": _rows(row, finding.measure),
+        "at": declared,
+        "party": context.party,
+        "keep": " or `missing: keep`" if keeps else "",
+    }
+    return Fault(place, *(text.format(**facts) for text in known))
 
 
-def _of_the_id(place: str, result: Result) -> Fault:
-    if result.expectation == _NULL:
-        return Fault(place, f"{_count(result, result.missing)} no ID", "leave those rows out")
-    if result.expectation == "expect_column_values_to_be_unique":
-        return Fault(
-            place,
-            f"{_count(result)} an ID that another row has, too",
-            "keep one row a person, or let site.yaml make one of them: tables, aggregate",
-        )
-    return Fault(place, f"{_count(result)} an empty ID", "leave those rows out")
+#: Problem and fix by what the profile measures.
+_ID_FAULTS = {
+    "gaps": ("{rows} no ID", "leave those rows out"),
+    "repeated": (
+        "{rows} an ID that another row has, too",
+        "keep one row a person, or let site.yaml make one of them: tables, aggregate",
+    ),
+    "empty": ("{rows} an empty ID", "leave those rows out"),
+}
+_LABEL_FAULTS = {
+    "gaps": ("{rows} no label", "leave those rows out"),
+    "distinct": (
+        "the label has fewer than two classes, or more than its task allows",
+        "check the column, or declare another task",
+    ),
+    "undeclared": (
+        "{rows} a class that is not declared",
+        "declare all of them: parties.{party}.label.classes",
+    ),
+}
+_FEATURE_FAULTS = {
+    "gaps": (
+        "{rows} no value, and `missing` is forbid",
+        "declare `missing: {{fill: ...}}`{keep} at {at}, or correct the table",
+    ),
+    "missing_share": (
+        "{rows} no value, more than checks.max_missing_share of policy.yaml",
+        "take {at} out of the federation file, or raise that share",
+    ),
+    "outside_share": (
+        "{rows} a value outside bounds, more than checks.max_clipped_share of policy.yaml",
+        "widen {at}.bounds, to what is publicly known, or raise that share",
+    ),
+    "not_finite": (
+        "{rows} an infinite value or NaN",
+        "correct the table, or write null and declare `missing: {{fill: ...}}` at {at}",
+    ),
+    "distinct": (
+        "the column has fewer than two different values: a model learns nothing from it",
+        "take {at} out of the federation file",
+    ),
+    "undeclared": (
+        "{rows} a category that is not declared",
+        "declare it in {at}.categories, map it there by `mapping`, or name a `rest`",
+    ),
+}
 
 
-def _of_the_label(place: str, result: Result, context: Context) -> Fault:
-    if result.expectation == _NULL:
-        return Fault(place, f"{_count(result, result.missing)} no label", "leave those rows out")
-    if result.expectation == _DIFFERENT:
-        return Fault(
-            place,
-            "the label has fewer than two classes, or more than its task allows",
-            "check the column, or declare another task",
-        )
-    if result.indicator == "class":
-        return Fault(
-            place,
-            f"{_count(result)} a class that is not declared",
-            f"declare all of them: parties.{context.party}.label.classes",
-        )
-    return Fault(place, f"{result.words}: the check failed{_rows(result)}", "correct the table")
-
-
-def _of_a_feature(place: str, declared: str, result: Result, keeps: bool) -> Fault | None:
-    if result.expectation == _NULL and "mostly" in result.arguments:
-        return Fault(
-            place,
-            f"{_count(result, result.missing)} no value, more than checks.max_missing_share of "
-            "policy.yaml",
-            f"take {declared} out of the federation file, or raise that share",
-        )
-    if result.expectation == _NULL:
-        keep = " or `missing: keep`" if keeps else ""
-        return Fault(
-            place,
-            f"{_count(result, result.missing)} no value, and `missing` is forbid",
-            f"declare `missing: {{fill: ...}}`{keep} at {declared}, or correct the table",
-        )
-    if result.expectation == _RANGE and "mostly" in result.arguments:
-        return Fault(
-            place,
-            f"{_count(result)} a value outside bounds, more than checks.max_clipped_share of "
-            "policy.yaml",
-            f"widen {declared}.bounds, to what is publicly known, or raise that share",
-        )
-    if result.expectation == _RANGE:
-        return Fault(
-            place,
-            f"{_count(result)} an infinite value or NaN",
-            f"correct the table, or write null and declare `missing: {{fill: ...}}` at {declared}",
-        )
-    if result.expectation == _DIFFERENT:
-        return Fault(
-            place,
-            "the column has fewer than two different values: a model learns nothing from it",
-            f"take {declared} out of the federation file",
-        )
-    if result.indicator == "category":
-        return Fault(
-            place,
-            f"{_count(result)} a category that is not declared",
-            f"declare it in {declared}.categories, map it there by `mapping`, or name a `rest`",
-        )
-    return None
-
-
-def _count(result: Result, count: int | None = None) -> str:
-    found = count or result.unexpected
-    if found is None:
+def _rows(row: Mapping[str, Any], measure: str) -> str:
+    count = row.get({"missing_share": "missing", "outside_share": "outside"}.get(measure, measure))
+    rows = row.get("rows")
+    if not count or not rows:
         return "some rows have"
-    share = f" ({found / result.rows:.1%})" if result.rows else ""
-    return f"{found:,} of {result.rows or 0:,} rows{share} have"
-
-
-def _rows(result: Result) -> str:
-    return "" if result.unexpected is None else f" in {result.unexpected:,} rows"
+    return f"{count:,} of {rows:,} rows ({count / rows:.1%}) have"

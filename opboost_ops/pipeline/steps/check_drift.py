@@ -9,6 +9,7 @@ import polars as pl
 from opboost_ops.pipeline.inputs import own_copy
 from opboost_ops.pipeline.inputs.raw_blocks import blocks
 from opboost_ops.pipeline.stage import Context, Outcome
+from opboost_ops.pipeline.steps.checks import report_files
 from opboost_ops.quality import drift
 from opboost_ops.quality.drift import Profile
 from opboost_ops.quality.live import PROFILES, columns_of
@@ -84,14 +85,16 @@ def _compared(
     features = context.declared.features
     begin, processor = time.perf_counter(), time.process_time()
     known = {name: reference.features[name] for name in features if name in reference.features}
+    if not known:
+        return Outcome(lasting=lasting)
     now = drift.counted(table, features, known)
     report = drift.compare(reference, now, features, context.policy.checks.max_drift)
     scored = context.purpose == "score" and "desensitize" not in context.stages
     return Outcome(
         documents={COUNTS: columns_of(now)} if scored else {},
         lasting=lasting,
-        files={"quality/drift.json": report.json(), "quality/drift.html": report.html()},
-        notices=() if report.passed else (NOTICE,),
+        files=report_files(drift.SUITE, report),
+        notices=(NOTICE,) if report.warnings else (),
         spent={
             "quality_seconds": time.perf_counter() - begin,
             "quality_processor_seconds": time.process_time() - processor,

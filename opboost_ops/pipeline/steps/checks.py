@@ -20,9 +20,11 @@ from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
 from opboost_ops.pipeline.inputs.weights import require_trainable
 from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.quality import suites
-from opboost_ops.quality.checks import run_suite, run_suites
+from opboost_ops.quality.checks import run_suite
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
+from opboost_ops.reports.checks import report_blocks
+from opboost_ops.reports.display.html import document_html
 from opboost_ops.tables.categories import must_be_plausible, require_plausible
 from opboost_ops.tables.spill.blocks import Blocks
 
@@ -50,7 +52,7 @@ def _check_unpinned(context: Context) -> Outcome:
     first = context.purpose == "train" and rows == context.home.json("table")["rows"]
     party, identity, limits = context.declared, context.federation.id, context.policy.checks
     suite = (
-        suites.raw_table(party, identity, limits)
+        suites.first_release(party, identity, limits)
         if first
         else suites.new_rows(party, identity, limits, rows)
     )
@@ -67,22 +69,18 @@ def raw_report(context: Context, folder: Path) -> Report:
     Raises:
         OpBoostError: The table cannot be read as declared, or ``expectations.yaml`` is faulty.
     """
-    suite = tightened(_raw_suite(context), folder, "raw_table", _absent(context))
+    suite = tightened(_raw_suite(context), folder, "raw_table")
     return run_suite(suite, _RawTable(context))
 
 
 def _raw_suite(context: Context) -> suites.Suite:
     party, identity = context.declared, context.federation.id
     if context.purpose == "train":
-        return suites.raw_table(party, identity, context.policy.checks)
+        pinned = "desensitize" in context.stages
+        suite = suites.first_release if pinned else suites.raw_table
+        return suite(party, identity, context.policy.checks)
     rows = sum(block.height for block in blocks(context, [identity.column]))
     return suites.new_rows(party, identity, context.policy.checks, rows)
-
-
-def _absent(context: Context) -> tuple[str, ...]:
-    """Columns that expectations may name, and that this table need not have."""
-    label = context.declared.label
-    return (label.column,) if label is not None and context.purpose == "score" else ()
 
 
 def _look_at_label(context: Context) -> None:
@@ -203,18 +201,15 @@ def check(
         marks: Name of a document that later stages look for, written if all pass.
     """
     folder = site_file(context.party).parent
-    absent = _absent(context)
     begin = time.process_time()
-    suites_of = {
-        boundary: (tightened(suite, folder, boundary, absent), table)
+    reports = {
+        boundary: run_suite(tightened(suite, folder, boundary), table, context.home.scratch)
         for boundary, (suite, table) in boundaries.items()
     }
-    reports = run_suites(suites_of, context.home.scratch)
     processor = time.process_time() - begin
     files: dict[str, bytes] = {}
     for boundary, report in reports.items():
-        files[f"quality/{boundary}.json"] = report.json()
-        files[f"quality/{boundary}.html"] = report.html()
+        files |= report_files(boundary, report)
     seconds = sum(report.seconds for report in reports.values())
     summary = {boundary: report.passed for boundary, report in reports.items()}
     failed = [boundary for boundary, passed in summary.items() if not passed]
@@ -234,3 +229,15 @@ def check(
         spent={"quality_seconds": seconds, "quality_processor_seconds": processor},
         failure=failure,
     )
+
+
+def report_files(boundary: str, report: Report) -> dict[str, bytes]:
+    """A report's files in the home: Great Expectations' result, and a page.
+
+    Args:
+        boundary: Their name.
+        report: What was found.
+    """
+    title = f"Data quality: {boundary}"
+    page = document_html(title, "No value of the table is shown.", report_blocks(report))
+    return {f"quality/{boundary}.json": report.json(), f"quality/{boundary}.html": page.encode()}

@@ -101,7 +101,7 @@ def test_no_reader_of_people_s_files_ends_in_a_segmentation_fault(
     assert done.returncode == 0, done.returncode
     assert "deeper than 32 levels" in done.stdout
     with pytest.raises(ConfigError, match="deeper than 32"):
-        tightened(Suite("raw_table", ()), tmp_path)
+        tightened(Suite("raw_table", (), {}), tmp_path)
 
 
 @pytest.mark.parametrize("load", [load_federation, load_site, load_policy])

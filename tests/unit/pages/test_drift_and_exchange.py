@@ -1,12 +1,14 @@
 """Drift by feature and over time; who sent what to whom among few parties and among many."""
 
 import html
-import json
 import re
 from itertools import pairwise
 
 import pytest
 
+from opboost_ops.quality.report import Report
+from opboost_ops.quality.suites import expectations
+from opboost_ops.quality.validation import validate
 from opboost_ops.reports.display.sequence import MANY, Message, exchanged
 from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.unit.pages.conftest import Reader
@@ -15,13 +17,9 @@ from tests.unit.pages.reading import plain, rows
 PAGE = f"quality/bank/credit_scoring/{SECOND_RUN}/drift"
 
 
-def result(feature: str, index: float) -> dict[str, object]:
+def row(feature: str, index: float) -> dict[str, object]:
     shares = {"missing": 0.02, "missing_then": 0.01, "clipped": 0.0, "clipped_then": 0.0}
-    told = {"index": index, "most": 0.25, "chance": 0.1, **shares}
-    common = {"expectation": "population_stability_index", "evaluated": True, "words": "x"}
-    counts = {"rows": 9, "unexpected": None, "missing": 1, "percent": None, "indicator": ""}
-    success = index <= 0.25
-    return {**common, **counts, "column": feature, "arguments": told, "success": success}
+    return {"column": feature, "index": index, "limit": 0.25, "most": 0.25, "chance": 0.1, **shares}
 
 
 @pytest.fixture
@@ -29,9 +27,9 @@ def drifted(shown: Workspace) -> Workspace:
     """Two runs with a comparison of their tables each, as the stage writes it."""
     home = shown.folder / "bank" / "home" / "credit_scoring"
     for run, index in ((FIRST_RUN, 0.125), (SECOND_RUN, 0.5)):
-        results = [result("balance", 0.01), result("income", index)]
-        document = {"suite": "drift", "passed": index < 0.25, "seconds": 0.1, "results": results}
-        (home / run / "quality" / "drift.json").write_text(json.dumps(document))
+        rows = [row("balance", 0.01), row("income", index)]
+        report = Report.of(validate(expectations("drift"), rows, {}), rows, 0.1)
+        (home / run / "quality" / "drift.json").write_bytes(report.json())
     return shown
 
 

@@ -1,10 +1,13 @@
-"""Every expectation of every template: a table that keeps it, and a fault that it finds."""
+"""Every expectation of every suite: a table that keeps it, and a fault that it finds."""
 
 import json
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+import great_expectations as gx
 import polars as pl
 import pytest
 
@@ -15,8 +18,11 @@ from opboost_ops.config.resources import schemas_folder
 from opboost_ops.domain import Domain
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
+from opboost_ops.quality.profile import COLUMNS
 from opboost_ops.quality.report import Report
 from opboost_ops.quality.suites import Suite
+from opboost_ops.reports.checks import report_blocks
+from opboost_ops.reports.display.html import document_html
 
 #: Numbers and texts that every planted fault consists of, and no report may show.
 CANARY = 48151623.421875
@@ -44,6 +50,7 @@ PARTY = Party(
     },
 )
 NUMBERS = PARTY.model_copy(update={"label": Label(column="y", task="regression")})
+RELEASED = PARTY.model_copy(update={"role": "feature_holder", "label": None})
 UNDECLARED = PARTY.model_copy(update={"label": Label(column="y", task="binary")})
 
 
@@ -111,6 +118,7 @@ SUITES: dict[str, tuple[Suite, Callable[[], pl.DataFrame]]] = {
     "raw_table": (suites.raw_table(PARTY, IDS, CHECKS), raw),
     "raw_table/undeclared": (suites.raw_table(UNDECLARED, IDS, CHECKS), raw),
     "raw_table/regression": (suites.raw_table(NUMBERS, IDS, CHECKS), raw),
+    "first_release": (suites.first_release(RELEASED, IDS, CHECKS), raw),
     "new_rows": (suites.new_rows(PARTY, IDS, CHECKS, 100), lambda: raw().drop("y")),
     "preprocessed_table": (
         suites.preprocessed_table(dict.fromkeys("ab", DOMAIN), ROWS),
@@ -159,160 +167,152 @@ def as_float(column: str) -> Change:
 
 
 NAN, INF = math.nan, math.inf
-RANKED = {
-    ("table", "table_row_count_to_equal", ""): [drop_row],
-    ("column", "column_values_to_not_be_null", ""): [put("a", None)],
-    ("column", "column_values_to_be_in_type_list", ""): [as_float("a")],
-    ("dense", "column_min_to_be_between", ""): [
-        lambda t: t.with_columns(pl.col("a") + 1),
-        put("a", 0),
+
+#: Faults of each row, by what the profile measures.
+ROW_BY_ROW: Mapping[str, list[Change]] = {
+    "usable": [
+        without("id"),
+        without("age"),
+        without("size"),
+        lambda t: t.with_columns(age=pl.lit(CANARY_TEXT)),
+        lambda t: t.with_columns(size=pl.concat_list("size")),
     ],
-    ("sparse", "column_min_to_be_between", ""): [put("a", 0)],
-    ("column", "column_max_to_be_between", ""): [put("a", 11)],
-    ("dense", "column_values_to_be_in_set", "rank_gap"): [
-        lambda t: t.with_columns(a=pl.when(pl.col("a") == 3).then(4).otherwise(pl.col("a")))
-    ],
+    "gaps": [put("id", None), put("age", None), put("age", NAN)],
+    "missing_share": [put("gap", *[None] * 9)],
+    "repeated": [put("id", CANARY_TEXT, CANARY_TEXT)],
+    "empty": [put("id", "")],
+    "not_finite": [put("age", INF), put("age", -INF)],
+    "outside_share": [put("age", *[CANARY] * 5)],
+    "undeclared": [put("size", CANARY_TEXT)],
 }
 
-#: What of a training table is a matter of each row.
-ROW_BY_ROW: Mapping[tuple[str, str, str], list[Change]] = {
-    ("id", "column_to_exist", ""): [without("id")],
-    ("id", "column_values_to_not_be_null", ""): [put("id", None)],
-    ("id", "column_values_to_be_unique", ""): [put("id", CANARY_TEXT, CANARY_TEXT)],
-    ("text_id", "column_value_lengths_to_be_between", ""): [put("id", "")],
-    ("feature", "column_to_exist", ""): [without("age"), without("size")],
-    ("complete", "column_values_to_not_be_null", ""): [put("age", None), put("age", NAN)],
-    ("partial", "column_values_to_not_be_null", ""): [put("gap", *[None] * 9)],
-    ("numeric", "column_values_to_be_between", ""): [put("age", INF), put("age", -INF)],
-    ("bounded", "column_values_to_be_between", ""): [put("age", *[CANARY] * 5)],
-    ("categorised", "column_values_to_be_in_set", "category"): [put("size", CANARY_TEXT)],
+INTEGERS: Mapping[str, list[Change]] = {
+    "rows": [drop_row],
+    "usable": [without("b"), as_float("a"), as_float("b")],
+    "gaps": [put("a", None)],
+    "outside": [put("a", 0), put("b", 11)],
 }
 
-FAULTS: Mapping[str, Mapping[tuple[str, str, str], list[Change]]] = {
+FAULTS: Mapping[str, Mapping[str, list[Change]]] = {
     "new_rows": ROW_BY_ROW,
     "raw_table": {
         **ROW_BY_ROW,
-        ("feature", "column_unique_value_count_to_be_between", ""): [
-            constant("age", 3.0),
-            constant("gap", None),
-            constant("size", "1"),
-        ],
-        ("label", "column_to_exist", ""): [without("y")],
-        ("label", "column_values_to_not_be_null", ""): [put("y", None)],
-        ("class_label", "column_unique_value_count_to_be_between", ""): [
-            constant("y", 0),
-            put("y", 2),
-        ],
-        ("declared_label", "column_values_to_be_in_set", "class"): [put("y", 48151623)],
-        ("number_label", "column_values_to_be_between", ""): [
-            lambda t: put("y", INF)(as_float("y")(t))
+        "usable": [*ROW_BY_ROW["usable"], without("y")],
+        "gaps": [*ROW_BY_ROW["gaps"], put("y", None)],
+        "undeclared": [*ROW_BY_ROW["undeclared"], put("y", 48151623)],
+        "classes": [constant("y", 0), put("y", 2)],
+        "distinct": [constant("age", 3.0), constant("town", "north")],
+    },
+    "first_release": {
+        **ROW_BY_ROW,
+        "distinct": [constant("age", 3.0), constant("gap", None), constant("size", "1")],
+    },
+    "raw_table/regression": {"not_finite": [lambda t: put("y", INF)(as_float("y")(t))]},
+    "preprocessed_table": INTEGERS,
+    "release": {
+        **INTEGERS,
+        "unused_ranks": [
+            lambda t: t.with_columns(pl.col("a") + 1),
+            lambda t: t.with_columns(a=pl.when(pl.col("a") == 3).then(4).otherwise(pl.col("a"))),
         ],
     },
-    "preprocessed_table": {
-        ("table", "table_row_count_to_equal", ""): [drop_row],
-        ("column", "column_values_to_not_be_null", ""): [put("a", None)],
-        ("column", "column_values_to_be_in_type_list", ""): [as_float("b")],
-        ("column", "column_values_to_be_between", ""): [put("a", 0), put("b", 11)],
-    },
-    "release": RANKED,
+    "release/sparse": {"outside": [put("a", 0), put("a", 11)]},
     "training_frame": {
-        ("table", "table_row_count_to_equal", ""): [drop_row],
-        ("feature", "column_to_exist", ""): [without("own.x"), without("bank.a")],
-        ("complete", "column_values_to_not_be_null", ""): [put("bank.a", None)],
-        ("ranked", "column_values_to_be_between", ""): [put("bank.a", 0.0), put("bank.a", CANARY)],
-        ("label", "column_to_exist", ""): [without("label")],
-        ("label", "column_values_to_not_be_null", ""): [put("label", None)],
-        ("class_label", "column_unique_value_count_to_be_between", ""): [constant("label", 0.0)],
-        ("class_label", "column_values_to_be_in_set", ""): [put("label", CANARY)],
-        ("number_label", "column_values_to_be_between", ""): [put("label", INF)],
+        "rows": [drop_row],
+        "usable": [
+            without("own.x"),
+            without("bank.a"),
+            lambda t: t.with_columns(pl.lit(CANARY_TEXT).alias("bank.a")),
+        ],
+        "gaps": [put("bank.a", None), put("label", None)],
+        "outside": [put("bank.a", 0.0), put("bank.a", CANARY)],
+        "undeclared": [put("label", CANARY)],
+        "classes": [constant("label", 0.0)],
     },
+    "training_frame/regression": {"not_finite": [put("label", INF)]},
     "model": {
-        ("prediction", "column_values_to_be_in_set", "not_a_number"): [put("prediction", NAN)],
-        ("prediction", "column_values_to_be_between", ""): [put("prediction", INF)],
-        ("probability", "column_values_to_be_between", ""): [
+        "usable": [
+            without("threshold"),
+            lambda t: t.with_columns(prediction=pl.lit(CANARY_TEXT)),
+        ],
+        "not_finite": [put("prediction", NAN), put("prediction", INF), put("threshold", NAN)],
+        "outside": [
             put("prediction", -0.001),
             put("prediction", CANARY),
-        ],
-        ("threshold", "column_values_to_be_in_set", "not_a_number"): [put("threshold", NAN)],
-        ("threshold", "column_values_to_be_between", ""): [
             put("threshold", -0.1),
             put("threshold", CANARY),
         ],
     },
     "scores": {
-        ("table", "table_row_count_to_equal", ""): [drop_row],
-        ("id", "column_values_to_not_be_null", ""): [put("id", None)],
-        ("id", "column_values_to_be_unique", ""): [put("id", CANARY_TEXT, CANARY_TEXT)],
-        ("prediction", "column_values_to_not_be_null", ""): [put("score", None)],
-        ("prediction", "column_values_to_be_in_set", "not_a_number"): [put("score", NAN)],
-        ("prediction", "column_values_to_be_between", ""): [put("score", INF)],
-        ("probability", "column_values_to_be_between", ""): [
-            put("score", -0.001),
-            put("score", CANARY),
-        ],
-        ("class", "column_values_to_not_be_null", ""): [put("class", None)],
-        ("class", "column_values_to_be_in_set", ""): [put("class", CANARY_TEXT)],
-        ("share", "column_values_to_not_be_null", ""): [put("probability_no", None)],
-        ("share", "column_values_to_be_between", ""): [put("probability_yes", CANARY)],
+        "rows": [drop_row],
+        "usable": [without("class"), lambda t: t.with_columns(score=pl.lit(CANARY_TEXT))],
+        "gaps": [put("id", None), put("score", None), put("class", None), put("score", NAN)],
+        "repeated": [put("id", CANARY_TEXT, CANARY_TEXT)],
+        "not_finite": [put("score", INF)],
+        "outside": [put("score", -0.001), put("probability_yes", CANARY)],
+        "undeclared": [put("class", CANARY_TEXT)],
     },
 }
 
 CASES = [
-    pytest.param(boundary, *key, change, id=f"{boundary}-{'-'.join(filter(None, key))}-{i}")
-    for boundary, faults in FAULTS.items()
-    for key, changes in faults.items()
+    pytest.param(name, measure, change, id=f"{name}-{measure}-{i}")
+    for name, faults in FAULTS.items()
+    for measure, changes in faults.items()
     for i, change in enumerate(changes)
 ]
 
 
-def templates(boundary: str) -> list[tuple[str, str, str]]:
-    path = schemas_folder() / "expectations" / f"{boundary}.json"
-    return [
-        (e["for"], e["type"].removeprefix("expect_"), e.get("indicator", ""))
-        for e in json.loads(path.read_text())["expectations"]
-    ]
+def declared(boundary: str) -> list[str]:
+    """The measure of each expectation of a suite."""
+    document = json.loads(suites.expectations(boundary))
+    return [expectation["kwargs"]["column"] for expectation in document["expectations"]]
 
 
-def test_every_expectation_of_every_template_has_a_fault() -> None:
+def test_every_expectation_has_a_fault() -> None:
     folder = schemas_folder() / "expectations"
-    assert {path.stem for path in folder.glob("*.json")} == set(FAULTS)
-    for boundary, faults in FAULTS.items():
-        assert set(templates(boundary)) == set(faults)
+    boundaries = {name.partition("/")[0] for name in FAULTS}
+    assert {path.stem for path in folder.glob("*.json")} == {*boundaries, "drift"}
+    for boundary in boundaries:
+        faults = {m for name, of in FAULTS.items() if name.startswith(boundary) for m in of}
+        assert set(declared(boundary)) == faults
+
+
+@pytest.mark.parametrize("path", (schemas_folder() / "expectations").glob("*.json"), ids=str)
+def test_great_expectations_loads_a_suite_as_it_is(path: Path) -> None:
+    document = json.loads(path.read_text())
+    suite = gx.ExpectationSuite(**document)
+    assert suite.name == path.stem
+    written: Any = suite.to_json_dict()["expectations"]
+    assert [e["type"] for e in written] == [e["type"] for e in document["expectations"]]
+    assert [e["severity"] for e in written] == [e["severity"] for e in document["expectations"]]
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_a_good_table_passes(name: str) -> None:
     suite, good = SUITES[name]
     report = run_suite(suite, good().to_arrow())
-    assert report.passed, [r for r in report.results if not r.success]
-    assert len(report.results) == len(suite.expectations) > 0
+    assert (report.passed, report.findings) == (True, ())
+    assert len(report.document["results"]) == len(declared(suite.name)) > 0
+    assert [row["column"] for row in report.profile] == [each.column for each in suite.columns]
+    assert all(set(row) == set(COLUMNS) for row in report.profile)
 
 
-def failed(report: Report) -> set[tuple[str, str]]:
-    return {
-        (result.expectation.removeprefix("expect_"), result.indicator)
-        for result in report.results
-        if not result.success
-    }
-
-
-@pytest.mark.parametrize(("boundary", "about", "expectation", "indicator", "change"), CASES)
-def test_a_planted_fault_is_found(
-    boundary: str, about: str, expectation: str, indicator: str, change: Change
-) -> None:
-    forms = {"number_label": f"{boundary}/regression", "sparse": f"{boundary}/sparse"}
-    name = forms.get(about, boundary)
+@pytest.mark.parametrize(("name", "measure", "change"), CASES)
+def test_a_planted_fault_is_found(name: str, measure: str, change: Change) -> None:
     suite, good = SUITES[name]
-    table = change(good())
-    report = run_suite(suite, table.to_arrow())
-    assert report.passed is False
-    assert (expectation, indicator) in failed(report)
-    assert report.outside() == {"suite": boundary, "passed": False}
+    report = run_suite(suite, change(good()).to_arrow())
+    warned = (suite.name, measure) == ("raw_table", "distinct")
+    assert report.passed is warned
+    found = {finding.measure: finding for finding in report.findings}
+    assert found[measure].column
+    assert found[measure].severity == ("warning" if warned else "critical")
+    assert report.outside() == {"suite": suite.name, "passed": warned}
     assert_no_value(report)
 
 
 def assert_no_value(report: Report) -> None:
-    for text in (report.json().decode(), report.html().decode(), repr(report.outside())):
+    shown = document_html("", "", report_blocks(report))
+    for text in (shown, repr(report.outside()), str(report.findings)):
         assert CANARY_TEXT not in text
         assert "48151623" not in text
 

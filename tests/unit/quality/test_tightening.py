@@ -1,5 +1,10 @@
 """``expectations.yaml``: more may be expected, never less."""
 
+<<<<<<< HEAD
+=======
+import json
+from dataclasses import replace
+>>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)
 from pathlib import Path
 
 import pytest
@@ -7,13 +12,15 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.quality import suites
+from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 
 SUITE = suites.release({"income": Domain(1, 10)}, 10)
 MORE = """
 release:
-  - type: expect_column_max_to_be_between
-    kwargs: {column: income, max_value: 5}
+  - type: expect_column_values_to_be_between
+    kwargs: {column: maximum, max_value: 5, row_condition: 'column == "income"',
+             condition_parser: pandas}
 """
 
 
@@ -24,10 +31,10 @@ def test_without_the_file_nothing_changes(tmp_path: Path) -> None:
 def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
     (tmp_path / "expectations.yaml").write_text(MORE)
     more = tightened(SUITE, tmp_path)
-    assert more.expectations == SUITE.expectations
-    assert [e["kwargs"] for e in more.own] == [{"column": "income", "max_value": 5}]
+    assert more == replace(SUITE, own=more.own)
+    assert [e["kwargs"]["max_value"] for e in more.own] == [5]
     (tmp_path / "expectations.yaml").write_text("release: []\nraw_table: []\n")
-    assert tightened(SUITE, tmp_path).expectations == SUITE.expectations
+    assert tightened(SUITE, tmp_path) == SUITE
 
 
 @pytest.mark.parametrize(
@@ -38,11 +45,15 @@ def test_expectations_are_added_and_none_taken_away(tmp_path: Path) -> None:
         ("release: 3", "list"),
         ("release: [3]", "type and kwargs"),
         ("release: [{type: expect_column_to_exist}]", "type and kwargs"),
-        ("release: [{type: expect_miracles, kwargs: {column: income}}]", "expect_miracles"),
-        ("release: [{type: expect_column_to_exist, kwargs: {column: nobody}}]", "nobody"),
+        ("release: [{kwargs: {column: rows}}]", "type: is missing"),
+        ("release: [{type: expect_miracles, kwargs: {column: rows}}]", "expect_miracles"),
+        (
+            "release: [{type: expect_column_to_exist, kwargs: {column: income}}]",
+            "not a column of the profile",
+        ),
         ("releasee: []", "releasee"),
         (
-            "release: [{type: expect_column_to_exist, kwargs: {column: income, "
+            "release: [{type: expect_column_to_exist, kwargs: {column: rows, "
             "result_format: COMPLETE}}]",
             "result_format",
         ),
@@ -53,3 +64,19 @@ def test_a_wrong_file_says_where(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(ConfigError, match=r"expectations\.yaml") as caught:
         tightened(SUITE, tmp_path)
     assert word in str(caught.value)
+<<<<<<< HEAD
+=======
+
+
+def test_a_partys_own_expectation_stops_its_run(workspace: Workspace) -> None:
+    text = MORE.replace("release:", "raw_table:").replace("max_value: 5", "max_value: 10")
+    (workspace.folder / "bank" / "expectations.yaml").write_text(text)
+    workspace.let_join("bank")
+    workspace.open()
+    workspace.step("shop", "check_table")
+    with pytest.raises(ContractError, match="bank: the data-quality check raw_table failed"):
+        workspace.step("bank", "check_table")
+    report = json.loads((workspace.home("bank") / "quality/raw_table.json").read_bytes())
+    (finding,) = Report(report).findings
+    assert (finding.column, finding.measure) == ("income", "maximum")
+>>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)

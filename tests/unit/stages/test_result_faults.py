@@ -7,8 +7,8 @@ import yaml
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.extras.datasets.lenders import write_lenders
-from opboost_ops.pipeline.inputs.rehearsal import result_fault
-from opboost_ops.quality.report import Result
+from opboost_ops.pipeline.inputs.rehearsal import finding_fault
+from opboost_ops.quality.report import Finding
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,8 @@ def test_nobody_is_told_to_declare_what_the_file_refuses(lenders, column, keep):
     context = SimpleNamespace(
         federation=lenders, party=party, declared=lenders.parties[party], purpose="train"
     )
-    gaps = Result("expect_column_values_to_not_be_null", column, "", {}, False, True, 9, 2, 2)
-    fault = result_fault(context, gaps)
+    gaps = Finding(column, "gaps", "No value is missing", "critical", 2)
+    fault = finding_fault(context, gaps, {"gaps": 2, "rows": 9})
+    assert "2 of 9 rows" in fault.problem
     assert f"features.{column}" in fault.suggestion
     assert ("missing: keep" in fault.suggestion) is keep

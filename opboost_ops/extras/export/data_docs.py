@@ -1,0 +1,55 @@
+"""Data Docs of Great Expectations, from reports that are kept at home."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from opboost_ops.quality.validation import context
+
+_SITE = "export"
+
+
+def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
+    """Write Data Docs.
+
+    Their pages load scripts and styles from the web, and show the names of columns and counts of
+    rows; they are for the party's own people.
+
+    Args:
+        reports: Files of checks in the party's home, ``quality/<boundary>.json``.
+        folder: Where the pages are written.
+
+    Returns:
+        The first page.
+    """
+    made = context()
+    from great_expectations.core.expectation_validation_result import (
+        expectationSuiteValidationResultSchema,
+    )
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+        ValidationResultIdentifier,
+    )
+
+    store = made.validation_results_store
+    for path in reports:
+        result = expectationSuiteValidationResultSchema.load(json.loads(path.read_bytes()))
+        suite = ExpectationSuiteIdentifier(name=result.suite_name)
+        key = ValidationResultIdentifier(suite, result.meta["run_id"], path.stem)
+        store.store_validation_results(result, key, suite)
+    site = {
+        "class_name": "SiteBuilder",
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "store_backend": {
+            "class_name": "TupleFilesystemStoreBackend",
+            "base_directory": str(folder.resolve()),
+        },
+    }
+    made.add_data_docs_site(_SITE, site)
+    try:
+        made.build_data_docs(site_names=[_SITE])
+    finally:
+        made.delete_data_docs_site(_SITE)
+        for key in store.list_keys():
+            store.remove_key(key)
+    return folder / "index.html"

@@ -1,0 +1,76 @@
+"""The report of a data-quality check: its expectations, and the profile without values."""
+
+from typing import Any
+
+from opboost_ops.quality.profile import VALUES
+from opboost_ops.quality.report import Finding, Report, description
+from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, State, Table, count
+
+
+def report_blocks(report: Report) -> list[Block]:
+    """A check's report; what fails comes first.
+
+    Args:
+        report: At home.
+    """
+    results = report.document["results"]
+    failed = sum(not result["success"] for result in results)
+    facts = Facts(
+        (
+            Fact(
+                "This check",
+                "passed" if report.passed else "failed",
+                state="good" if report.passed else "bad",
+            ),
+            Fact("Expectations", f"{len(results):,}", f"{failed:,} do not hold"),
+            Fact(
+                "Warnings",
+                f"{report.warnings:,}",
+                "columns; they stop nothing",
+                state="warn" if report.warnings else "",
+            ),
+            Fact("It took", f"{report.seconds:.2f} s"),
+        )
+    )
+    broken = sorted(report.findings, key=lambda finding: finding.severity)
+    good = [result["expectation_config"] for result in results if result["success"]]
+    rows = [_broken(finding) for finding in broken]
+    rows += [(Cell("pass", state="good"), Cell(""), Cell(description(e)), Cell("")) for e in good]
+    expectations = Table(
+        "expectations",
+        "Expectations",
+        ("result", "column", "expectation", "measured"),
+        tuple(rows),
+        "Great Expectations judges the table's profile. A warning stops nothing.",
+    )
+    return [facts, expectations, _profile(report)]
+
+
+def _broken(finding: Finding) -> tuple[Cell, ...]:
+    states: dict[str, tuple[str, State]] = {"critical": ("fail", "bad")}
+    text, state = states.get(finding.severity, ("warning", "warn"))
+    column = finding.column or "whole table"
+    words = finding.description if finding.evaluated else f"{finding.description} (not evaluated)"
+    return Cell(text, state=state), Cell(column), Cell(words), _cell(finding.value)
+
+
+def _profile(report: Report) -> Table:
+    rows = report.profile
+    names = [name for name in (rows[0] if rows else ()) if name not in VALUES]
+    return Table(
+        "profile",
+        "Profile of the table",
+        tuple(name.replace("_", " ") for name in names),
+        tuple(tuple(_cell(row[name]) for name in names) for row in rows),
+        "Counts and shares of rows; no value of the table is shown.",
+    )
+
+
+def _cell(value: Any) -> Cell:
+    if value is None:
+        return Cell("", "")
+    if isinstance(value, bool):
+        return Cell("yes" if value else "no")
+    if isinstance(value, float) and not value.is_integer():
+        return Cell(f"{value:.4g}", value)
+    return count(int(value)) if isinstance(value, int | float) else Cell(str(value))
