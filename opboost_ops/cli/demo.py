@@ -278,7 +278,7 @@ def _show(
         return
     chain = stages_by_task(federation, purpose).get(name)
     for stage in chain or (own,):
-        key = "return_value" if chain is None else stage
+        key = "return_value" if chain is None or stage == chain[-1] else stage
         told["stage"] = stage
         told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name, key)
         finished.summaries.setdefault(party, {})[stage] = told["summary"]

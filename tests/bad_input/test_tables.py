@@ -75,17 +75,8 @@ def test_an_unknown_column(workspace: Workspace, what: str) -> None:
     refused(workspace, "credit.check_table", ContractError, "credit", "nobody", published=PLAN)
 
 
-<<<<<<< HEAD
-=======
 def constant(feature: str) -> pl.Expr:
     return pl.when(pl.col(feature).is_null()).then(None).otherwise(0.25).alias(feature)
-
-
-def test_a_constant_column_is_not_released(workspace: Workspace) -> None:
-    feature = "returns_share"
-    check = TableCheck(workspace, "shop")
-    (finding,) = check.fails(lambda t: t.with_columns(constant(feature)), feature)
-    assert finding.measure == "distinct"
 
 
 def test_a_constant_column_of_ones_own_is_a_warning(workspace: Workspace) -> None:
@@ -97,7 +88,6 @@ def test_a_constant_column_of_ones_own_is_a_warning(workspace: Workspace) -> Non
     assert (finding.column, finding.severity, report.passed) == ("age", "warning", True)
 
 
->>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)
 def test_few_values_outside_bounds_are_clipped_and_counted_at_home(workspace: Workspace) -> None:
     workspace.edit_table("bank", first_rows("balance", CANARY_NUMBER, rows=10))
     summaries = workspace.all()
@@ -190,24 +180,6 @@ def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: 
     assert (finding.column, finding.measure) == ("balance", "mean")
 
 
-<<<<<<< HEAD
-=======
-def test_a_broken_expectations_file(workspace: Workspace) -> None:
-    declared = {"raw_table": [{**MEAN, "kwargs": {"column": "balanse", "min_value": 1}}], "raw": []}
-    (workspace.folder / "bank" / "expectations.yaml").write_text(json.dumps(declared))
-    refused(
-        workspace,
-        "bank.check_table",
-        ConfigError,
-        "expectations.yaml",
-        "2 faults",
-        "balanse",
-        "raw: is not a boundary",
-        published=ASKED,
-    )
-
-
->>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)
 def test_a_failed_check_of_the_release_publishes_no_ranks(workspace: Workspace) -> None:
     """Between two boundaries, as when a party's own files are damaged."""
     workspace.until("check_release", "bank")

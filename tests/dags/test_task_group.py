@@ -3,21 +3,29 @@
 import json
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
 from opboost_ops.orchestration.dags.descriptions import TITLES
 from opboost_ops.orchestration.dags.factory import build_dags
+from opboost_ops.orchestration.dags.federation_operators import (
+    ScoreFederation,
+    TrainFederation,
+)
 from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
 from opboost_ops.orchestration.pages.airflow import PHASES, place_of
 from tests.dags.conftest import ROOT, in_airflow
 from tests.federation import Workspace
 
-EXAMPLE = ROOT / "docs" / "examples" / "nightly_credit.py"
+EXAMPLES = ROOT / "opboost_ops" / "orchestration" / "example_dags"
+EXAMPLE = EXAMPLES / "nightly_credit.py"
 
 
 def example(monkeypatch: pytest.MonkeyPatch, federations: Path) -> DAG:
@@ -54,8 +62,39 @@ def test_it_holds_the_tasks_of_the_federations_own_dag(
     )
 
 
-def test_the_document_shows_this_very_file() -> None:
-    assert f"```python\n{EXAMPLE.read_text()}```" in (ROOT / "docs" / "airflow.md").read_text()
+def test_the_document_shows_these_very_files() -> None:
+    text = (ROOT / "docs" / "airflow.md").read_text()
+    for name in ("nightly_credit.py", "train_in_the_middle.py"):
+        assert f"```python\n{(EXAMPLES / name).read_text()}```" in text
+
+
+def test_a_dag_of_ones_own_triggers_a_training_and_defers() -> None:
+    bag = DagBag(EXAMPLES / "train_in_the_middle.py", collect_dags=True)
+    assert bag.import_errors == {}
+    dag = bag.dags["train_in_the_middle"]
+    train = dag.get_task("train")
+    assert isinstance(train, TrainFederation)
+    assert (train.trigger_dag_id, train.conf) == ("credit_scoring_train", {"trees": 3})
+    assert (train.deferrable, train.wait_for_completion) == (True, True)
+    assert train.downstream_task_ids == {"tell_people"}
+    score = ScoreFederation(task_id="score", federation="credit_scoring")
+    assert score.trigger_dag_id == "credit_scoring_score"
+
+
+def test_the_result_of_a_triggered_run_is_the_operators() -> None:
+    train = TrainFederation(task_id="train", federation="credit_scoring")
+    run, dag = "manual__1", "credit_scoring_train"
+    ended = {"credit_open.open_run": "success", "credit_publish.register": "success"}
+
+    def pull(task_ids: str, dag_id: str, run_id: str) -> dict[str, str]:
+        assert (task_ids, dag_id, run_id) == ("credit_publish.register", dag, run)
+        return {"version": "0f"}
+
+    ti: Any = SimpleNamespace(get_task_states=lambda **_: {run: ended}, xcom_pull=pull)
+    event = ("trigger", {"run_ids": [run], run: "success"})
+    assert train.execute_complete({"ti": ti}, event) == {"version": "0f"}
+    with pytest.raises(AirflowException, match="failed"):
+        train.execute_complete({"ti": ti}, ("trigger", {"run_ids": [run], run: "failed"}))
 
 
 def test_a_federation_twice_in_a_dag_is_refused(federations: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 from opboost_ops.cli.demo import follow
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
-from tests.waiting import ended, errors
+from opboost_ops.orchestration.example_dags import train_in_the_middle
+from tests.e2e.conftest import OTHERS
+from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +38,7 @@ def test_the_form_reaches_the_plan(client: Client, workspace: Path) -> None:
     run = client.trigger(DAG, {"trees": 3})
     assert ended(client, DAG, run) == "success"
     assert client.run(DAG, run)["conf"]["trees"] == 3
-    version = client.summary(DAG, run, "credit_publish.register", "register")
+    version = client.summary(DAG, run, "credit_publish.register")
     (model,) = workspace.glob(f"credit/models/credit_scoring/{version['version']}*/model.txt")
     assert model.read_text().count("Tree=") == 3
 
@@ -69,3 +71,16 @@ def test_a_broken_file_says_all_its_faults(client: Client) -> None:
     (message,) = errors(client, "broken_train", run).values()
     assert "broken.yaml" in message
     assert "domain" in message
+
+
+def test_training_in_the_middle_of_a_dag_of_ones_own(airflow: Standalone, client: Client) -> None:
+    example = Path(train_in_the_middle.__file__).read_text()
+    (airflow.home / OTHERS / "middle.py").write_text(example.replace('"@daily"', "None"))
+    dag = "train_in_the_middle"
+    until(lambda: client.has_dag(dag), dag, 120)
+    run = client.trigger(dag)
+    assert ended(client, dag, run) == "success"
+    trained = client.summary(dag, run, "train")
+    assert set(trained) == {"version", "champion", "why"}
+    path = f"dags/{dag}/dagRuns/{run}/taskInstances/tell_people/xcomEntries/return_value"
+    assert str(trained["version"]) in client.get(path)["value"]

@@ -72,8 +72,6 @@ def admin_dag(
         # One action at a time, in order; that of a party whose worker is away ends by itself.
         max_active_runs=1,
         dagrun_timeout=_TIMEOUT,
-        # It has no times of its own, and is needed when things go wrong.
-        is_paused_upon_creation=False,
         tags=[TAG, ADMIN_TAG, federation.name, *parties],
         default_args=defaults,
     ) as dag:

@@ -1,4 +1,4 @@
-"""Why a run has failed, in its note on the run's page.
+"""Why a run has failed, or has no new champion, in its note on the run's page.
 
 Airflow shows a note beside the run's state, where people look first. The scheduler writes it, as
 it alone knows all: what failed tasks have left in XCom, and which tasks no worker has taken.
@@ -48,6 +48,9 @@ _LONGEST = 1000
 #: How the note of a failed run begins; one of a person's own stays.
 _FAILED, _ABSENT = "**", "No worker took "
 
+#: How the note of a run begins whose model the gate rejected.
+_REJECTED = "The gate rejected "
+
 
 def absent_worker_lines(waited: Mapping[str, Sequence[str]]) -> list[str]:
     """A line for each queue whose worker is absent.
@@ -96,8 +99,35 @@ def on_dag_run_running(dag_run: Any) -> None:
     if session is None:
         return
     with session.no_autoflush:
-        if str(dag_run.note or "").startswith((_FAILED, _ABSENT)):
+        if str(dag_run.note or "").startswith((_FAILED, _ABSENT, _REJECTED)):
             dag_run.note = None
+
+
+@hookimpl
+def on_dag_run_success(dag_run: Any, msg: str) -> None:
+    """Leave a note where the gate rejected the run's model.
+
+    Args:
+        dag_run: The scheduler's run, in its session.
+        msg: What Airflow says of its end.
+    """
+    session = our_session(dag_run)
+    if session is None or by_hand(msg):
+        return
+    from sqlalchemy import select
+
+    from opboost_ops.orchestration.pages.airflow_tables import TaskInstance
+
+    # The gate's verdict is public: the announcement is an entry of the ledger towards everybody.
+    states = select(TaskInstance.task_id, TaskInstance.state).where(
+        TaskInstance.dag_id == dag_run.dag_id, TaskInstance.run_id == dag_run.run_id
+    )
+    with session.no_autoflush:
+        ended = {place_of(task)[1]: state for task, state in session.execute(states)}
+    if (ended.get("register"), ended.get("announce_champion")) == ("success", "skipped"):
+        dag_run.note = dag_run.note or (
+            f"{_REJECTED}the model, and the champion is unchanged. The models page shows both."
+        )
 
 
 @hookimpl

@@ -83,23 +83,31 @@ def _of_template(value: Any) -> Any:
 
 
 @plainly
-def run_stages(party: str, stages: Sequence[str], federation: str, label_holder: str) -> None:
+def run_stages(
+    party: str, stages: Sequence[str], federation: str, label_holder: str
+) -> dict[str, Any]:
     """Run stages of one party, one after the other, up to the first that fails.
 
-    Each leaves its summary in XCom under its own name. Tried again, or cleared, the task begins
-    with its first stage: what was done already gives the same bytes, and is charged once.
+    Each stage before the last leaves its summary in XCom under its own name. Tried again, or
+    cleared, the task begins with its first stage: what was done already gives the same bytes, and
+    is charged once.
 
     Args:
         party: Whose.
         stages: Their names, in order.
         federation: Name of the federation.
         label_holder: Who opened the run.
+
+    Returns:
+        The last stage's summary, the task's result.
     """
     from opboost_ops.exchange.party_state import reuse_open_state
 
+    ti = get_current_context()["ti"]
     with reuse_open_state():
-        for stage in stages:
-            _run_stage(party, stage, federation, label_holder)
+        for stage in stages[:-1]:
+            ti.xcom_push(stage, _run_stage(party, stage, federation, label_holder))
+        return _run_stage(party, stages[-1], federation, label_holder)
 
 
 def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> dict[str, Any]:
@@ -120,7 +128,6 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
 
     asked = {"party": party, "federation": federation, "run": this}
     summary = execute(f"{stage} at {party}", work, meter, stage, asked)
-    context["ti"].xcom_push(stage, summary)
     if stage == "register":
         notifications.registered(context, summary)
     return summary

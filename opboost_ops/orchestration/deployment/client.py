@@ -93,13 +93,13 @@ class Client:
                 return found
 
     def summary(self, dag: str, run: str, task: str, stage: str = "return_value") -> dict[str, Any]:
-        """What a task left in XCom for people.
+        """The summary that a task left in XCom.
 
         Args:
             dag: Id of the DAG.
             run: Airflow's id of the run.
             task: Id of the task.
-            stage: Which of its stages; none in a task that runs no stage of the protocol.
+            stage: One of its stages before the last.
         """
         path = f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/xcomEntries/{stage}"
         return dict(self.get(path, deserialize=True)["value"])

@@ -24,8 +24,8 @@ from opboost_ops.orchestration.settings import adopt_section
 from opboost_ops.pipeline.party.known_store import require_keeps_first
 from opboost_ops.pipeline.party.party_sites import site_variable
 
-#: The first Airflow that the DAGs run in.
-_OLDEST = (3, 2, 2)
+#: Versions of Airflow on which the test suite has passed, and the days of the last time.
+TESTED = {"3.3.2": "2026-11-28"}
 
 #: Seconds between two looks for new DAG files, from which on people wonder where theirs is.
 _LONG = 60
@@ -59,15 +59,8 @@ def examine() -> list[Finding]:
 
 def _installed() -> Iterator[Finding]:
     from airflow import __version__
-    from packaging.version import Version
 
-    if Version(__version__).release < _OLDEST:
-        least = ".".join(map(str, _OLDEST))
-        yield Finding(
-            "blocks", f"Airflow {__version__} is too old.", f"Install Airflow {least} or later."
-        )
-    else:
-        yield Finding("ok", f"Airflow {__version__}.")
+    yield version_finding(__version__)
     try:
         require_lightgbm()
         yield Finding("ok", "LightGBM loads.")
@@ -85,6 +78,25 @@ def _installed() -> Iterator[Finding]:
             "The plugin is not registered: slots are not checked, and there are no pages.",
             "Install the package: pip install 'opboost-ops[airflow]'.",
         )
+
+
+def version_finding(version: str) -> Finding:
+    """A version of Airflow, compared with those on which the test suite has passed.
+
+    Args:
+        version: As Airflow states it.
+    """
+    if version in TESTED:
+        return Finding("ok", f"Airflow {version}: the test suite passed on {TESTED[version]}.")
+    from packaging.version import Version
+
+    tested = ", ".join(TESTED)
+    too_old = Version(version) < min(map(Version, TESTED))
+    return Finding(
+        "blocks" if too_old else "note",
+        f"The test suite has not passed on Airflow {version}, but on {tested}.",
+        f"Install apache-airflow=={max(TESTED, key=Version)}, or try a run before you rely on it.",
+    )
 
 
 def _preloading() -> Finding:
@@ -215,10 +227,23 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
             f"A new DAG file takes up to {seconds} s to appear.",
             "Set `[dag_processor] refresh_interval = 30` in airflow.cfg.",
         )
-    for name in sorted(set(dags) - set(unread)):
-        if known[name][0]:
-            yield Finding("note", f"{name} is paused.", f"Run `airflow dags unpause {name}`.")
+    paused = sorted(name for name in set(dags) - set(unread) if known[name][0])
+    for federation in sorted({name.rpartition("_")[0] for name in paused}):
+        names = [name for name in paused if name.rpartition("_")[0] == federation]
+        verb = "is" if len(names) == 1 else "are"
+        yield Finding(
+            "note", f"{', '.join(names)} {verb} paused.", f"Run `{unpause_command(federation)}`."
+        )
     yield _triggerer(sorted({task.queue for dag in dags.values() for task in dag.tasks}))
+
+
+def unpause_command(federation: str) -> str:
+    """The command that unpauses all DAGs of a federation.
+
+    Args:
+        federation: Its name.
+    """
+    return f"airflow dags unpause --yes --treat-dag-id-as-regex '^{federation}_[a-z]+$'"
 
 
 def _triggerer(queues: list[str]) -> Finding:

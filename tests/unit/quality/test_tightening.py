@@ -1,10 +1,6 @@
 """``expectations.yaml``: more may be expected, never less."""
 
-<<<<<<< HEAD
-=======
-import json
 from dataclasses import replace
->>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)
 from pathlib import Path
 
 import pytest
@@ -12,7 +8,6 @@ import pytest
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.quality import suites
-from opboost_ops.quality.report import Report
 from opboost_ops.quality.tightening import tightened
 
 SUITE = suites.release({"income": Domain(1, 10)}, 10)
@@ -64,19 +59,3 @@ def test_a_wrong_file_says_where(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(ConfigError, match=r"expectations\.yaml") as caught:
         tightened(SUITE, tmp_path)
     assert word in str(caught.value)
-<<<<<<< HEAD
-=======
-
-
-def test_a_partys_own_expectation_stops_its_run(workspace: Workspace) -> None:
-    text = MORE.replace("release:", "raw_table:").replace("max_value: 5", "max_value: 10")
-    (workspace.folder / "bank" / "expectations.yaml").write_text(text)
-    workspace.let_join("bank")
-    workspace.open()
-    workspace.step("shop", "check_table")
-    with pytest.raises(ContractError, match="bank: the data-quality check raw_table failed"):
-        workspace.step("bank", "check_table")
-    report = json.loads((workspace.home("bank") / "quality/raw_table.json").read_bytes())
-    (finding,) = Report(report).findings
-    assert (finding.column, finding.measure) == ("income", "maximum")
->>>>>>> 838f6542 (feat(quality): Great Expectations judges a profile of each table)

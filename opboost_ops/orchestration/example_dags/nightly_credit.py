@@ -30,5 +30,5 @@ with DAG(
     federation = FederationTaskGroup(
         os.environ["CREDIT_FEDERATION"], form={"trees": "{{ params.trees }}"}, group_id="credit"
     )
-    registered = "{{ ti.xcom_pull('credit.credit_publish.register', key='register')['version'] }}"
+    registered = "{{ ti.xcom_pull('credit.credit_publish.register')['version'] }}"
     refresh_tables() >> federation >> tell_people(registered)

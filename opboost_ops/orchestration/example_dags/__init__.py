@@ -1,0 +1,1 @@
+"""Examples of DAGs of your own, to copy."""

@@ -1,0 +1,18 @@
+"""A federated training between the tasks of your own DAG."""
+
+from datetime import datetime
+
+from airflow.sdk import DAG, task
+
+from opboost_ops.orchestration.dags.federation_operators import TrainFederation
+
+
+@task
+def tell_people(trained: dict) -> str:
+    """Say which version came of it."""
+    return f"version {trained['version']}, champion: {trained['champion']}"
+
+
+with DAG("train_in_the_middle", schedule="@daily", start_date=datetime(2026, 1, 1), catchup=False):
+    train = TrainFederation(task_id="train", federation="credit_scoring", form={"trees": 3})
+    tell_people(train.output)
