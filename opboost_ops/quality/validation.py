@@ -101,7 +101,10 @@ def _definition(suite: str, own: str) -> Any:
     declared = json.loads(suite)
     more = json.loads(own)
     name = f"{declared['name']} ({crc32(own.encode()):08x})" if more else declared["name"]
-    built = gx.ExpectationSuite(name=name, expectations=[*declared["expectations"], *more])
+    expectations = [*declared["expectations"], *more]
+    built = gx.ExpectationSuite(name=name, expectations=expectations)
+    if len(built.expectations) < len(expectations):
+        raise ValueError("Great Expectations has left out an expectation that it cannot load.")
     made = context()
     batch = made.data_sources.get(_SOURCE).get_asset(_SOURCE).get_batch_definition(_SOURCE)
     return made.validation_definitions.add(

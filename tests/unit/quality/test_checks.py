@@ -117,6 +117,8 @@ def test_a_foreign_error_loses_its_text() -> None:
         raise ValueError(TEXT)
         yield
 
+    with pytest.raises(ContractError, match="raw_table"):
+        run_suite(replace(RAW, own=({"type": "expect_nothing", "kwargs": {}},)), canaries())
     with pytest.raises(ContractError) as caught:
         run_suite(RAW, read)
     assert caught.value.__cause__ is None
