@@ -146,7 +146,7 @@ class _Column:
         for i in range(len(self._undeclared)):
             self._undeclared[i] += values.get(f"undeclared {i}") or 0
         least, greatest = values.get("least"), values.get("greatest")
-        if least is not None and least == least:
+        if least is not None and greatest is not None and least == least:
             self._least = least if self._least is None else min(self._least, least)
             self._greatest = greatest if self._greatest is None else max(self._greatest, greatest)
             total = _present(cells).sum() if values.get("nans") else values["sum"]

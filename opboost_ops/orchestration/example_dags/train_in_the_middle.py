@@ -1,6 +1,7 @@
 """A federated training between the tasks of your own DAG."""
 
 from datetime import datetime
+from typing import Any
 
 from airflow.sdk import DAG, task
 
@@ -8,7 +9,7 @@ from opboost_ops.orchestration.dags.federation_operators import TrainFederation
 
 
 @task
-def tell_people(trained: dict) -> str:
+def tell_people(trained: Any) -> str:
     """Say which version came of it."""
     return f"version {trained['version']}, champion: {trained['champion']}"
 
