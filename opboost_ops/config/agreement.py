@@ -1,4 +1,4 @@
-"""What the parties of a federation agree on: one canonical document, and its digest.
+"""The canonical document that the parties of a federation agree on, and its digest.
 
 It is the whole federation file but for a closed list of what cannot change what leaves a party,
 with the version of the protocol, and for each released column the digests of its public map and of
@@ -65,7 +65,7 @@ def free_entries(learning: str) -> tuple[str, ...]:
 
 
 def document(federation: Federation) -> dict[str, Any]:
-    """What the parties agree on, as JSON values.
+    """The document that the parties agree on, as JSON values.
 
     Args:
         federation: As declared, or as a plan has it.
@@ -83,19 +83,19 @@ def declared(federation: Federation) -> dict[str, Any]:
     Args:
         federation: As declared, or as a plan has it.
     """
-    found = differing(federation)
+    content = differing(federation)
     for path in free_entries(federation.learning):
-        _remove(found, path.split("."))
+        _remove(content, path.split("."))
     for name, party in federation.parties.items():
         for feature, spec in party.features.items():
             if spec.mechanism is not None:
-                entry = found["parties"][name]["features"][feature]
+                entry = content["parties"][name]["features"][feature]
                 if isinstance(spec.mechanism, Designed) and isinstance(spec.mechanism.table, Table):
                     entry["mechanism"]["table"] = table_digest(spec.mechanism.table)
     for key in ("training", "scoring"):
-        if not found.get(key):
-            found.pop(key, None)
-    return found
+        if not content.get(key):
+            content.pop(key, None)
+    return content
 
 
 def federation_of(content: Mapping[str, Any]) -> Federation | None:
@@ -117,14 +117,14 @@ def computed(federation: Federation) -> dict[str, Any]:
     """
     if federation.learning == "horizontal":
         return {column.name: {"map": column.digest.hex()} for column in shared_columns(federation)}
-    found: dict[str, Any] = {}
+    digests: dict[str, Any] = {}
     for party in federation.feature_holders:
         for column in columns_of(federation, party):
-            found[f"{party}.{column.name}"] = {
+            digests[f"{party}.{column.name}"] = {
                 "map": column.map_digest.hex(),
                 "channel": column.mechanism.channel(column.domain).digest().hex(),
             }
-    return found
+    return digests
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
@@ -158,11 +158,11 @@ def fields(pinned: Mapping[str, Any], federation: Federation) -> list[str]:
     """
     if pinned["protocol"] != PROTOCOL:
         return ["protocol"]
-    found = [path for path, _, _ in differences(pinned["federation"], declared(federation))]
-    if not found:
+    paths = [path for path, _, _ in differences(pinned["federation"], declared(federation))]
+    if not paths:
         columns = differences(pinned["columns"], computed(federation))
-        found = [f"columns.{path}" for path, _, _ in columns]
-    return found
+        paths = [f"columns.{path}" for path, _, _ in columns]
+    return paths
 
 
 def _remove(inside: Any, path: list[str]) -> None:

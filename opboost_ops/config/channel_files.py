@@ -36,14 +36,14 @@ _MOST_BYTES = 1 << 20
 _REMEDY = "take a file as `opboost channel designed --out` wrote it"
 
 
-def table_text(table: Table, made: Mapping[str, Any]) -> str:
+def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
     """A table's file.
 
     Args:
         table: The table.
-        made: How it came about, for people; nothing reads it.
+        provenance: How it came about, for people; nothing reads it.
     """
-    facts = {FORM: _VERSION, "made": dict(made), **table.model_dump(mode="json")}
+    facts = {FORM: _VERSION, "made": dict(provenance), **table.model_dump(mode="json")}
     return json.dumps(facts) + "\n"
 
 
@@ -64,11 +64,11 @@ def read_tables(data: Any, folder: Path) -> list[Fault]:
     """
     faults = []
     for where, mechanism in _designed(data):
-        found = _read(mechanism["table"], folder)
-        if isinstance(found, str):
-            faults.append(Fault(f"{where}.mechanism.table", found, _REMEDY))
+        table = _read(mechanism["table"], folder)
+        if isinstance(table, str):
+            faults.append(Fault(f"{where}.mechanism.table", table, _REMEDY))
         else:
-            mechanism["table"] = found
+            mechanism["table"] = table
     return faults
 
 
@@ -94,16 +94,16 @@ def _read(name: str, folder: Path) -> dict[str, Any] | str:
     if name == STANDARD["table"]:
         file = schemas_folder() / "channels" / "standard.json"
     try:
-        found = json.loads(bounded_text(file, _MOST_BYTES))
+        content = json.loads(bounded_text(file, _MOST_BYTES))
     except OSError:
         return f"{name} is missing, or cannot be read"
     except ConfigError as error:
         return f"{name} {error.problem}"
     except (ValueError, RecursionError):
         return f"{name} is not a JSON file"
-    if not isinstance(found, dict) or found.get(FORM) != _VERSION:
+    if not isinstance(content, dict) or content.get(FORM) != _VERSION:
         return f"{name} is not a designed channel that this version knows"
-    facts = {key: found[key] for key in Table.model_fields if key in found}
+    facts = {key: content[key] for key in Table.model_fields if key in content}
     try:
         Table.model_validate(facts)
     except ValidationError:

@@ -36,8 +36,8 @@ def column_name(feature: str, category: str) -> str:
     return f"{feature}={_NOT_IN_NAMES.sub(_written, category)}"
 
 
-def _written(found: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in found[0].encode())
+def _written(match: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _columns_of(declared: _Itself, party: str) -> tuple[Column, ...]:
 
 
 def released_channels(federation: Federation) -> dict[str, Channel]:
-    """What released each of others' columns in a training frame, by ``party.column``.
+    """The channel of each of others' columns in a training frame, by ``party.column``.
 
     Args:
         federation: The plan's.

@@ -40,10 +40,10 @@ def cron_problem(text: str) -> str:
         if special is not None and all(special.fullmatch(part) for part in field.split(",")):
             values.append(None)
             continue
-        found = _values(field.lower(), least, most, names)
-        if not found:
+        field_values = _values(field.lower(), least, most, names)
+        if not field_values:
             return f"is not a cron expression: {field} is not from {least} to {most}"
-        values.append(found)
+        values.append(field_values)
     days, months, weekday = values[2], values[3], fields[4]
     if days is None or months is None or weekday != "*":
         return ""
@@ -53,7 +53,7 @@ def cron_problem(text: str) -> str:
 
 def _values(field: str, least: int, most: int, names: Sequence[str]) -> set[int]:
     """The values of a field; none if it is no such field."""
-    found: set[int] = set()
+    values: set[int] = set()
     for part in field.split(","):
         span, slash, step = part.partition("/")
         low, dash, high = ("", "", "") if span == "*" else span.partition("-")
@@ -62,8 +62,8 @@ def _values(field: str, least: int, most: int, names: Sequence[str]) -> set[int]
         by = int(step) if step.isdecimal() else 0 if slash else 1
         if first is None or last is None or not least <= first <= last <= most or by < 1:
             return set()
-        found.update(range(first, last + 1, by))
-    return found
+        values.update(range(first, last + 1, by))
+    return values
 
 
 def _number(text: str, least: int, names: Sequence[str]) -> int | None:

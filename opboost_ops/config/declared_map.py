@@ -30,13 +30,13 @@ def differing(model: BaseModel, without: frozenset[str] = frozenset()) -> dict[s
         model: The model.
         without: Keys to leave out.
     """
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         default = None if field.is_required() else field.get_default(call_default_factory=True)
         if name not in without and (name == "name" or field.is_required() or value != default):
-            found[name] = _plain(value)
-    return found
+            entries[name] = _plain(value)
+    return entries
 
 
 def canonical(value: Any) -> bytes:

@@ -126,18 +126,18 @@ class Feature(Record):
         """Booleans are numbers from 0 to 1, and dates numbers of the declared unit."""
         if not isinstance(data, Mapping):
             return data
-        found = dict(data)
+        entries = dict(data)
         if data.get("type") == "boolean":
-            found["type"] = "numeric"
-            if found.get("bounds") is None:
-                found["bounds"] = [0.0, 1.0]
+            entries["type"] = "numeric"
+            if entries.get("bounds") is None:
+                entries["bounds"] = [0.0, 1.0]
         if (seconds := SECONDS.get(str(data.get("unit")))) is None:
-            return found
-        if isinstance(bounds := found.get("bounds"), list | tuple):
-            found["bounds"] = [_counted(bound, seconds) for bound in bounds]
-        if isinstance(missing := found.get("missing"), Mapping) and "fill" in missing:
-            found["missing"] = {**missing, "fill": _counted(missing["fill"], seconds)}
-        return found
+            return entries
+        if isinstance(bounds := entries.get("bounds"), list | tuple):
+            entries["bounds"] = [_counted(bound, seconds) for bound in bounds]
+        if isinstance(missing := entries.get("missing"), Mapping) and "fill" in missing:
+            entries["missing"] = {**missing, "fill": _counted(missing["fill"], seconds)}
+        return entries
 
     @model_validator(mode="after")
     def _categories_apart(self) -> Self:
@@ -198,7 +198,7 @@ class Feature(Record):
 
     @property
     def guarantee(self) -> str:
-        """What holds for a cell, in words, where that hangs on where edges come from."""
+        """The guarantee for a cell, in words, where it depends on the source of edges."""
         if not isinstance(self.mechanism, BucketResponse):
             return ""
         edges = "public edges" if self.private_edges is None else "private quantiles"

@@ -85,7 +85,7 @@ class IdColumn(Record):
 
     @property
     def is_made(self) -> bool:
-        """Whether it is made of what tables hold, and not taken as it is."""
+        """True if it is derived from columns, and not taken as it is."""
         return bool(self.columns or self.normalise)
 
     @property
@@ -240,7 +240,7 @@ class Federation(Record):
 
     @property
     def denoising(self) -> Literal["none", "joint"]:
-        """What is done about others' noise before training; ``auto`` is resolved.
+        """The denoising of others' columns before training; ``auto`` is resolved.
 
         ``auto`` is ``joint`` where the label holder has no columns of its own, the booster is
         LightGBM, and scoring meets clear rows; otherwise ``none``.
@@ -253,7 +253,7 @@ class Federation(Record):
 
     @property
     def trains_by_blocks(self) -> bool:
-        """Whether the label holder can train without all rows in one process's memory.
+        """True if the label holder can train without all rows in one process's memory.
 
         LightGBM can, unless early stopping, tuning or joint denoising choose among the rows.
         """
@@ -267,12 +267,12 @@ class Federation(Record):
 
     @property
     def has_shares(self) -> bool:
-        """Whether a row opens only where several feature holders all have the person."""
+        """True if a row opens only where several feature holders all have the person."""
         return not self.keeps_all and len(self.feature_holders) > 1
 
     @property
     def keeps_all(self) -> bool:
-        """Whether all rows of the label holder are kept, matched or not."""
+        """True if all rows of the label holder are kept, matched or not."""
         return self.alignment.overlap == "left"
 
     @property
@@ -282,7 +282,7 @@ class Federation(Record):
 
     @property
     def label(self) -> Label | None:
-        """What the model predicts; None where it is not declared."""
+        """The target of the model; None where it is not declared."""
         return next((p.label for p in self.parties.values() if p.role in _OPENS), None)
 
     @property

@@ -13,7 +13,7 @@ AIRFLOW = "airflow:"
 
 
 class SecretsBackend(Protocol):
-    """What keeps a party's secrets outside its files: its own worker's Airflow."""
+    """A store of a party's secrets outside its files: its own worker's Airflow."""
 
     def variable(self, name: str) -> str | None:
         """A variable's text; None if there is none."""
@@ -36,7 +36,7 @@ def use_backend(backend: Callable[[], SecretsBackend | None]) -> None:
 
 
 def in_a_file(place: Path) -> bool:
-    """Whether an entry of ``site.yaml`` for a key names a file.
+    """True if an entry of ``site.yaml`` for a key names a file.
 
     Args:
         place: The entry.
@@ -45,7 +45,7 @@ def in_a_file(place: Path) -> bool:
 
 
 def text_of(place: Path, what: str) -> str:
-    """What is kept of a key that lies in no file: base64.
+    """The base64 text of a key that lies in no file.
 
     Args:
         place: The entry of ``site.yaml``.
@@ -56,12 +56,12 @@ def text_of(place: Path, what: str) -> str:
     """
     kind, name = str(place).split(":", 1)
     if f"{kind}:" == ENVIRONMENT:
-        found, where = os.environ.get(name), f"the environment variable {name}"
+        text, where = os.environ.get(name), f"the environment variable {name}"
     else:
-        found = _airflow("A key").variable(name)
+        text = _airflow("A key").variable(name)
         where = f"the variable {name} in Airflow's secrets backend"
-    if found:
-        return found.strip()
+    if text:
+        return text.strip()
     raise ConfigError(
         f"The {what} cannot be read: {where} of this worker is not set.",
         "Set it on this party's workers only, to the base64 of what `opboost keys init` makes.",

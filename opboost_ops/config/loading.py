@@ -42,21 +42,21 @@ def load_federation(path: Path, content: Any = None) -> Federation:
         ConfigError: With all its faults.
     """
     data = read_yaml(path) if content is None else copy.deepcopy(content)
-    return parse_federation(data, path.name, known=read_tables(data, path.parent))
+    return parse_federation(data, path.name, earlier=read_tables(data, path.parent))
 
 
-def parse_federation(data: Any, file: str, *, known: Sequence[Fault] = ()) -> Federation:
+def parse_federation(data: Any, file: str, *, earlier: Sequence[Fault] = ()) -> Federation:
     """Validate a federation file's content.
 
     Args:
         data: As read from YAML or JSON.
         file: Its name, for the error.
-        known: Faults that are known already, told with the others.
+        earlier: Faults that are known already, told with the others.
 
     Raises:
         ConfigError: With all its faults.
     """
-    return _parse(Federation, data, file, _federation_faults, known).with_shared_features()
+    return _parse(Federation, data, file, _federation_faults, earlier).with_shared_features()
 
 
 def _federation_faults(federation: Federation) -> Iterator[Fault]:
@@ -158,10 +158,10 @@ def site_of(party: str, environ: Mapping[str, str] | None = None) -> tuple[Site,
     """
     path = site_file(party, environ)
     site, policy = load_party(path)
-    for found, file in ((site.party, path.name), (policy.party, POLICY)):
-        if found != party:
+    for owner, file in ((site.party, path.name), (policy.party, POLICY)):
+        if owner != party:
             raise ConfigError(
-                f"{file} found by {_variable(party)} is of {found}, not of {party}.",
+                f"{file} found by {_variable(party)} is of {owner}, not of {party}.",
                 "Point the variable at the right file.",
             )
     return site, policy
@@ -179,8 +179,8 @@ def site_file(party: str, environ: Mapping[str, str] | None = None) -> Path:
     """
     variable = _variable(party)
     if environ is None:
-        known = _KNOWN.get()
-        environ = os.environ if known is None else known
+        sites = _KNOWN.get()
+        environ = os.environ if sites is None else sites
     if not environ.get(variable):
         raise ConfigError(
             f"{variable} is not set: this worker is not one of {party}'s.",
@@ -198,7 +198,7 @@ def _parse(
     data: Any,
     file: str,
     more: Callable[[_Model], Iterator[Fault]],
-    known: Sequence[Fault] = (),
+    earlier: Sequence[Fault] = (),
 ) -> _Model:
     faults: list[Fault] = []
     parsed: _Model | None = None
@@ -213,8 +213,8 @@ def _parse(
             faults += _beside_training(data, faults)
     if parsed is not None:
         faults += more(parsed)
-    places = {fault.where for fault in known}
-    faults = [*known, *(fault for fault in faults if fault.where not in places)]
+    places = {fault.where for fault in earlier}
+    faults = [*earlier, *(fault for fault in faults if fault.where not in places)]
     require_none(grouped(dict.fromkeys(faults)), file)
     assert parsed is not None
     return parsed
@@ -231,28 +231,28 @@ def _validated(model: type[_Model], data: dict[str, Any]) -> tuple[_Model | None
         try:
             return model.model_validate(data), faults
         except ValidationError as error:
-            found = error.errors(include_url=False)
+            errors = error.errors(include_url=False)
         except OpBoostError as error:
             return None, [*faults, Fault("", error.problem, error.remedy)]
-        unknown = [one for one in found if one["type"] == "extra_forbidden"]
+        unknown = [entry for entry in errors if entry["type"] == "extra_forbidden"]
         if not unknown:
-            return None, [*faults, *entry_faults(model, data, found)]
+            return None, [*faults, *entry_faults(model, data, errors)]
         # Whatever else is wrong is found again without them.
         faults += entry_faults(model, data, unknown)
-        for one in unknown:
-            data = _without(data, [*steps_to(data, one)])
+        for entry in unknown:
+            data = _without(data, [*steps_to(data, entry)])
 
 
 def _beside_training(data: dict[str, Any], faults: Sequence[Fault]) -> list[Fault]:
-    """What is wrong with the rest of a federation whose ``training`` alone has no right form."""
+    """Faults of the rest of a federation whose ``training`` alone has no right form."""
     trainer = data["training"].get("trainer", "lightgbm")
     least: dict[str, Any] = {"trainer": trainer}
     least |= {"dpboost": {"private": {"epsilon": 1.0}}}.get(str(trainer), {})
     if any(not fault.where.startswith("training") for fault in faults):
         return []
     parsed, _ = _validated(Federation, {**data, "training": least})
-    found = federation_faults(parsed) if parsed is not None else ()
-    return [fault for fault in found if not fault.where.startswith("training")]
+    others = federation_faults(parsed) if parsed is not None else ()
+    return [fault for fault in others if not fault.where.startswith("training")]
 
 
 def _without(data: Any, steps: list[Any]) -> Any:

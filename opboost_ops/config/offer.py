@@ -11,7 +11,7 @@ from opboost_ops.config.schema import FeatureName, Name, PublicKey, Record
 
 
 class OfferedId(Record):
-    """What names a person in the party's own table.
+    """The columns that name a person in the party's own table.
 
     Attributes:
         column: A column; the federation file takes the label holder's name.

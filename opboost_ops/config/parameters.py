@@ -39,7 +39,7 @@ class Span:
     below: bool = False
 
     def refuses(self, value: Any) -> str:
-        """What is wrong with a value; empty if nothing.
+        """The problem with a value; empty if there is none.
 
         Args:
             value: As it was read.
@@ -74,13 +74,13 @@ class Choice:
     of: tuple[str | bool, ...]
 
     def refuses(self, value: Any) -> str:
-        """What is wrong with a value; empty if nothing.
+        """The problem with a value; empty if there is none.
 
         Args:
             value: As it was read.
         """
-        known = any(type(value) is type(word) and value == word for word in self.of)
-        if known:
+        allowed = any(type(value) is type(word) and value == word for word in self.of)
+        if allowed:
             return ""
         return f"is not one of {', '.join(str(word).lower() for word in self.of)}"
 
@@ -222,7 +222,7 @@ _READ_OFF: Mapping[str, tuple[str, str]] = {
 
 
 def not_of_trainer(trainer: str, name: str, keys: Sequence[str]) -> tuple[str, str]:
-    """What to say of a key that ``training`` does not take with this trainer.
+    """The fault of a key that ``training`` does not take with this trainer.
 
     Args:
         trainer: As declared.
@@ -255,7 +255,7 @@ _TITLES = {"lightgbm": "LightGBM", "xgboost": "XGBoost"}
 
 
 def instead(trainer: str, name: str) -> tuple[str, str]:
-    """What to say of a name that may not stand under ``training.parameters``.
+    """The fault of a name that may not stand under ``training.parameters``.
 
     Args:
         trainer: The declared one, which has parameters.
@@ -270,14 +270,14 @@ def instead(trainer: str, name: str) -> tuple[str, str]:
         return f"is not {_TITLES[trainer]}'s own name", f"write {alias}"
     if (why := _REFUSED[trainer].get(name)) is not None:
         return f"is not offered: {why}", "remove it"
-    known = (*ALLOWED[trainer], MONOTONE)
-    if near := _nearest(name, known):
+    offered = (*ALLOWED[trainer], MONOTONE)
+    if near := _nearest(name, offered):
         return f"is not a parameter of {_TITLES[trainer]} that is offered", f"did you mean {near}?"
     return (
         f"is not a parameter of {_TITLES[trainer]} that is offered",
-        f"there are {', '.join(known)}",
+        f"there are {', '.join(offered)}",
     )
 
 
-def _nearest(name: str, known: Sequence[str]) -> str:
-    return next(iter(difflib.get_close_matches(name, known, n=1)), "")
+def _nearest(name: str, names: Sequence[str]) -> str:
+    return next(iter(difflib.get_close_matches(name, names, n=1)), "")

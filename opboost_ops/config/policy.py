@@ -207,7 +207,7 @@ class Policy(Record):
     acts: tuple[AdminAction, ...] = ()
 
     def raw_column(self, name: str, identity: str) -> str:
-        """What a declared column is called in the party's own tables.
+        """The name of a declared column in the party's own tables.
 
         Args:
             name: As the federation file names it.

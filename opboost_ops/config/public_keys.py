@@ -50,7 +50,7 @@ class PublicKeys(Record):
 
     @property
     def dated(self) -> bool:
-        """Whether it depends on the day which keys are good."""
+        """True if the day decides which keys are valid."""
         ends = (self.signing_key_from, self.signing_key_expires)
         return ends != (None, None) or bool(self.former_keys)
 

@@ -1,4 +1,4 @@
-"""What every declared file and serialised record has in common."""
+"""The base of every declared file and serialised record."""
 
 from typing import Annotated
 

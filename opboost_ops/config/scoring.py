@@ -53,7 +53,7 @@ _ROWS = (
 
 
 def scoring_faults(scoring: Scoring, task: Task | None, private: bool) -> Iterator[Fault]:
-    """What a federation's scores cannot have.
+    """Faults of a federation's scores.
 
     Args:
         scoring: As declared.

@@ -56,7 +56,7 @@ class SharedColumn:
         return (lambda edge: edge + 0.5) if self.mapping is None else self.mapping.highest
 
     def raw(self, numbers: np.ndarray) -> np.ndarray:
-        """What the model sees of the feature's numbers, float64, shape (n,).
+        """Raw numbers of the feature as the model sees them, float64, shape (n,).
 
         Args:
             numbers: Raw numbers, of a feature with categories their positions, shape (n,).
@@ -77,9 +77,9 @@ class SharedColumn:
         if not self.keeps:
             return self.mapping.encode(numbers)
         there = ~np.isnan(numbers)
-        found = np.full(len(numbers), self.domain.upper + 1, dtype=np.int64)
-        found[there] = self.mapping.encode(numbers[there])
-        return found
+        integers = np.full(len(numbers), self.domain.upper + 1, dtype=np.int64)
+        integers[there] = self.mapping.encode(numbers[there])
+        return integers
 
 
 def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
@@ -88,18 +88,18 @@ def shared_columns(federation: Federation) -> tuple[SharedColumn, ...]:
     Args:
         federation: One of horizontal learning.
     """
-    found: list[SharedColumn] = []
+    columns: list[SharedColumn] = []
     domain = federation.domain.to_domain()
     for name, feature in federation.shared_features.items():
         digest = map_digest(feature, domain, federation.id)
         if feature.type != "nominal":
             mapping = feature.domain_map(domain)
             keeps = feature.missing == "keep"
-            found.append(SharedColumn(name, name, mapping, None, digest, keeps))
+            columns.append(SharedColumn(name, name, mapping, None, digest, keeps))
             continue
         categories = feature.categories or ()
-        found += [
+        columns += [
             SharedColumn(column_name(name, category), name, None, at, digest)
             for at, category in enumerate(categories)
         ]
-    return tuple(found)
+    return tuple(columns)

@@ -23,7 +23,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "?")
 
 
 def is_text(name: str) -> bool:
-    """Whether a file is read as CSV, by its name.
+    """True if a file is read as CSV, by its name.
 
     Args:
         name: Of a file.
@@ -32,7 +32,7 @@ def is_text(name: str) -> bool:
 
 
 def is_source(at: str) -> bool:
-    """Whether something that a site names is read once a run, and not used where it lies.
+    """True if a site's entry is read once per run, and not used where it lies.
 
     Args:
         at: A path or a URL.
@@ -94,7 +94,7 @@ class Place(Record):
 
     @property
     def is_database(self) -> bool:
-        """Whether it is a database's URL, as far as is known here."""
+        """True if it is a database's URL, as far as is known here."""
         return "://" in self.at and not self.at.startswith(S3)
 
     def below(self, folder: Path) -> Self:
@@ -169,7 +169,7 @@ class Sink(Place):
 
 
 def source_or_path(value: Any) -> Any:
-    """What a site's entry of a table means: a source where it is no local Parquet file.
+    """A site's entry of a table: a source where it is no local Parquet file, else a path.
 
     Args:
         value: As read from YAML.

@@ -25,7 +25,7 @@ Denoise = Literal["none", "joint", "auto"]
 
 
 class AnyTraining(Record):
-    """What every trainer has.
+    """Keys of every trainer.
 
     Attributes:
         trees: Boosting rounds.
@@ -42,7 +42,7 @@ class AnyTraining(Record):
 
 
 class BoosterTraining(AnyTraining):
-    """What LightGBM and XGBoost have besides.
+    """Further keys of LightGBM and XGBoost.
 
     Attributes:
         parameters: The booster's own, by their names there (`config/parameters.py`).

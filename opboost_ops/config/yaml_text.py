@@ -66,7 +66,7 @@ _REMEDY = "Correct it there; `opboost check` names what is left."
 
 
 def read_yaml(path: Path) -> Any:
-    """What a file says.
+    """Read a YAML file.
 
     Args:
         path: The file.
@@ -85,7 +85,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str, file: str) -> Any:
-    """What a text says.
+    """Parse a text as YAML.
 
     Args:
         text: YAML, one document.
@@ -111,7 +111,7 @@ def parse_yaml(text: str, file: str) -> Any:
 
 @lru_cache(maxsize=16)
 def _content(text: str) -> Any:
-    """What a text says; every stage of a run reads the same few files."""
+    """Parse a text; every stage of a run reads the same few files."""
     _Reader().read(text)
     return yaml.load(text, Loader=_LOADER)  # noqa: S506
 
@@ -227,12 +227,12 @@ class _Reader:
     def _alias(self, anchor: str | None, line: int) -> None:
         if self._open and self._open[-1].wants_key:
             raise _Refused("has a key that is not a plain word", line)
-        known = self._anchors.get(anchor or "")
-        if known is None:
+        node = self._anchors.get(anchor or "")
+        if node is None:
             raise _Refused("has an alias of something that does not stand whole before it", line)
-        if len(self._open) + known.height > MOST_DEPTH:
+        if len(self._open) + node.height > MOST_DEPTH:
             raise _Refused(_TOO_DEEP, line)
-        self._add(_Node(mapping=False, nodes=known.nodes, height=known.height), line)
+        self._add(_Node(mapping=False, nodes=node.nodes, height=node.height), line)
 
     def _add(self, node: _Node, line: int) -> None:
         """Count what is complete now in what it stands in."""

@@ -40,11 +40,11 @@ class MissingBit(Parameters):
         """Build the channel on a domain."""
         assert domain == BIT
         with precise():
-            one, stay = Decimal(1), Decimal(self.epsilon).exp()
-            return bit_channel([stay, one], [one, stay])
+            unit, stay = Decimal(1), Decimal(self.epsilon).exp()
+            return bit_channel([stay, unit], [unit, stay])
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Randomised missing bit, epsilon {self.epsilon:g}"
 
 
@@ -77,10 +77,10 @@ class UnaryEncoding(Parameters):
     def build(self, domain: Domain) -> Channel:
         """Build the channel on a domain."""
         self.require(domain)
-        one = Decimal(1)
+        unit = Decimal(1)
         with precise():
-            return bit_channel([Decimal(self.epsilon).exp(), one], [one, one])
+            return bit_channel([Decimal(self.epsilon).exp(), unit], [unit, unit])
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Unary encoding (optimised), epsilon {self.epsilon:g} a category"

@@ -63,7 +63,7 @@ def apportioned(shares: Sequence[Decimal]) -> tuple[int, ...]:
 
 
 def keeps_steps(counts: Sequence[Sequence[int]], epsilon: float) -> bool:
-    """Whether a step costs at most epsilon, in integers.
+    """True if a step costs at most epsilon, in integers.
 
     Steps multiply, so that loss(t) <= t epsilon follows for all t.
 
@@ -80,7 +80,7 @@ def keeps_steps(counts: Sequence[Sequence[int]], epsilon: float) -> bool:
 
 
 def keeps_everywhere(counts: Sequence[Sequence[int]], most: float) -> bool:
-    """Whether any two inputs are told apart by at most a loss, in integers.
+    """True if the loss between any two inputs is at most ``most``, in integers.
 
     Args:
         counts: A row an input.

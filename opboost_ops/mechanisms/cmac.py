@@ -71,7 +71,7 @@ def keys_of_ids(
         uint8, shape (n, 16); None if an ID is missing or not of the declared type.
     """
     parts = ids.chunks if isinstance(ids, pa.ChunkedArray) else [ids]
-    found = [np.empty((0, _BLOCK), dtype=np.uint8)]
+    keys = [np.empty((0, _BLOCK), dtype=np.uint8)]
     for part in parts:
         plain = part.dictionary_decode() if pa.types.is_dictionary(part.type) else part
         if not len(plain):
@@ -79,11 +79,11 @@ def keys_of_ids(
         if plain.null_count or not any(fits(plain.type) for fits in _KINDS[id_type]):
             return None
         if id_type == "string":
-            found.append(keys_of_texts(key, tag, plain))
+            keys.append(keys_of_texts(key, tag, plain))
         else:
             numbers = plain.to_numpy(zero_copy_only=False)
-            found.append(keys_of_integers(key, tag, numbers))
-    return np.concatenate(found)
+            keys.append(keys_of_integers(key, tag, numbers))
+    return np.concatenate(keys)
 
 
 def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
@@ -97,7 +97,7 @@ def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
     Returns:
         uint8, shape (n, 16).
     """
-    found = np.empty((len(texts), _BLOCK), dtype=np.uint8)
+    keys = np.empty((len(texts), _BLOCK), dtype=np.uint8)
     for begin in range(0, len(texts), _ROWS):
         part = pc.cast(texts.slice(begin, _ROWS), pa.large_binary())
         _, places, content = part.buffers()
@@ -113,8 +113,8 @@ def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
             if length:
                 windows = np.lib.stride_tricks.sliding_window_view(data, length)
                 messages[:, len(tag) :] = windows[starts[rows]]
-            found[begin + rows] = cmac(key, messages)
-    return found
+            keys[begin + rows] = cmac(key, messages)
+    return keys
 
 
 def keys_of_integers(key: bytes, tag: bytes, numbers: np.ndarray) -> np.ndarray:
@@ -133,10 +133,10 @@ def keys_of_integers(key: bytes, tag: bytes, numbers: np.ndarray) -> np.ndarray:
     messages[:, 0] = tag[0]
     messages[:, 1:9] = np.ascontiguousarray(numbers, dtype=wide).view(np.uint8).reshape(-1, 8)
     messages[:, 9:] = np.where(numbers < 0, 0xFF, 0).astype(np.uint8)[:, None]
-    found = np.empty((len(numbers), _BLOCK), dtype=np.uint8)
+    keys = np.empty((len(numbers), _BLOCK), dtype=np.uint8)
     for begin in range(0, len(numbers), _ROWS):
-        found[begin : begin + _ROWS] = cmac(key, messages[begin : begin + _ROWS])
-    return found
+        keys[begin : begin + _ROWS] = cmac(key, messages[begin : begin + _ROWS])
+    return keys
 
 
 def _doubled(block: bytes) -> bytes:

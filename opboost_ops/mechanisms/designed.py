@@ -97,7 +97,7 @@ class Designed(Parameters):
         )
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Designed, epsilon {self.epsilon:g}, at most {self.most:g}"
 
 

@@ -58,5 +58,5 @@ class Geometric(Parameters):
         return Channel(domain.values(), domain.values(), counts)
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Clamped geometric, epsilon {self.epsilon:g}"

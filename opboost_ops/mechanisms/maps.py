@@ -33,7 +33,7 @@ class GlobalMap(Parameters):
         return Channel(domain.values(), domain.values(), counts)
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Global-map, epsilon {self.epsilon:g}"
 
 
@@ -58,7 +58,7 @@ class LocalMap(PartitionedParameters):
         return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         kind = self.partition_label()
         return f"Local-map, epsilon {self.epsilon:g}, {kind} (the partition is disclosed)"
 
@@ -103,6 +103,6 @@ class AdjMap(PartitionedParameters):
             return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         kind = self.partition_label()
         return f"Adj-map, epsilon {self.epsilon:g}, {kind}, alpha {self.alpha:g}"

@@ -126,17 +126,17 @@ def fingerprint(secret: bytes) -> str:
 
 
 def agreement_key(secret: bytes) -> bytes:
-    """What seals a party's pinned agreements against changes by hand, 32 bytes."""
+    """The key that seals a party's pinned agreements against changes by hand, 32 bytes."""
     return _derive(secret, b"agreement")
 
 
 def heads_key(secret: bytes, federation: str, receiver: str) -> bytes:
-    """What a party's heads towards one receiver in one federation are made with, 32 bytes."""
+    """The key of a party's heads towards one receiver in one federation, 32 bytes."""
     return _derive(secret, f"heads:{federation}/{receiver}".encode())
 
 
 def run_seed(secret: bytes, federation: str, run: str, session: bytes) -> bytes:
-    """What a party's keys of one run follow from, 32 bytes: a retry has the same ones.
+    """The seed of a party's keys of one run, 32 bytes: a retry has the same ones.
 
     Args:
         secret: The party's, 32 bytes.
@@ -176,10 +176,10 @@ def person_keys(
     """
     from opboost_ops.mechanisms import cmac
 
-    found = cmac.keys_of_ids(_derive(secret, b"id"), _TAGS[id_type], ids, id_type)
-    if found is None:
+    keys = cmac.keys_of_ids(_derive(secret, b"id"), _TAGS[id_type], ids, id_type)
+    if keys is None:
         raise _no_ids(id_type)
-    return found
+    return keys
 
 
 def _no_ids(id_type: str) -> ContractError:

@@ -1,4 +1,4 @@
-"""What the parameters of every mechanism have in common."""
+"""The base of the parameters of every mechanism."""
 
 from decimal import Decimal
 from functools import lru_cache
@@ -32,7 +32,7 @@ class Exact(BaseModel):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        """What pydantic makes of the model, with numbers and truth values taken strictly."""
+        """Pydantic's schema of the model, with numbers and truth values taken strictly."""
         schema = handler(source)
         _make_exact(schema)
         return schema
@@ -59,7 +59,7 @@ class Parameters(Exact):
         return built(self, domain)
 
     def build(self, domain: Domain) -> Channel:
-        """What `channel` keeps; each mechanism has its own."""
+        """Build the channel that `channel` caches; each mechanism has its own."""
         raise NotImplementedError
 
 

@@ -95,5 +95,5 @@ class PartitionedParameters(Parameters):
         return Partitions.declared(domain, self.edges or ())
 
     def partition_label(self) -> str:
-        """What people read of the partitions."""
+        """The partitions, for people to read."""
         return f"theta {self.theta}" if self.edges is None else "declared partitions"

@@ -53,7 +53,7 @@ class Piecewise(Parameters):
         return Channel(domain.values(), domain.values(), tuple(rows))
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Piecewise, epsilon {self.epsilon:g}"
 
 

@@ -103,18 +103,18 @@ def _falling(rate: float) -> np.ndarray:
         factor = int(Decimal(rate).exp() * (1 << _FINE))
     length = math.ceil(_RANGE * math.log(2) / rate)
     # By integers alone: on every machine the same table gives the same edges for the same people.
-    value, found = _LEAST << _FINE, [_LEAST]
+    value, entries = _LEAST << _FINE, [_LEAST]
     for _ in range(length):
         value = value * factor >> _FINE
-        found.append(value >> _FINE)
-    table = np.array(found[::-1], dtype=np.int64)
+        entries.append(value >> _FINE)
+    table = np.array(entries[::-1], dtype=np.int64)
     table.flags.writeable = False
     return table
 
 
 @lru_cache(maxsize=64)
 def loss(cells: int, epsilon: float) -> float:
-    """What edges cost a person who is added, removed or replaced, rounded up.
+    """The loss of edges for a person who is added, removed or replaced, rounded up.
 
     Args:
         cells: How many cells they make.
@@ -124,9 +124,9 @@ def loss(cells: int, epsilon: float) -> float:
     exact = math.log(table[0]) - rate * np.arange(len(table))
     # Integers below 2^53 are floats; a logarithm below 64 is off by less than 2^-46.
     off = float(np.abs(np.log(table) - exact).max()) + 2.0**-44
-    found = float(_levels(cells) * (4 * rate + 8 * off)) * (1 + 2.0**-50)
-    assert found <= epsilon
-    return found
+    bound = float(_levels(cells) * (4 * rate + 8 * off)) * (1 + 2.0**-50)
+    assert bound <= epsilon
+    return bound
 
 
 def people_off(cells: int, epsilon: float) -> float:
@@ -152,7 +152,7 @@ def draw(
         uniform: Draws an integer below a bound.
     """
     counts = np.asarray(below, dtype=np.int64)
-    found: list[int] = []
+    places: list[int] = []
 
     def divide(edges: int, low: int, high: int) -> None:
         """Draw so many edges among the points low..high - 1, and count the people between."""
@@ -169,8 +169,8 @@ def draw(
         sums = np.cumsum(table[np.minimum(steps - steps.min(), len(table) - 1)])
         at = low + left + int(np.searchsorted(sums, uniform(int(sums[-1])), side="right"))
         divide(left, low, at)
-        found.append(at)
+        places.append(at)
         divide(right, at + 1, high)
 
     divide(cells - 1, 0, len(counts))
-    return tuple(found)
+    return tuple(places)

@@ -32,7 +32,7 @@ class GeneralisedResponse(Parameters):
         return _channel(self.epsilon, domain, tuple(range(domain.lower, domain.upper + 1)))
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         return f"Generalised randomised response, epsilon {self.epsilon:g}"
 
 
@@ -92,7 +92,7 @@ class BucketResponse(Parameters):
         return _channel(self.epsilon, domain, tuple(starts))
 
     def label(self) -> str:
-        """What people read."""
+        """Name and parameters, for people to read."""
         uneven = "" if self.edges is None else " between edges"
         return (
             f"Bucketed randomised response, epsilon {self.epsilon:g}, {self.count} buckets{uneven}"

@@ -54,23 +54,23 @@ def write_people(
     people = 0
     with RowWriter(target) as written:
         for block in _whole_people(blocks, identity):
-            found = block.group_by(identity, maintain_order=True).agg(
+            frame = block.group_by(identity, maintain_order=True).agg(
                 expression.alias(name) for name, (expression, _, _) in steps.items()
             )
-            found = found.with_columns(
-                pl.Series(name, [_exactly(v, how) for v in found.get_column(name)], pl.Float64)
+            frame = frame.with_columns(
+                pl.Series(name, [_exactly(v, how) for v in frame.get_column(name)], pl.Float64)
                 for name, (_, _, how) in steps.items()
                 if how in ("sum", "mean")
             )
-            people += found.height - found.get_column(identity).null_count()
-            written.write(found)
+            people += frame.height - frame.get_column(identity).null_count()
+            written.write(frame)
     return people
 
 
 def _step(
     name: str, declared: str, at: int, columns: Mapping[str, tuple[str, pl.DataType]], party: str
 ) -> tuple[pl.Expr, str, str]:
-    """What makes a column, the raw column that it reads, and how.
+    """The expression that makes a column, the raw column that it reads, and how.
 
     Errors give an entry's place: raw names get into no log that others may read.
     """
@@ -113,14 +113,14 @@ def _exactly(values: pl.Series, how: str) -> float | None:
 
 def _whole_people(blocks: Iterator[pl.DataFrame], identity: str) -> Iterator[pl.DataFrame]:
     """The same rows, so that nobody's are in two blocks."""
-    held: pl.DataFrame | None = None
+    pending: pl.DataFrame | None = None
     for block in blocks:
-        joined = block if held is None else pl.concat([held, block])
+        joined = block if pending is None else pl.concat([pending, block])
         if not joined.height:
             continue
         ids = joined.get_column(identity)
         last = ids.eq_missing(ids[-1:])
-        held = joined.filter(last)
+        pending = joined.filter(last)
         yield joined.filter(~last)
-    if held is not None:
-        yield held
+    if pending is not None:
+        yield pending

@@ -78,14 +78,14 @@ def implausible(values: pl.Series) -> str:
     classes, rows = values.n_unique(), len(values)
     if classes <= FEW_CLASSES or (classes <= MOST_CLASSES and rows >= _ROWS * classes):
         return ""
-    found = f"has {classes:,} classes in {rows:,} rows"
+    problem = f"has {classes:,} classes in {rows:,} rows"
     if values.dtype == pl.String and is_number(values):
-        return f"{found}: it is text, and its values are numbers"
-    return found
+        return f"{problem}: it is text, and its values are numbers"
+    return problem
 
 
 def is_number(values: pl.Series) -> bool:
-    """Whether all texts of a column are numbers, with a point or a comma.
+    """True if all texts of a column are numbers, with a point or a comma.
 
     Args:
         values: Text.
@@ -95,7 +95,7 @@ def is_number(values: pl.Series) -> bool:
 
 
 def must_be_plausible(label: Label) -> bool:
-    """Whether a label has classes that nobody has declared."""
+    """True if a label has classes that nobody has declared."""
     return label.task != "regression" and not label.classes
 
 

@@ -27,7 +27,7 @@ def type_name(kind: pl.DataType) -> str:
 
 
 def holds_categories(kind: pl.DataType) -> bool:
-    """Whether the values of a type have one text each, by which they are categories or classes.
+    """True if the values of a type have one text each, by which they are categories or classes.
 
     Args:
         kind: Of a raw column.
@@ -38,7 +38,7 @@ def holds_categories(kind: pl.DataType) -> bool:
 
 
 def is_readable(kind: pa.DataType) -> bool:
-    """Whether polars reads a type of Arrow at all, also inside others.
+    """True if polars reads a type of Arrow at all, also inside others.
 
     Args:
         kind: Of a column.

@@ -60,8 +60,8 @@ def rows_fingerprint(blocks: Iterable[pl.DataFrame], columns: Sequence[str], key
         texts = pl.select(pl.concat_str(cells)).to_series().to_arrow()
         rows += block.height
         total += keys_of_texts(key, b"row", texts).view(np.uint64).sum(axis=0)
-    said = repr((names, rows, total.tolist())).encode()
-    return hashlib.blake2b(said, key=key, digest_size=16).hexdigest()
+    summary = repr((names, rows, total.tolist())).encode()
+    return hashlib.blake2b(summary, key=key, digest_size=16).hexdigest()
 
 
 def _batches(paths: Iterable[Path], names: Sequence[str]) -> Iterator[pl.DataFrame]:

@@ -54,7 +54,7 @@ def copy(
     target: Path,
     columns: Mapping[str, Expected],
     people: People | str,
-    kept: Kept | None = None,
+    keep: Kept | None = None,
 ) -> Copied:
     """Copy a source into a Parquet file, sorted by ID; whole or not at all.
 
@@ -65,7 +65,7 @@ def copy(
         columns: Declared columns by raw name; of all others their cells decide.
         people: How rows become people, or the raw name of an ID column that is taken as it is; if
             that is not there, a later check says so.
-        kept: Which of some IDs may be in the copy; all when absent.
+        keep: Which of some IDs may be in the copy; all when absent.
 
     Returns:
         How IDs and people were made, and which columns are left out.
@@ -78,7 +78,7 @@ def copy(
     failure: Exception
     with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
         try:
-            return _copy(source, party, Path(folder), target, columns, people, kept)
+            return _copy(source, party, Path(folder), target, columns, people, keep)
         except (OpBoostError, ConnectionError) as error:
             failure = error
         except (
@@ -112,7 +112,7 @@ def _copy(
     target: Path,
     columns: Mapping[str, Expected],
     people: People | str,
-    kept: Kept | None,
+    keep: Kept | None,
 ) -> Copied:
     makes = isinstance(people, People) and people.identity.is_made
     aggregate = people.aggregate if isinstance(people, People) else {}
@@ -137,15 +137,15 @@ def _copy(
         parts, notes = local_parts(url, source, party, folder, columns, room)
     table, partial = scan_common(parts, party, columns)
     notes |= partial
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     identity = people if isinstance(people, str) else people.column
     if isinstance(people, People) and makes:
         staged = folder / "ids.parquet"
-        found = write_ids(table, people, party, staged)
+        facts = write_ids(table, people, party, staged)
         table = scan(staged)
     names = {name.strip(): name for name in table.collect_schema().names()}
     whole = folder / "whole.parquet"
-    write_sorted(table, names.get(identity.strip()), whole, kept)
+    write_sorted(table, names.get(identity.strip()), whole, keep)
     if aggregate and identity.strip() in names:
         if not table.select(pl.len()).collect().item():
             raise ContractError(
@@ -153,7 +153,7 @@ def _copy(
                 "Check the job that writes it, and the query in its site.yaml.",
             )
         several, whole = whole, folder / "people.parquet"
-        made = write_people(several, names[identity.strip()], aggregate, party, whole)
-        found |= {"rows": int(table.select(pl.len()).collect().item()), "people": made}
+        people_count = write_people(several, names[identity.strip()], aggregate, party, whole)
+        facts |= {"rows": int(table.select(pl.len()).collect().item()), "people": people_count}
     whole.replace(target)
-    return Copied(found, notes)
+    return Copied(facts, notes)

@@ -26,7 +26,7 @@ def database_parts(
     columns: Mapping[str, Expected],
     room: Room,
 ) -> list[Path]:
-    """What a database answers, in Parquet files of some rows each; at least one file.
+    """Read a database's answer into Parquet files of some rows each; at least one file.
 
     The query runs in a transaction that is never committed.
 
@@ -114,8 +114,8 @@ def _parts(
             "Rename one with AS.",
         )
     parts: list[Path] = []
-    for found in result.partitions():
-        frame = _frame(names, found)
+    for partition in result.partitions():
+        frame = _frame(names, partition)
         room(int(frame.estimated_size()))
         parts.append(folder / f"part-{len(parts)}.parquet")
         frame.write_parquet(parts[-1])

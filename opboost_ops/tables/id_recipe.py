@@ -35,7 +35,7 @@ def _digits(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """What canonical caseless matching compares (Unicode, D145), composed."""
+    """The form that canonical caseless matching compares (Unicode, D145), composed."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", text).casefold())
 
 
@@ -50,7 +50,7 @@ _JOINT, _ESCAPE = "|", "\\"
 
 
 class Changes:
-    """What the rules changed, by declared column.
+    """Changes by the rules, by declared column.
 
     Attributes:
         values: How many values each rule changed, those that an earlier one changed among them.
@@ -78,16 +78,16 @@ def person_ids(
     Raises:
         ContractError: A column holds what has no one text, such as fractions or times.
     """
-    found = [_column(parts[name], name, identity, changes) for name in identity.parts]
-    if len(found) == 1:
-        return found[0].alias(identity.column)
-    joined = pl.DataFrame([part.alias(str(i)) for i, part in enumerate(found)]).select(
+    columns = [_column(parts[name], name, identity, changes) for name in identity.parts]
+    if len(columns) == 1:
+        return columns[0].alias(identity.column)
+    joined = pl.DataFrame([part.alias(str(i)) for i, part in enumerate(columns)]).select(
         pl.concat_str(
             [
                 pl.col(str(i))
                 .str.replace_all(_ESCAPE, _ESCAPE * 2, literal=True)
                 .str.replace_all(_JOINT, _ESCAPE + _JOINT, literal=True)
-                for i in range(len(found))
+                for i in range(len(columns))
             ],
             separator=_JOINT,
         )
@@ -115,7 +115,7 @@ def id_of_text(text: str, identity: IdColumn) -> str:
 def _column(values: pl.Series, name: str, identity: IdColumn, changes: Changes | None) -> pl.Series:
     texts = _texts(values, name)
     counted = texts.drop_nulls().value_counts()
-    known: dict[str, str | None] = {}
+    normalised: dict[str, str | None] = {}
     changed: Counter[Normalisation] = Counter()
     empty = texts.null_count()
     for raw, count in counted.iter_rows():
@@ -124,12 +124,12 @@ def _column(values: pl.Series, name: str, identity: IdColumn, changes: Changes |
             before, text = text, _RULES[rule](text)
             if text != before:
                 changed[rule] += count
-        known[raw] = text or None
+        normalised[raw] = text or None
         empty += 0 if text else count
     if changes is not None:
         changes.values.setdefault(name, Counter()).update(changed)
         changes.missing[name] += empty
-    return texts.replace_strict(known, default=None, return_dtype=pl.String)
+    return texts.replace_strict(normalised, default=None, return_dtype=pl.String)
 
 
 def _texts(values: pl.Series, name: str) -> pl.Series:

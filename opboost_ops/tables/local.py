@@ -35,16 +35,16 @@ def dialect_of(text: str) -> dict[str, Any]:
     Raises:
         ConfigError: It is no such text.
     """
-    found: Any = None
+    entries: Any = None
     with suppress(yaml.YAMLError):
-        found = yaml.safe_load(text if text.lstrip().startswith("{") else f"{{{text}}}")
-    if not isinstance(found, dict) or (set(found) - set(_DIALECT)):
+        entries = yaml.safe_load(text if text.lstrip().startswith("{") else f"{{{text}}}")
+    if not isinstance(entries, dict) or (set(entries) - set(_DIALECT)):
         raise ConfigError(
             "--dialect is not understood.",
             f"Write entries such as \"decimal: ',', dates: '%d.%m.%Y'\"; there are "
             f"{', '.join(_DIALECT)}.",
         )
-    return found
+    return entries
 
 
 def source_of(

@@ -36,14 +36,14 @@ def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str
     stripped: dict[str, list[str]] = {}
     for name in present:
         stripped.setdefault(name.strip(), []).append(name)
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for declared, name in raw.items():
         near = stripped.get(name.strip(), [])
         if name in near:
-            found[declared] = name
+            names[declared] = name
         elif len(near) == 1:
-            found[declared] = near[0]
-    return found
+            names[declared] = near[0]
+    return names
 
 
 def require_different(names: Sequence[str], what: str) -> None:
@@ -87,7 +87,7 @@ def technical_columns(frame: pl.DataFrame) -> dict[str, str]:
 
 
 def numbers_rows(values: pl.Series) -> bool:
-    """Whether values are 0, 1, 2, ... or 1, 2, 3, ... in some order.
+    """True if values are 0, 1, 2, ... or 1, 2, 3, ... in some order.
 
     Args:
         values: A column, shape (n,).

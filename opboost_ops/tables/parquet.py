@@ -42,8 +42,8 @@ def files_of(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         path.stat()
         return (path,)
-    found = (entry for entry in path.iterdir() if entry.suffix == ".parquet" and entry.is_file())
-    return tuple(sorted(entry for entry in found if not entry.name.startswith(".")))
+    entries = (entry for entry in path.iterdir() if entry.suffix == ".parquet" and entry.is_file())
+    return tuple(sorted(entry for entry in entries if not entry.name.startswith(".")))
 
 
 def digest_of(files: Iterable[Path]) -> bytes:
@@ -84,9 +84,9 @@ def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
             )
         return dict(polars_frame(arrow.empty_table()).schema)
     with suppress(*failures), open(path, "rb") as opened:
-        found = dict(pl.read_parquet_schema(opened))
-        if {pl.Int128, pl.UInt128} & set(found.values()):
-            return found  # Arrow reads no file that has one.
+        schema = dict(pl.read_parquet_schema(opened))
+        if {pl.Int128, pl.UInt128} & set(schema.values()):
+            return schema  # Arrow reads no file that has one.
     raise unreadable(party)
 
 

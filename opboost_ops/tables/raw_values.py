@@ -26,8 +26,8 @@ def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.
     for name, feature in features.items():
         if name in there:
             series = frame.get_column(name)
-            if (found := declared_series(series, feature)) is not series:
-                changed.append(found.alias(name))
+            if (declared := declared_series(series, feature)) is not series:
+                changed.append(declared.alias(name))
     return frame.with_columns(changed) if changed else frame
 
 
@@ -57,13 +57,13 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
     if feature.unit is None:
         return values
     if kind in _TEXTS:
-        found = _from_text(values.cast(pl.String))
-        if found.null_count() > values.null_count():
+        numbers = _from_text(values.cast(pl.String))
+        if numbers.null_count() > values.null_count():
             raise ContractError(
                 f"{values.name} is declared in {feature.unit}, but has text that is not a date.",
                 "Write dates as 2020-01-31 or 2020-01-31T12:00:00, or as a date column.",
             )
-        values, kind = found, found.dtype
+        values, kind = numbers, numbers.dtype
     if not kind.is_temporal():
         return values
     if kind == pl.Date:
@@ -94,10 +94,10 @@ def _categories(values: pl.Series, feature: Feature) -> pl.Series:
     declared |= {canonical(raw): name for raw, name in feature.mapping.items()}
     if not declared:
         return text
-    known = {
+    category_of = {
         form: declared.get(form, form if feature.rest is None else feature.rest)
         for form in text.unique().drop_nulls().to_list()
     }
-    if all(form == category for form, category in known.items()):
+    if all(form == category for form, category in category_of.items()):
         return text
-    return text.replace_strict(known, default=None, return_dtype=pl.String)
+    return text.replace_strict(category_of, default=None, return_dtype=pl.String)

@@ -48,7 +48,7 @@ class RowWriter:
 
 
 def write_sorted(
-    table: pl.LazyFrame, identity: str | None, target: Path, kept: Kept | None = None
+    table: pl.LazyFrame, identity: str | None, target: Path, keep: Kept | None = None
 ) -> None:
     """Write a table in the order of its IDs; rows of one ID stay in theirs, gaps come first.
 
@@ -56,7 +56,7 @@ def write_sorted(
         table: From files, which are read once for each million rows.
         identity: Name of the ID column; without one, the order stays.
         target: The file; its owner alone may read it.
-        kept: Whose rows are copied; all when absent.
+        keep: Whose rows are copied; all when absent.
     """
     if identity is None:
         table.sink_parquet(target, compression="zstd")
@@ -73,6 +73,6 @@ def write_sorted(
         for rows in ranges:
             part = table.filter(rows).collect(engine="streaming")
             part = part.sort(identity, maintain_order=True)
-            if kept is not None:
-                part = part.filter(kept(part.get_column(identity)))
+            if keep is not None:
+                part = part.filter(keep(part.get_column(identity)))
             written.write(part)

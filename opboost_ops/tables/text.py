@@ -88,16 +88,16 @@ def text_table(
 
 
 def no_room(error: Exception) -> bool:
-    """Whether a disk is full, or has no room for a file so large.
+    """True if a disk is full, or has no room for a file so large.
 
     Args:
         error: Of the operating system, or of polars or Arrow, which tell its number in the text.
     """
     numbers = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-    said = str(error)
-    known = getattr(error, "errno", None)
+    text = str(error)
+    code = getattr(error, "errno", None)
     marks = [mark for number in numbers for mark in (f"(os error {number})", f"[errno {number}]")]
-    return known in numbers or any(mark in said for mark in marks)
+    return code in numbers or any(mark in text for mark in marks)
 
 
 def _missing(source: Source, expected: Expected | None, party: str) -> list[str]:

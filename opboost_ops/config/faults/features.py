@@ -1,4 +1,4 @@
-"""What is wrong with a feature although each of its entries has the right form."""
+"""Faults of features whose entries each have the right form."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from opboost_ops.mechanisms import Designed, UnaryEncoding
 
 
 def feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
-    """What is wrong with any feature: bounds, categories, unit, mapping, rest and fill.
+    """Faults of any feature: bounds, categories, unit, mapping, rest and fill.
 
     Args:
         where: Its place.
@@ -89,7 +89,7 @@ def public_map_faults(where: str, feature: Feature, domain: Domain) -> Iterator[
 
 
 def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
-    """What is wrong with categories of which each becomes a column.
+    """Faults of categories of which each becomes a column.
 
     Args:
         where: Place of their feature.
@@ -119,7 +119,7 @@ def category_faults(where: str, categories: Sequence[str]) -> Iterator[Fault]:
 
 
 def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
-    """What a feature of the label holder's cannot have besides.
+    """Faults that only a feature of the label holder's can have.
 
     Args:
         where: Its place.
@@ -140,7 +140,7 @@ def own_feature_faults(where: str, feature: Feature) -> Iterator[Fault]:
 
 
 def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> Iterator[Fault]:
-    """What a feature holder's feature cannot have, or lacks.
+    """Faults of a feature holder's feature: entries that it cannot have, or lacks.
 
     Args:
         where: Its place.

@@ -1,4 +1,4 @@
-"""What is wrong with a federation file whose entries each have the right form."""
+"""Faults of a federation file whose entries each have the right form."""
 
 from collections.abc import Iterator
 

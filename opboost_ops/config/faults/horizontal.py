@@ -1,4 +1,4 @@
-"""What is wrong with a federation file of horizontal learning."""
+"""Faults of a federation file of horizontal learning."""
 
 from collections.abc import Iterator
 
@@ -78,8 +78,12 @@ def _label_faults(federation: Federation, where: str) -> Iterator[Fault]:
         return
     if label.bounds is not None:
         yield Fault(f"{where}.bounds", "is only for regression", "remove it")
-    known = len(set(label.classes or ()))
-    if known < 2 or known < len(label.classes or ()) or (label.task == "binary" and known != 2):
+    class_count = len(set(label.classes or ()))
+    if (
+        class_count < 2
+        or class_count < len(label.classes or ())
+        or (label.task == "binary" and class_count != 2)
+    ):
         needs = "two" if label.task == "binary" else "two or more"
         yield Fault(f"{where}.classes", "is required of horizontal learning, where nobody sees all",
                     f"list the {needs} classes")  # fmt: skip

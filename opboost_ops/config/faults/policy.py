@@ -1,4 +1,4 @@
-"""What is wrong in a ``policy.yaml`` that its model cannot see: one column under two names."""
+"""Faults in a ``policy.yaml`` that its model cannot see: one column under two names."""
 
 from collections import defaultdict
 from collections.abc import Iterator

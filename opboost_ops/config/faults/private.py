@@ -1,4 +1,4 @@
-"""What a federation file lacks for a private model: whatever a split may be, it is declared."""
+"""Faults of a federation file for a private model: every possible split must be declared."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def honest_of(federation: Federation) -> int:
 
 
 def sum_faults(federation: Federation) -> Iterator[Fault]:
-    """What is wrong with ``training.private`` in horizontal learning.
+    """Faults of ``training.private`` in horizontal learning.
 
     Args:
         federation: As parsed.
@@ -54,7 +54,7 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
 
 
 def sum_privacy_of(federation: Federation) -> SumPrivacy | None:
-    """What makes the sums of horizontal learning noisy; None where they are exact.
+    """The noise settings of horizontal learning's sums; None where the sums are exact.
 
     Args:
         federation: As declared.

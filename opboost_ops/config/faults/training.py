@@ -1,4 +1,4 @@
-"""What is wrong with how a booster is to be trained: parameters, objective, weights, tuning."""
+"""Faults of how a booster is to be trained: parameters, objective, weights, tuning."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,7 +44,7 @@ _OF_OBJECTIVE: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 def objective_of(training: BoosterTraining, task: str) -> str:
-    """What the booster minimises.
+    """The objective that the booster minimises.
 
     Args:
         training: As declared.
@@ -54,7 +54,7 @@ def objective_of(training: BoosterTraining, task: str) -> str:
 
 
 def training_faults(federation: Federation, label: Label | None) -> Iterator[Fault]:
-    """What is wrong with parameters, objective, weights, denoising, early stopping and tuning.
+    """Faults of parameters, objective, weights, denoising, early stopping and tuning.
 
     Args:
         federation: As parsed.
@@ -101,8 +101,8 @@ def _parameter_faults(
     training: LightGBMTraining | XGBoostTraining, label: Label | None
 ) -> Iterator[Fault]:
     allowed = ALLOWED[training.trainer]
-    given = training.parameters
-    for name, value in given.items():
+    parameters = training.parameters
+    for name, value in parameters.items():
         where = f"training.parameters.{name}"
         if name == MONOTONE:
             continue
@@ -122,36 +122,36 @@ def _parameter_faults(
             elif name == "alpha" and objective == "quantile" and not value < 1:
                 yield Fault(where, "is not a quantile", "it is above 0 and below 1")
     share = {"lightgbm": "alpha", "xgboost": "quantile_alpha"}[training.trainer]
-    if training.objective == "quantile" and share not in given:
+    if training.objective == "quantile" and share not in parameters:
         yield Fault(
             f"training.parameters.{share}", "is required of objective quantile", "for example 0.9"
         )
     if training.trainer == "lightgbm":
-        yield from _lightgbm_faults(training, given)
+        yield from _lightgbm_faults(training, parameters)
 
 
-def _lightgbm_faults(training: BoosterTraining, given: Mapping[str, Any]) -> Iterator[Fault]:
+def _lightgbm_faults(training: BoosterTraining, parameters: Mapping[str, Any]) -> Iterator[Fault]:
     where = "training.parameters."
-    leaves = given.get("num_leaves", 0)
+    leaves = parameters.get("num_leaves", 0)
     if isinstance(leaves, int) and leaves > 2**training.depth:
         yield Fault(
             f"{where}num_leaves",
             f"is {leaves}, and a tree of depth {training.depth} has at most {2**training.depth}",
             f"declare training.depth of {(leaves - 1).bit_length()} or more",
         )
-    if given.get("bagging_fraction", 1) != 1 and not given.get("bagging_freq"):
+    if parameters.get("bagging_fraction", 1) != 1 and not parameters.get("bagging_freq"):
         yield Fault(
             f"{where}bagging_fraction",
             "does nothing without bagging_freq",
             "declare bagging_freq: 1 beside it",
         )
-    if given.get("is_unbalance") and "scale_pos_weight" in given:
+    if parameters.get("is_unbalance") and "scale_pos_weight" in parameters:
         yield Fault(
             f"{where}is_unbalance", "and scale_pos_weight say the same thing twice", "keep one"
         )
-    if given.get("path_smooth") and given.get("min_data_in_leaf", 2) == 1:
+    if parameters.get("path_smooth") and parameters.get("min_data_in_leaf", 2) == 1:
         yield Fault(f"{where}path_smooth", "needs min_data_in_leaf of 2 or more")
-    if "monotone_constraints_method" in given and MONOTONE not in given:
+    if "monotone_constraints_method" in parameters and MONOTONE not in parameters:
         yield Fault(
             f"{where}monotone_constraints_method",
             f"does nothing without {MONOTONE}",
@@ -162,11 +162,11 @@ def _lightgbm_faults(training: BoosterTraining, given: Mapping[str, Any]) -> Ite
 def _monotone_faults(
     federation: Federation, training: BoosterTraining, label: Label | None
 ) -> Iterator[Fault]:
-    given = training.parameters.get(MONOTONE)
-    if given is None:
+    constraints = training.parameters.get(MONOTONE)
+    if constraints is None:
         return
     where = f"training.parameters.{MONOTONE}"
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(constraints, Mapping) or not constraints:
         yield Fault(
             where, "is not a mapping of features to directions", "for example {bank.income: 1}"
         )
@@ -184,7 +184,7 @@ def _monotone_faults(
         for party, spec in federation.parties.items()
         for name, feature in spec.features.items()
     }
-    for name, direction in given.items():
+    for name, direction in constraints.items():
         place = f"{where}.{name}"
         feature = features.get(str(name))
         if feature is None:

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong with a file, as faults with a place and a suggestion."""
+"""Faults that pydantic finds in a file, with a place and a suggestion."""
 
 import difflib
 import re
@@ -26,8 +26,8 @@ def grouped(faults: Iterable[Fault]) -> list[Fault]:
     Args:
         faults: All of a file.
 
-        >>> found = [Fault(f"parties.b.features.x{i}.bounds", "is required") for i in range(9)]
-        >>> [fault.where for fault in grouped(found)]
+        >>> faults = [Fault(f"parties.b.features.x{i}.bounds", "is required") for i in range(9)]
+        >>> [fault.where for fault in grouped(faults)]
         ['parties.b.features.*.bounds']
     """
     groups: dict[tuple[str, str, str, str], list[tuple[str, Fault]]] = {}
@@ -37,23 +37,23 @@ def grouped(faults: Iterable[Fault]) -> list[Fault]:
         alone = not inside or not key
         group = (fault.where if alone else before, key, fault.problem, fault.suggestion)
         groups.setdefault(group, []).append((feature, fault))
-    found: list[Fault] = []
+    merged: list[Fault] = []
     for (before, key, problem, suggestion), members in groups.items():
         if len(members) < _FEWEST:
-            found += [fault for _, fault in members]
+            merged += [fault for _, fault in members]
             continue
         remedy = [suggestion] if suggestion else []
         if key in _FILLED:
             remedy.append("fill in bounds.csv, which `opboost init` writes, then `opboost bounds`")
         names = ", ".join(feature for feature, _ in members)
-        found.append(
+        merged.append(
             Fault(
                 f"{before}{_INSIDE}*.{key}",
                 f"{problem}; so it is with {len(members)} features: {names}",
                 "; ".join(remedy),
             )
         )
-    return found
+    return merged
 
 
 def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> list[Fault]:
@@ -65,12 +65,16 @@ def entry_faults(model: type[BaseModel], data: Any, errors: Sequence[Any]) -> li
         errors: Pydantic's.
     """
     faults: dict[tuple[str, bool], Fault] = {}
-    for one in errors:
+    for error in errors:
         # A mapping where a word may stand, too: what is wrong inside it is named.
-        if one["type"] == "literal_error" and isinstance(one["input"], dict) and len(errors) > 1:
+        if (
+            error["type"] == "literal_error"
+            and isinstance(error["input"], dict)
+            and len(errors) > 1
+        ):
             continue
-        fault = _fault(model, data, one)
-        kind = one["type"].endswith(("_type", "_parsing"))
+        fault = _fault(model, data, error)
+        kind = error["type"].endswith(("_type", "_parsing"))
         faults.setdefault((fault.where, kind) if kind else (str(fault), kind), fault)
     return list(faults.values())
 
@@ -100,12 +104,12 @@ def _fault(model: type[BaseModel], data: Any, error: Any) -> Fault:
     suggestion = ""
     if error["type"] == "extra_forbidden":
         problem = "is not a known key"
-        known = _known_keys(model, error["loc"][:-1])
+        keys = _known_keys(model, error["loc"][:-1])
         if model is Federation and len(where) == 2 and where[0] == "training":
             trainer = str(error["loc"][1])
-            return Fault(".".join(where), *not_of_trainer(trainer, where[1], known))
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
-        suggestion = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
+            return Fault(".".join(where), *not_of_trainer(trainer, where[1], keys))
+        near = difflib.get_close_matches(str(error["loc"][-1]), keys, n=1)
+        suggestion = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(keys)}"
     elif error["type"] == "missing":
         problem = "is required"
     elif error["type"] == "string_pattern_mismatch":
@@ -132,20 +136,20 @@ _NEEDS = {
 }
 
 
-def _of_type(kind: str, found: Any) -> tuple[str, str]:
-    """What stands where something of another type is needed, and what to write; not the value."""
+def _of_type(kind: str, value: Any) -> tuple[str, str]:
+    """The problem of a value of the wrong type, and what to write; neither shows the value."""
     named = {bool: "true or false", int: "a number", float: "a number", str: "a text"}
     named |= {dict: "a mapping", list: "a list", type(None): "empty"}
-    what, needed = named.get(type(found), "a date"), _NEEDS[kind]
-    if isinstance(found, float) and kind == "int_type":
+    what, needed = named.get(type(value), "a date"), _NEEDS[kind]
+    if isinstance(value, float) and kind == "int_type":
         return "must be a whole number", "without a point"
     problem = f"is {what}, where {needed} is needed"
-    if isinstance(found, str) and re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", found):
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", value):
         return problem, "in YAML such a number has a point and a sign: 1.0e-6"
-    if isinstance(found, str):
+    if isinstance(value, str):
         return problem, "write it without quotes"
     # YAML takes yes, no, on, off, 12 and 2020-01-01 without quotes for something else.
-    quoted = kind == "string_type" and not isinstance(found, dict | list | None)
+    quoted = kind == "string_type" and not isinstance(value, dict | list | None)
     return problem, "put it in quotes" if quoted else ""
 
 
@@ -172,7 +176,7 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [m for inner in get_args(annotation) for m in _models_in(inner)]
 
 
-def _closest(given: str, expected: str) -> str:
-    known = expected.replace("'", "").replace(" or ", ", ").split(", ")
-    near = difflib.get_close_matches(given, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}"
+def _closest(text: str, expected: str) -> str:
+    choices = expected.replace("'", "").replace(" or ", ", ").split(", ")
+    near = difflib.get_close_matches(text, choices, n=1)
+    return f"did you mean {near[0]}?" if near else f"choose one of {', '.join(choices)}"

@@ -53,7 +53,7 @@ class Scratch:
         self.rows = rows
 
     def holds(self, rows: int) -> bool:
-        """Whether so many rows are held in memory."""
+        """True if so many rows are held in memory."""
         return rows <= self.rows
 
     def zeros(self, rows: int, kind: Any) -> np.ndarray:
@@ -85,12 +85,12 @@ class Scratch:
             kind: Type of a row.
             blocks: The rows, some at a time.
         """
-        found, end = self.zeros(rows, kind), 0
+        array, end = self.zeros(rows, kind), 0
         for block in blocks:
             begin, end = end, end + len(block)
-            found[begin:end] = block
+            array[begin:end] = block
             release_memory()
-        return found
+        return array
 
     def file(self) -> Any:
         """A file without a name, which its owner alone has open."""

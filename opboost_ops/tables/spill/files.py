@@ -16,9 +16,9 @@ def private_folder(folder: Path) -> None:
     """
     if folder.is_dir():
         return
-    for one in reversed((folder, *folder.parents)):
-        if not one.is_dir():
-            one.mkdir(exist_ok=True, mode=0o700)
+    for path in reversed((folder, *folder.parents)):
+        if not path.is_dir():
+            path.mkdir(exist_ok=True, mode=0o700)
 
 
 @contextmanager

@@ -49,14 +49,14 @@ class SpillPartitions:
     def __iter__(self) -> Iterator[np.ndarray]:
         """The records of each part, in the order in which they came."""
         for spans in self._spans:
-            found = np.empty(sum(size for _, size in spans) // self._kind.itemsize, self._kind)
-            raw, begin = found.data.cast("B") if len(found) else memoryview(b""), 0
+            records = np.empty(sum(size for _, size in spans) // self._kind.itemsize, self._kind)
+            raw, begin = records.data.cast("B") if len(records) else memoryview(b""), 0
             for at, size in spans:
                 self._file.seek(at)
                 end = begin + size
                 while begin < end:
                     begin += self._file.readinto(raw[begin:end])
-            yield found
+            yield records
 
 
 def partition_by_hash(
@@ -117,11 +117,11 @@ def scatter(
     waiting = SpillPartitions(scratch, records, -(-rows // size))
     for places, values in pieces:
         for part in slices(len(places)):
-            found = np.empty(len(places[part]), dtype=records)
-            found["at"] = places[part]
+            batch = np.empty(len(places[part]), dtype=records)
+            batch["at"] = places[part]
             for name, field in names.items():
-                found[field] = values[name][part]
-            waiting.add(found["at"] // size, found)
+                batch[field] = values[name][part]
+            waiting.add(batch["at"] // size, batch)
     for partition in waiting:
         for name, field in names.items():
             whole[name][partition["at"]] = partition[field]
@@ -130,7 +130,7 @@ def scatter(
 
 
 def gather(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """What a column has in some rows, in the order in which they are named.
+    """The values of a column in some rows, in the order in which they are named.
 
     Args:
         scratch: Where they wait.
@@ -148,10 +148,10 @@ def gather(scratch: Scratch, column: np.ndarray, rows: np.ndarray) -> np.ndarray
     )
     waiting = SpillPartitions(scratch, records, max(-(-len(column) // size), 1))
     for part in slices(len(rows)):
-        found = np.empty(part.stop - part.start, dtype=records)
-        found["of"] = rows[part]
-        found["to"] = np.arange(part.start, part.stop)
-        waiting.add(found["of"] // size, found)
+        batch = np.empty(part.stop - part.start, dtype=records)
+        batch["of"] = rows[part]
+        batch["to"] = np.arange(part.start, part.stop)
+        waiting.add(batch["of"] // size, batch)
     kind = np.dtype((column.dtype, column.shape[1:]))
     pieces = ((part["to"], {"": column[part["of"]]}) for part in waiting)
     return scatter(scratch, pieces, len(rows), {"": kind})[""]

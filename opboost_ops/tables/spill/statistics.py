@@ -17,9 +17,9 @@ def total(column: np.ndarray) -> float:
         column: float64, in memory or mapped, shape (n,).
     """
     if len(column) <= BLOCK:
-        found = float(column.sum())
+        result = float(column.sum())
         release_memory()
-        return found
+        return result
     half = len(column) // 2
     half -= half % 8
     return total(column[:half]) + total(column[half:])
@@ -32,20 +32,20 @@ def nth_least(blocks: Callable[[], Iterator[np.ndarray]], n: int) -> float:
         blocks: Gives the numbers, float64, some at a time, as often as it is called.
         n: From 0; there are more numbers.
     """
-    known, left = 0, n
+    prefix, left = 0, n
     for shift in range(64 - _BITS, -1, -_BITS):
         counts = np.zeros(1 << _BITS, dtype=np.int64)
         for block in blocks():
             bits = _rising(block) >> np.uint64(shift)
-            bits = bits[bits >> np.uint64(_BITS) == known] if shift + _BITS < 64 else bits
+            bits = bits[bits >> np.uint64(_BITS) == prefix] if shift + _BITS < 64 else bits
             digits = (bits & np.uint64((1 << _BITS) - 1)).astype(np.int64)
             counts += np.bincount(digits, minlength=len(counts))
             release_memory()
         ends = np.cumsum(counts)
         digit = int(np.searchsorted(ends, left, side="right"))
         left -= int(ends[digit] - counts[digit])
-        known = known << _BITS | digit
-    bits = np.array([known], dtype=np.uint64)
+        prefix = prefix << _BITS | digit
+    bits = np.array([prefix], dtype=np.uint64)
     sign = np.uint64(1 << 63)
     return float(np.where(bits & sign, bits ^ sign, ~bits).view(np.float64)[0])
 

@@ -27,8 +27,8 @@ def in_order(
         rows: How many there are in all.
     """
     if scratch.holds(rows):
-        found = [table.append_column(_PLACE, pa.array(places)) for places, table in pieces]
-        yield _ordered(found)
+        placed = [table.append_column(_PLACE, pa.array(places)) for places, table in pieces]
+        yield _ordered(placed)
         return
     size = max(scratch.part_rows(), -(-rows // _MOST))
     spans: list[list[tuple[int, int]]] = [[] for _ in range(-(-rows // size))]
@@ -73,5 +73,5 @@ def _unpacked(file: Any, begin: int, size: int) -> pa.Table:
     while left:
         left = left[file.readinto(left) :]
     alone = pa.ipc.IpcReadOptions(use_threads=False)
-    with pa.ipc.open_stream(pa.py_buffer(raw), options=alone) as found:
-        return found.read_all()
+    with pa.ipc.open_stream(pa.py_buffer(raw), options=alone) as stream:
+        return stream.read_all()
