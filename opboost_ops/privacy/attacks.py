@@ -28,7 +28,7 @@ _NO_ROWS = "An attack needs columns of one length, and at least one row."
 
 @dataclass(frozen=True)
 class Attack:
-    """What one attack achieved.
+    """The result of one attack.
 
     Attributes:
         name: Which attack.
@@ -132,10 +132,10 @@ def positions(values: np.ndarray, among: np.ndarray) -> np.ndarray:
     Raises:
         ContractError: A value is not among them.
     """
-    found = np.minimum(np.searchsorted(among, values), len(among) - 1)
-    if not np.array_equal(among[found], values):
+    indices = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    if not np.array_equal(among[indices], values):
         raise ContractError("A value is not one of the channel's.")
-    return found
+    return indices
 
 
 def best_windows(weights: np.ndarray, tolerance: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,14 +231,14 @@ def rank_match(values: np.ndarray, released: np.ndarray, tolerance: int) -> Atta
         ContractError: There are no rows.
     """
     rows = require_rows(values, released)
-    known = np.sort(values)
+    ordered = np.sort(values)
     _, block, sizes = np.unique(released, return_inverse=True, return_counts=True)
     middle = np.cumsum(sizes) - sizes + (sizes - 1) // 2
     return measured(
         "rank match",
-        int((np.abs(known[middle[block]] - values) <= tolerance).sum()),
+        int((np.abs(ordered[middle[block]] - values) <= tolerance).sum()),
         rows,
-        float(np.mean(np.abs(values - known[(rows - 1) // 2]) <= tolerance)),
+        float(np.mean(np.abs(values - ordered[(rows - 1) // 2]) <= tolerance)),
         f"each value from its rank, within {tolerance} steps, the multiset being known",
     )
 
@@ -277,8 +277,8 @@ def correlated(
     level = _levels(other_values)
     transposed = channel.probabilities().T
     right = alone = 0
-    for one in np.unique(level):
-        rows = np.flatnonzero(level == one)
+    for group in np.unique(level):
+        rows = np.flatnonzero(level == group)
         prior = np.bincount(inputs[rows], minlength=len(channel.inputs)) / len(rows)
         guessed, _ = best_windows(transposed * prior, tolerance)
         right += int((np.abs(guessed[outputs[rows]] - inputs[rows]) <= tolerance).sum())

@@ -106,11 +106,11 @@ def _curve(
 ) -> list[Attack]:
     n = require_rows(values, *releases)
     prior = marginal_of(values, channel) if marginal is None else marginal
-    seen = positions(releases, channel.outputs)
+    places = positions(releases, channel.outputs)
     # How many different draws the first k releases hold.
-    different = [len(np.unique(seen[:k], axis=0)) for k in after]
-    first_seen = np.sort(np.unique(seen, axis=0, return_index=True)[1])
-    placed = _placed(values, channel, seen[first_seen], tolerance, prior, set(different))
+    different = [len(np.unique(places[:k], axis=0)) for k in after]
+    first_seen = np.sort(np.unique(places, axis=0, return_index=True)[1])
+    placed = _placed(values, channel, places[first_seen], tolerance, prior, set(different))
     baseline = median_success(values, channel.inputs, prior, tolerance)
     return [
         measured(
@@ -127,7 +127,7 @@ def _curve(
 def _placed(
     values: np.ndarray,
     channel: Channel,
-    seen: np.ndarray,
+    places: np.ndarray,
     tolerance: int,
     prior: np.ndarray,
     after: set[int],
@@ -141,7 +141,7 @@ def _placed(
     for begin in range(0, len(values), step):
         rows = slice(begin, begin + step)
         posterior = np.broadcast_to(start, (len(values[rows]), len(start)))
-        for draws, outputs in enumerate(seen[:, rows], start=1):
+        for draws, outputs in enumerate(places[:, rows], start=1):
             posterior = posterior + table[outputs]
             if draws in after:
                 top = posterior.max(axis=1, keepdims=True)
@@ -181,11 +181,11 @@ def link(
     n = require_rows(*first, *second)
     rows = np.unique(np.linspace(0, n - 1, min(sample, n)).astype(np.int64))
     score = np.zeros((len(rows), n))
-    for y, z, one, two, prior in zip(
+    for y, z, channel_y, channel_z, prior in zip(
         first, second, channel_first, channel_second, marginal, strict=True
     ):
-        ratio = _log_ratio(one.probabilities(), two.probabilities(), prior)
-        score += ratio[positions(y, one.outputs)[rows]][:, positions(z, two.outputs)]
+        ratio = _log_ratio(channel_y.probabilities(), channel_z.probabilities(), prior)
+        score += ratio[positions(y, channel_y.outputs)[rows]][:, positions(z, channel_z.outputs)]
     best = score.max(axis=1, keepdims=True)
     tied = score >= best - ROUNDING
     right = tied[np.arange(len(rows)), rows] / tied.sum(axis=1)
@@ -199,9 +199,9 @@ def link(
     )
 
 
-def _log_ratio(one: np.ndarray, two: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    joint = one.T @ (prior[:, None] * two)
-    apart = np.outer(prior @ one, prior @ two)
+def _log_ratio(first: np.ndarray, second: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    joint = first.T @ (prior[:, None] * second)
+    apart = np.outer(prior @ first, prior @ second)
     possible = joint > 0
     ratio = np.full(joint.shape, -np.inf)
     ratio[possible] = np.log(joint[possible] / apart[possible])

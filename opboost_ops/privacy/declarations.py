@@ -112,9 +112,9 @@ def declarations(
         policy: Its policy.
         site: Its site.
     """
-    found: dict[str, Declaration] = {}
+    by_feature: dict[str, Declaration] = {}
     if party not in federation.feature_holders:
-        return found
+        return by_feature
     identity = federation.id
     tables = site.tables.get(federation.name)
     aggregate = {} if tables is None else tables.aggregate
@@ -136,7 +136,7 @@ def declarations(
             ],
             "routed": routed,
         }
-        found[name] = Declaration(
+        by_feature[name] = Declaration(
             feature=name,
             column=raw,
             digest=hashlib.sha256(canonical(facts)).hexdigest(),
@@ -145,4 +145,4 @@ def declarations(
             refresh=feature.refresh,
             routed=routed,
         )
-    return found
+    return by_feature

@@ -86,12 +86,12 @@ def design(
     if used.sum() < 2:
         # Best is then to tell nothing; a channel tells something.
         return None
-    kept = solved[:, used]
-    kept = _raised(kept / kept.sum(axis=1, keepdims=True), epsilon, most)
-    kept /= kept.sum(axis=1, keepdims=True)
+    solution = solved[:, used]
+    solution = _raised(solution / solution.sum(axis=1, keepdims=True), epsilon, most)
+    solution /= solution.sum(axis=1, keepdims=True)
     share = _MIXED
     while share <= _MOST_MIXED:
-        counts = [_counts((1 - share) * row + share / len(row)) for row in kept]
+        counts = [_counts((1 - share) * row + share / len(row)) for row in solution]
         if keeps_steps(counts, epsilon) and keeps_everywhere(counts, most):
             table = Table(
                 lower=domain.lower,
@@ -99,10 +99,10 @@ def design(
                 outputs=tuple(domain.values()[used].tolist()),
                 counts=tuple(tuple(map(str, row)) for row in counts),
             )
-            made = Designed(epsilon=epsilon, most=most, table=table)
-            found = made.channel(domain).probabilities()
-            expected = float((costs[:, used] * found).sum())
-            return Design(made, float((costs * solved).sum()), expected)
+            mechanism = Designed(epsilon=epsilon, most=most, table=table)
+            probabilities = mechanism.channel(domain).probabilities()
+            expected = float((costs[:, used] * probabilities).sum())
+            return Design(mechanism, float((costs * solved).sum()), expected)
         share *= 2
     return None
 
@@ -152,7 +152,7 @@ def _solved(costs: np.ndarray, epsilon: float, most: float) -> np.ndarray:
         (np.ones(size * size), (np.repeat(np.arange(size), size), cells.ravel())),
         shape=(size, size * size + size),
     )
-    found = linprog(
+    solution = linprog(
         np.concatenate([costs.ravel(), np.zeros(size)]),
         A_ub=bounds,
         b_ub=np.zeros(count),
@@ -161,11 +161,11 @@ def _solved(costs: np.ndarray, epsilon: float, most: float) -> np.ndarray:
         bounds=(0, 1),
         method="highs",
     )
-    if found.x is None:
+    if solution.x is None:
         raise ConfigError(
             "The solver found no channel for this curve.", "Take the geometric mechanism."
         )
-    return np.asarray(np.clip(found.x[: size * size].reshape(size, size), 0.0, 1.0))
+    return np.asarray(np.clip(solution.x[: size * size].reshape(size, size), 0.0, 1.0))
 
 
 def _raised(table: np.ndarray, epsilon: float, most: float) -> np.ndarray:

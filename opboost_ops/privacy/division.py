@@ -37,7 +37,7 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of columns and label, all of it public.
+    """Public knowledge of columns and label.
 
     Attributes:
         names: Of the columns.
@@ -75,7 +75,7 @@ def sampled(
     label: np.ndarray,
     classes: int,
     size: int,
-    known: np.ndarray | None = None,
+    predicted: np.ndarray | None = None,
 ) -> Evidence:
     """Evidence of a public sample.
 
@@ -85,13 +85,14 @@ def sampled(
         label: Numbers or class indices, shape (n,).
         classes: How many classes; 0 of a number.
         size: |D|.
-        known: What the label holder's own columns predict of the label, shape (n,) or (n, classes):
-            then columns are judged by what they say of the rest.
+        predicted: Predictions of the label by the label holder's own columns, shape (n,) or
+            (n, classes): then columns are judged by what they say of the rest.
     """
     targets = [(label == c).astype(float) for c in range(classes)] if classes else [label]
-    if known is not None:
+    if predicted is not None:
         targets = [
-            target - of for target, of in zip(targets, known.reshape(len(label), -1).T, strict=True)
+            target - of
+            for target, of in zip(targets, predicted.reshape(len(label), -1).T, strict=True)
         ]
     marginals = np.array([np.bincount(column, minlength=size) for column in codes.T], dtype=float)
     means = np.empty((len(targets), len(names), size))
@@ -167,17 +168,17 @@ class Divider:
         self._told, self._shared = _joined(evidence, self._laws)
 
     def mechanism(self, units: int) -> Mechanism | None:
-        """What releases a column that has so many units."""
+        """The mechanism that releases a column of so many units."""
         return mechanism_under(self._domain, self._part(units / self.units))
 
     def even(self, units: int) -> float:
-        """What the even division of so many units over all columns keeps."""
+        """The value that the even division of so many units over all columns keeps."""
         return self._kept(dict.fromkeys(range(self._columns), self.units + units - 1))
 
     def unprotected(self) -> float:
-        """What columns keep without any noise, by the same formula."""
-        told, shared = _joined(self._evidence, [np.eye(self._domain.size)])
-        return self._value(told, shared, list(range(self._columns)))
+        """The value that columns keep without any noise, by the same formula."""
+        variances, shared = _joined(self._evidence, [np.eye(self._domain.size)])
+        return self._value(variances, shared, list(range(self._columns)))
 
     def best(self, units: int) -> Division:
         """The best division that is found of so many units.
@@ -185,29 +186,29 @@ class Divider:
         Args:
             units: Of the total's.
         """
-        found = self._moved(max(self._among(units), key=self._kept_of))
-        shares = {self._evidence.names[j]: share for j, share in sorted(found.items())}
-        return Division(shares, self._kept_of(found))
+        division = self._moved(max(self._among(units), key=self._kept_of))
+        shares = {self._evidence.names[j]: share for j, share in sorted(division.items())}
+        return Division(shares, self._kept_of(division))
 
     def _among(self, units: int) -> list[dict[int, int]]:
         """Even divisions among the best 1, 2, ... columns, each found by adding one."""
-        chosen: list[int] = []
-        found = []
-        while len(chosen) < min(self._columns, units):
-            rest = [j for j in range(self._columns) if j not in chosen]
-            chosen.append(max(rest, key=lambda j: self._kept_of(_even([*chosen, j], units))))
-            found.append(_even(chosen, units))
-        return found
+        columns: list[int] = []
+        divisions = []
+        while len(columns) < min(self._columns, units):
+            rest = [j for j in range(self._columns) if j not in columns]
+            columns.append(max(rest, key=lambda j: self._kept_of(_even([*columns, j], units))))
+            divisions.append(_even(columns, units))
+        return divisions
 
     def _moved(self, shares: dict[int, int]) -> dict[int, int]:
         value = self._kept_of(shares)
         while True:
             moves = [
-                _move(shares, one, other, count)
-                for one in shares
+                _move(shares, source, other, count)
+                for source in shares
                 for other in range(self._columns)
-                if other != one
-                for count in {1, shares[one]}
+                if other != source
+                for count in {1, shares[source]}
             ]
             best = max(moves, key=self._kept_of, default=shares)
             if self._kept_of(best) <= value + _NOTHING:
@@ -225,10 +226,10 @@ class Divider:
         picked = [j * len(self._laws) + level for j, level in levels.items()]
         return self._value(self._told, self._shared, picked)
 
-    def _value(self, told: np.ndarray, shared: np.ndarray | None, picked: list[int]) -> float:
+    def _value(self, variances: np.ndarray, shared: np.ndarray | None, picked: list[int]) -> float:
         explained = 0.0
-        for t in range(len(told)):
-            own = told[t, picked]
+        for t in range(len(variances)):
+            own = variances[t, picked]
             here = own > 0
             if not here.any():
                 continue
@@ -252,7 +253,7 @@ def _joined(
         Shapes (targets, columns x laws) and (targets, columns x laws, columns x laws).
     """
     targets, columns, size = evidence.means.shape
-    told = np.zeros((targets, columns * len(laws)))
+    variances = np.zeros((targets, columns * len(laws)))
     back = np.zeros((targets, columns * len(laws), size))
     shares = evidence.marginals / evidence.marginals.sum(axis=1, keepdims=True)
     for j in range(columns):
@@ -263,19 +264,19 @@ def _joined(
             for t in range(targets):
                 told_by = (shares[j] * evidence.means[t, j]) @ law / likely
                 place = j * len(laws) + i
-                told[t, place] = float(likely @ told_by**2 - (likely @ told_by) ** 2)
+                variances[t, place] = float(likely @ told_by**2 - (likely @ told_by) ** 2)
                 back[t, place] = law @ told_by
     if evidence.codes is None:
-        return told, None
+        return variances, None
     home = np.repeat(np.arange(columns), len(laws))
     shared = np.empty((targets, len(home), len(home)))
     for t in range(targets):
-        seen = np.empty((len(evidence.codes), len(home)))
+        means = np.empty((len(evidence.codes), len(home)))
         for place, column in enumerate(home.tolist()):
-            seen[:, place] = back[t, place][evidence.codes[:, column]]
-        seen -= seen.mean(axis=0)
-        shared[t] = seen.T @ seen / len(seen)
-    return told, shared
+            means[:, place] = back[t, place][evidence.codes[:, column]]
+        means -= means.mean(axis=0)
+        shared[t] = means.T @ means / len(means)
+    return variances, shared
 
 
 def _even(columns: Sequence[int], units: int) -> dict[int, int]:
@@ -283,6 +284,6 @@ def _even(columns: Sequence[int], units: int) -> dict[int, int]:
     return {j: share + (at < more) for at, j in enumerate(columns)}
 
 
-def _move(shares: Mapping[int, int], one: int, other: int, count: int) -> dict[int, int]:
-    moved = {**shares, one: shares[one] - count, other: shares.get(other, 0) + count}
+def _move(shares: Mapping[int, int], source: int, other: int, count: int) -> dict[int, int]:
+    moved = {**shares, source: shares[source] - count, other: shares.get(other, 0) + count}
     return {j: share for j, share in moved.items() if share}

@@ -133,7 +133,9 @@ def private_edges(federation: Federation, party: str) -> dict[str, Feature]:
         party: The party.
     """
     features = federation.parties[party].features
-    return {name: one for name, one in features.items() if one.private_edges is not None}
+    return {
+        name: feature for name, feature in features.items() if feature.private_edges is not None
+    }
 
 
 def edges_words(name: str, feature: Feature) -> str:
@@ -162,14 +164,14 @@ def uncharged(releases: Releases, federation: Federation, party: str) -> dict[st
     declared = private_edges(federation, party)
     if not declared:
         return {}
-    known = {one.content for one in releases.all() if one.kind == "edges"}
-    found: dict[str, Feature] = {}
+    charged = {release.content for release in releases.all() if release.kind == "edges"}
+    missing: dict[str, Feature] = {}
     for name, feature in declared.items():
         edges = feature.private_edges
         assert edges is not None and edges.epsilon is not None
-        if content_of(edges.edges, edges.epsilon) not in known:
-            found[name] = feature
-    return found
+        if content_of(edges.edges, edges.epsilon) not in charged:
+            missing[name] = feature
+    return missing
 
 
 def require_charged(releases: Releases, federation: Federation, party: str) -> None:

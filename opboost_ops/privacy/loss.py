@@ -98,7 +98,7 @@ class _Table:
         """
         if worst is None:
             return None
-        known = _log(worst)
+        logarithm = _log(worst)
         largest = []
         for rows in self._blocks:
             difference = self._difference(rows, t)
@@ -106,9 +106,9 @@ class _Table:
         top = max(largest)
         if top > _INFINITE:
             return None
-        if top < known - MARGIN:
+        if top < logarithm - MARGIN:
             return worst
-        least = max(top, known) - MARGIN
+        least = max(top, logarithm) - MARGIN
         for rows, here in zip(self._blocks, largest, strict=True):
             if here >= least:
                 near = np.abs(self._difference(rows, t)) >= least
@@ -144,7 +144,7 @@ def _largest(high: np.ndarray, low: np.ndarray, worst: Fraction) -> Fraction:
 
 
 def _greater(a: np.ndarray, b: np.uint64, c: np.ndarray, d: np.uint64) -> np.ndarray:
-    """Whether a b > c d, in 128 bits; the factors uint64."""
+    """True where a b > c d, in 128 bits; the factors uint64."""
     left, right = _product(a, b), _product(c, d)
     return np.asarray((left[0] > right[0]) | ((left[0] == right[0]) & (left[1] > right[1])))
 

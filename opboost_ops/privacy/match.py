@@ -23,7 +23,7 @@ class People:
         return len(self.high)
 
     def same(self, other: "People") -> bool:
-        """Whether both are the same people, in the same order."""
+        """True if both are the same people, in the same order."""
         return len(self) == len(other) and all(
             np.array_equal(self.high[rows], other.high[rows])
             and np.array_equal(self.low[rows], other.low[rows])
@@ -31,7 +31,7 @@ class People:
         )
 
     def has_twice(self) -> bool:
-        """Whether a person occurs more than once."""
+        """True if a person occurs more than once."""
         equal = np.flatnonzero(self.high[1:] == self.high[:-1])
         if not len(equal):
             return False
@@ -55,39 +55,39 @@ def halves(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return words[:, 0].astype(np.uint64), words[:, 1].astype(np.uint64)
 
 
-def places(scratch: Scratch, known: People, wanted: People) -> np.ndarray:
+def places(scratch: Scratch, listed: People, wanted: People) -> np.ndarray:
     """The place of each wanted person among known ones, int64, shape (m,); -1 where there is none.
 
     Args:
         scratch: Where they are, if they are more than it holds.
-        known: People, shape (n,).
+        listed: People, shape (n,).
         wanted: People, shape (m,).
     """
-    found = scratch.zeros(len(wanted), np.int64)
+    indices = scratch.zeros(len(wanted), np.int64)
     for rows in slices(len(wanted)):
-        found[rows] = _places(known, wanted.high[rows], wanted.low[rows])
+        indices[rows] = _places(listed, wanted.high[rows], wanted.low[rows])
         release_memory()
-    return found
+    return indices
 
 
-def _places(known: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
-    found = np.full(len(high), -1, dtype=np.int64)
-    if not len(high) or not len(known):
-        return found
+def _places(listed: People, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    indices = np.full(len(high), -1, dtype=np.int64)
+    if not len(high) or not len(listed):
+        return indices
     # Both rise: of a mapped file no more is looked at than lies between the ends.
-    begin = int(np.searchsorted(known.high, high[0]))
-    end = int(np.searchsorted(known.high, high[-1], side="right"))
-    at = np.searchsorted(known.high[begin:end], high) + begin
+    begin = int(np.searchsorted(listed.high, high[0]))
+    end = int(np.searchsorted(listed.high, high[-1], side="right"))
+    at = np.searchsorted(listed.high[begin:end], high) + begin
     left = np.arange(len(high))
     # More than one step only where two hashes share their first half.
     while len(left):
         left = left[at[left] < end]
-        left = left[known.high[at[left]] == high[left]]
-        equal = known.low[at[left]] == low[left]
-        found[left[equal]] = at[left[equal]]
+        left = left[listed.high[at[left]] == high[left]]
+        equal = listed.low[at[left]] == low[left]
+        indices[left[equal]] = at[left[equal]]
         left = left[~equal]
         at[left] += 1
-    return found
+    return indices
 
 
 class Match:
@@ -101,14 +101,14 @@ class Match:
         self._scratch = scratch
         self._last: tuple[People, People, np.ndarray] | None = None
 
-    def places(self, known: People, wanted: People) -> np.ndarray:
+    def places(self, listed: People, wanted: People) -> np.ndarray:
         """See `places`; the result is shared, so nobody may change it."""
         last = self._last
-        if last is not None and last[0].same(known) and last[1].same(wanted):
+        if last is not None and last[0].same(listed) and last[1].same(wanted):
             return last[2]
-        found = places(self._scratch, known, wanted)
-        self._last = (known, wanted, found)
-        return found
+        indices = places(self._scratch, listed, wanted)
+        self._last = (listed, wanted, indices)
+        return indices
 
 
 def merged(
@@ -129,13 +129,13 @@ def merged(
     before = np.searchsorted(old.high, new.high, side="right")
     to_new = before + np.arange(len(new))
     pairs = [(old.high, new.high), (old.low, new.low), *columns]
-    made = [scratch.zeros(count, of_old.dtype) for of_old, _ in pairs]
+    arrays = [scratch.zeros(count, of_old.dtype) for of_old, _ in pairs]
     for rows in slices(len(new)):
-        for whole, (_, of_new) in zip(made, pairs, strict=True):
+        for whole, (_, of_new) in zip(arrays, pairs, strict=True):
             whole[to_new[rows]] = of_new[rows]
     for rows in slices(len(old)):
         numbers = np.arange(rows.start, rows.stop)
         to_old = numbers + np.searchsorted(before, numbers, side="right")
-        for whole, (of_old, _) in zip(made, pairs, strict=True):
+        for whole, (of_old, _) in zip(arrays, pairs, strict=True):
             whole[to_old] = of_old[rows]
-    return People(made[0], made[1]), made[2:]
+    return People(arrays[0], arrays[1]), arrays[2:]

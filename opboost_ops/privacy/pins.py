@@ -150,7 +150,7 @@ class Pins:
         return self.write(release, Pinned(left, pinned.rows[stay])), count
 
     def is_whole(self, file: PinFile) -> bool:
-        """Whether a file is the one that the database points to."""
+        """True if a file is the one that the database points to."""
         with suppress(OSError), (self.folder / file.name).open("rb") as opened:
             return hashlib.file_digest(opened, self._hash).hexdigest() == file.digest
         return False

@@ -28,7 +28,7 @@ from opboost_ops.privacy.loss import LossCurve, loss_curve
 
 
 def pair_order(channel: Channel) -> tuple[np.ndarray, np.ndarray]:
-    """What becomes of the order of two values, each randomised by itself.
+    """The order of two values after each is randomised by itself.
 
     Args:
         channel: Any channel; its outputs need not rise.
@@ -129,30 +129,30 @@ def candidates(
     """
     makers = list(_makers(domain))
     best = designed_under(domain, caps)
-    found = [] if best is None else [Candidate(best, loss_curve(best, domain))]
+    fitted = [] if best is None else [Candidate(best, loss_curve(best, domain))]
     for done, make in enumerate(makers, start=1):
         candidate = _fit(make, domain, caps)
         if candidate is not None:
-            found.append(candidate)
+            fitted.append(candidate)
         if progress is not None:
             progress(done, len(makers))
-    return found
+    return fitted
 
 
 def rank(
-    found: Sequence[Candidate], domain: Domain, marginal: np.ndarray
+    fitted: Sequence[Candidate], domain: Domain, marginal: np.ndarray
 ) -> list[tuple[float, Candidate]]:
     """Candidates by the order that they may be expected to keep of a feature's values.
 
     Args:
-        found: From `candidates`.
+        fitted: From `candidates`.
         domain: The federation's.
         marginal: How many rows have each value, shape (|D|,).
 
     Returns:
         Expected weighted Kendall coefficient and candidate, best first.
     """
-    scored = [(expected_weighted_kendall(marginal, c.mechanism.channel(domain)), c) for c in found]
+    scored = [(expected_weighted_kendall(marginal, c.mechanism.channel(domain)), c) for c in fitted]
     return sorted(scored, key=lambda pair: -pair[0])
 
 
@@ -168,8 +168,8 @@ def designed_under(domain: Domain, caps: Caps) -> Designed | None:
     step = min(caps.step or caps.whole, caps.whole)
     if step < LEAST_EPSILON or caps.whole >= step * (domain.size - 1):
         return None
-    made = design(domain, step, caps.whole)
-    return None if made is None else made.mechanism
+    designed = design(domain, step, caps.whole)
+    return None if designed is None else designed.mechanism
 
 
 def _makers(domain: Domain) -> Iterator[Callable[..., Mechanism]]:

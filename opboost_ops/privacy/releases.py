@@ -112,7 +112,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What a run releases, as a stage asks for it.
+    """A run's request for releases, as a stage makes it.
 
     Attributes:
         federation: Name of the federation.
@@ -143,7 +143,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a run sends of a feature.
+    """A feature's responses in a run.
 
     Attributes:
         release: Id of its release.
@@ -181,7 +181,7 @@ class Releases(Records):
         return self._database.unless_changed("releases", self._all)
 
     def spent(self) -> dict[str, Loss]:
-        """What each raw column has cost: the sum over its releases, open or ended."""
+        """The loss of each raw column: the sum over its releases, open or ended."""
         return _spent(self.all())
 
     def of_run(self, federation: str, run: str) -> dict[str, Release] | None:
@@ -193,8 +193,8 @@ class Releases(Records):
         if row is None:
             return None
         names = json.loads(row.releases)
-        known = {release.id: release for release in self.all()}
-        return {feature: known[name] for feature, name in names.items()}
+        by_id = {release.id: release for release in self.all()}
+        return {feature: by_id[name] for feature, name in names.items()}
 
     def choose(
         self, declarations: Iterable[Declaration], receiver: str, day: date, rule: Rule
@@ -217,29 +217,29 @@ class Releases(Records):
             for release in releases
             if release.kind == "values" and release.receiver == receiver and not release.ended
         }
-        found: dict[str, Choice] = {}
+        choices: dict[str, Choice] = {}
         refused: list[BudgetError] = []
-        for one in declarations:
-            newest = newest_open.get(one.digest)
-            over = one.refresh == "yearly" and newest and newest.opened.year < day.year
+        for declaration in declarations:
+            newest = newest_open.get(declaration.digest)
+            over = declaration.refresh == "yearly" and newest and newest.opened.year < day.year
             if newest is not None and not over:
-                found[one.feature] = Choice(one, newest)
+                choices[declaration.feature] = Choice(declaration, newest)
                 continue
-            opening = _opening(one, receiver, day)
+            opening = _opening(declaration, receiver, day)
             try:
                 rule(spent, [opening])
             except BudgetError as error:
                 if newest is None:
                     refused.append(error)
                     continue
-                found[one.feature] = Choice(one, newest, error.public)
+                choices[declaration.feature] = Choice(declaration, newest, error.public)
                 continue
-            spent[one.column] = spent.get(one.column, Fraction(0)) + opening.loss
-            found[one.feature] = Choice(one, None)
+            spent[declaration.column] = spent.get(declaration.column, Fraction(0)) + opening.loss
+            choices[declaration.feature] = Choice(declaration, None)
         if refused:
             problems = " ".join(dict.fromkeys(error.problem for error in refused))
             raise BudgetError(problems, refused[0].remedy, public=refused[0].public)
-        return found
+        return choices
 
     def unpinned(self, choices: Iterable[Choice], people: np.ndarray) -> np.ndarray:
         """Who lacks a pin in one of the releases of a run, bool, shape (n,).
@@ -300,8 +300,10 @@ class Releases(Records):
             gone = self._forgotten.among(people)
             match = Match(scratch)
             taken = {
-                one.feature: self._take(request, one, used[one.feature], people, order, gone, match)
-                for one in request.declarations
+                declaration.feature: self._take(
+                    request, declaration, used[declaration.feature], people, order, gone, match
+                )
+                for declaration in request.declarations
             }
         self.collect()
         return taken
@@ -367,7 +369,7 @@ class Releases(Records):
         Returns:
             How many pins were removed.
         """
-        keys = np.array([list(bytes.fromhex(one)) for one in sorted(hashes)], np.uint8)
+        keys = np.array([list(bytes.fromhex(digest)) for digest in sorted(hashes)], np.uint8)
         gone, _ = rising_people(self._pins.scratch, keys.reshape(-1, 16))
         removed = 0
         with self._database.writing():
@@ -390,9 +392,9 @@ class Releases(Records):
 
     def _opened(self, request: RunRequest, rule: Rule) -> dict[str, Release]:
         """The releases of a new run; new ones are opened and charged."""
-        chosen = self.choose(request.declarations, request.receiver, request.day, rule)
+        choices = self.choose(request.declarations, request.receiver, request.day, rule)
         used: dict[str, Release] = {}
-        for feature, choice in chosen.items():
+        for feature, choice in choices.items():
             release = choice.release
             if release is None:
                 release = replace(
@@ -415,7 +417,7 @@ class Releases(Records):
 
     def _seeded_id(self, seed: bytes, release: Release) -> str:
         """A predictable id, as all of an experiment is."""
-        number = sum(one.declaration == release.declaration for one in self.all())
+        number = sum(earlier.declaration == release.declaration for earlier in self.all())
         place = f"release/{release.declaration}/{release.receiver}/{number}"
         return noise.keyed_by(seed, place).hex()[:32]
 
@@ -457,8 +459,8 @@ class Releases(Records):
             new = People(people.high[joining], people.low[joining])
             draw = Draw(request.seed, f"{release.declaration}/{release.receiver}", new)
             rows = drawn(scratch, declaration, values, draw)
-            whole, (kept,) = merged(scratch, pinned.people, new, (pinned.rows, rows))
-            pinned = Pinned(whole, kept)
+            whole, (joined,) = merged(scratch, pinned.people, new, (pinned.rows, rows))
+            pinned = Pinned(whole, joined)
             file = self._pins.write(release.id, pinned)
             self._point_to(release, file)
             at = match.places(pinned.people, people)

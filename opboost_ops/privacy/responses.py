@@ -56,23 +56,23 @@ def drawn(
         ContractError: A value lies outside the domain.
     """
     count = len(draw.people)
-    found = scratch.zeros(count, declaration.kind)
+    pins = scratch.zeros(count, declaration.kind)
     generators = {column.name: draw.words(column.name) for column in declaration.columns}
     for rows in slices(count):
         here = {name: integers[rows] for name, integers in values.items()}
         if (column := declaration.value) is not None:
-            found[RESPONSE][rows] = randomise(
+            pins[RESPONSE][rows] = randomise(
                 here[column.source], column.mechanism, column.domain, generators[column.name]
             )
         if declaration.bits:
             bits = np.empty((rows.stop - rows.start, len(declaration.bits)), dtype=np.uint8)
             for number, column in enumerate(declaration.bits):
                 bits[:, number] = _bit(column, here[column.source], generators[column.name])
-            found[BITS][rows] = np.packbits(bits, axis=1)
+            pins[BITS][rows] = np.packbits(bits, axis=1)
         for name, source_name in zip((EXACT, EXACT_MISSING), declaration.sources, strict=False):
             if name in (declaration.kind.names or ()):
-                found[name][rows] = here[source_name]
-    return found
+                pins[name][rows] = here[source_name]
+    return pins
 
 
 def responses(
@@ -83,7 +83,7 @@ def responses(
     order: np.ndarray,
     seed: bytes | None,
 ) -> dict[str, np.ndarray]:
-    """What a run sends, by released column, in the order of the table.
+    """The values that a run sends, by released column, in the order of the table.
 
     Args:
         scratch: Where it is, if it is more than that holds.
@@ -101,13 +101,13 @@ def responses(
     def pieces() -> Any:
         for rows in slices(len(at)):
             here = _filled(scratch, declaration, pins, at[rows], seed)
-            found: dict[str, np.ndarray] = {}
+            sent: dict[str, np.ndarray] = {}
             if declaration.value is not None:
-                found[declaration.value.name] = here[RESPONSE]
+                sent[declaration.value.name] = here[RESPONSE]
             if declaration.bits:
                 bits = np.unpackbits(here[BITS], axis=1, count=len(declaration.bits))
-                found |= {c.name: bits[:, i] for i, c in enumerate(declaration.bits)}
-            yield order[rows], found
+                sent |= {c.name: bits[:, i] for i, c in enumerate(declaration.bits)}
+            yield order[rows], sent
 
     return scatter(scratch, pieces(), len(at), kinds)
 
@@ -155,10 +155,10 @@ def _filled(
     count = int(absent.sum())
     least = {name: np.full(count, d.lower) for name, d in declaration.sources.items()}
     nobody = People(np.zeros(count, np.uint64), np.zeros(count, np.uint64))
-    found = np.empty(len(at), dtype=declaration.kind)
-    found[~absent] = pins[at[~absent]]
-    found[absent] = drawn(scratch, declaration, least, Draw(seed, "nobody", nobody))
-    return found
+    filled = np.empty(len(at), dtype=declaration.kind)
+    filled[~absent] = pins[at[~absent]]
+    filled[absent] = drawn(scratch, declaration, least, Draw(seed, "nobody", nobody))
+    return filled
 
 
 def _bit(column: Column, values: np.ndarray, words: noise.Words) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a party has agreed to, and whether a plan complies with it.
+"""Agreements of a party, and the compliance of a plan with them.
 
 `compliance.require_consent` compares a plan with the policy, `agreements.Agreements` has what was
 agreed to, `changes.changes` shows what is new, `exposure` and `guessing` put a release into words.

@@ -1,4 +1,4 @@
-"""What a party has agreed to, numbered in its database, and the receiver's key that this pins."""
+"""A party's agreements, numbered in its database, and the receiver's key that each pins."""
 
 import hashlib
 import json
@@ -90,13 +90,13 @@ class Agreements(Record):
 
     def newest(self, federation: str) -> Agreement | None:
         """The agreement in force of a federation: the last one; None if it was withdrawn."""
-        found = self.of(federation)
-        return found[-1] if found and found[-1].withdrawn is None else None
+        agreements = self.of(federation)
+        return agreements[-1] if agreements and agreements[-1].withdrawn is None else None
 
     def standing(self, federation: str, digest: str) -> Agreement | None:
         """The newest agreement of a digest that was not withdrawn."""
-        found = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
-        return found[-1] if found else None
+        matching = [a for a in self.of(federation) if a.digest == digest and a.withdrawn is None]
+        return matching[-1] if matching else None
 
     def kept_under(self, federation: str, version: str | None) -> Agreement | None:
         """The former agreement under which a version may still be scored; None if under none.
@@ -106,8 +106,8 @@ class Agreements(Record):
             version: The version.
         """
         number = self.kept.get(federation, {}).get(version or "")
-        found = [a for a in self.of(federation) if a.number == number and a.withdrawn is None]
-        return found[0] if found else None
+        matching = [a for a in self.of(federation) if a.number == number and a.withdrawn is None]
+        return matching[0] if matching else None
 
     def fingerprint(self) -> str:
         """A name of all of it, as it is now."""
@@ -136,31 +136,33 @@ class AgreementRecords:
 
     def _read(self) -> Agreements:
         rows = self._database.rows(sa.select(_AGREEMENTS).order_by(_AGREEMENTS.c.number))
-        kept: dict[str, dict[str, int]] = {}
+        by_version: dict[str, dict[str, int]] = {}
         for row in self._database.rows(sa.select(_KEPT).order_by(*_KEPT.primary_key.columns)):
-            kept.setdefault(row.federation, {})[row.version] = row.agreement
+            by_version.setdefault(row.federation, {})[row.version] = row.agreement
         try:
-            made = tuple(
+            agreements = tuple(
                 Agreement.model_validate({**row._mapping, "content": json.loads(row.content)})
                 for row in rows
             )
         except (ValueError, ValidationError):
-            made = ()
-        whole = all(hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in made)
-        if not whole or len(made) != len(rows):
+            agreements = ()
+        whole = all(
+            hashlib.sha256(canonical(a.content)).hexdigest() == a.digest for a in agreements
+        )
+        if not whole or len(agreements) != len(rows):
             raise ConfigError(
                 f"An agreement of {self._party} was changed outside this software: it is refused.",
                 "Restore the database from a backup; `opboost agree` alone writes agreements.",
             )
-        return Agreements(party=self._party, agreements=made, kept=kept)
+        return Agreements(party=self._party, agreements=agreements, kept=by_version)
 
-    def add(self, made: Agreement) -> None:
+    def add(self, agreement: Agreement) -> None:
         """Add an agreement.
 
         Args:
-            made: The agreement.
+            agreement: The agreement.
         """
-        row = {**made.model_dump(), "content": json.dumps(made.content, sort_keys=True)}
+        row = {**agreement.model_dump(), "content": json.dumps(agreement.content, sort_keys=True)}
         self._database.execute(sa.insert(_AGREEMENTS).values(row))
 
     def keep(self, federation: str, versions: Mapping[str, int], *, fresh: bool) -> None:

@@ -1,4 +1,4 @@
-"""What is new in a federation file for a party that is asked to agree, in words.
+"""Changes of a federation file for a party that is asked to agree, in words.
 
 For each changed field: what it was, what it would be, and what the change itself discloses or
 costs. A change by which cells are drawn again costs the loss of a release once more.
@@ -69,7 +69,7 @@ class Leaving:
 
 
 def leaving(federation: Federation, party: str) -> list[Leaving]:
-    """What leaves a party randomised; nothing that is exact.
+    """Randomised releases of a party; nothing that is exact.
 
     Args:
         federation: As declared.
@@ -86,23 +86,23 @@ def leaving(federation: Federation, party: str) -> list[Leaving]:
 
 
 def changes(agreements: Agreements, federation: Federation) -> list[Change]:
-    """What is new for a party, against the newest agreement that it made.
+    """List the changes for a party, against the newest agreement that it made.
 
     Args:
         agreements: What the party has agreed to.
         federation: As declared.
     """
-    made = agreements.of(federation.name)
-    before: Mapping[str, Any] = made[-1].content if made else {}
+    earlier = agreements.of(federation.name)
+    before: Mapping[str, Any] = earlier[-1].content if earlier else {}
     after = document(federation)
     fields = [
         *_fields("protocol", before.get("protocol"), after["protocol"]),
         *_fields("federation", before.get("federation"), after["federation"]),
     ]
     costs = _costs(federation, agreements.party)
-    if made and made[-1].withdrawn is not None:
-        fields.append(("agreement", f"number {made[-1].number}, withdrawn", "standing again"))
-    found = [
+    if earlier and earlier[-1].withdrawn is not None:
+        fields.append(("agreement", f"number {earlier[-1].number}, withdrawn", "standing again"))
+    all_changes = [
         Change(
             path, old, new, _means(path.split("."), old, new, federation, agreements.party, costs)
         )
@@ -113,12 +113,12 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
         old, new = before.get("columns", {}).get(column), after["columns"].get(column)
         # What another declaration explains is told there.
         if old and new and not explained & {"*", column.split("=")[0]}:
-            found += _recomputed(column, old, new, agreements.party, costs)
-    return found
+            all_changes += _recomputed(column, old, new, agreements.party, costs)
+    return all_changes
 
 
 def _recomputed(column: str, before: Any, after: Any, party: str, costs: Costs) -> Iterator[Change]:
-    """What this version of the software computes otherwise, although nothing declared differs."""
+    """Changes by this version of the software alone, where nothing declared differs."""
     name = column.removeprefix(f"{party}.")
     mine = {name: costs[name]} if name != column and name in costs else {}
     for path, old, new in differences(before, after):

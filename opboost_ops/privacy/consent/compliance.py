@@ -1,4 +1,4 @@
-"""What a party's policy says to a plan, decided from public facts alone."""
+"""A party's policy applied to a plan, decided from public facts alone."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -53,8 +53,8 @@ def _released(policy: Policy, federation: Federation, party: str) -> Iterator[st
             yield f"features: {name} is not among those that may go"
             continue
         if feature.mechanism is None or feature.mechanism.name not in rule.mechanisms:
-            asked = feature.mechanism.name if feature.mechanism else "none"
-            yield f"features.{name}.mechanisms: {asked} is not among them"
+            declared = feature.mechanism.name if feature.mechanism else "none"
+            yield f"features.{name}.mechanisms: {declared} is not among them"
         bit = feature.missing_bit
         if bit is not None and bit.name not in rule.mechanisms:
             yield f"features.{name}.mechanisms: {bit.name} is not among them"
@@ -95,9 +95,9 @@ def require_own_columns(policy: Policy, federation: Federation, party: str) -> N
 def _other_columns(policy: Policy, federation: Federation, party: str) -> Iterator[str]:
     identity, features = federation.id.column, federation.parties[party].features
     raw = {name: policy.raw_column(name, identity) for name in (identity, *features)}
-    for one, other in combinations(sorted(raw), 2):
-        if raw[one] == raw[other]:
-            yield f"{one} and {other} are one column of the party's table"
+    for first, other in combinations(sorted(raw), 2):
+        if raw[first] == raw[other]:
+            yield f"{first} and {other} are one column of the party's table"
 
 
 def require_splits_allowed(

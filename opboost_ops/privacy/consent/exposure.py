@@ -1,4 +1,4 @@
-"""What a release says about one person, in plain words: the same ones wherever people read them.
+"""Exposure of one person by a release, in plain words: the same ones wherever people read them.
 
 The consent sheet, the audit log's entry of an agreement, the ledger's page, the statement and the
 model card take the sentence from here.
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def exposure_words(federation: Federation, party: str) -> str:
-    """What the label holder learns about a person from the party's most exposed column.
+    """Words for the label holder's best guess in the party's most exposed column.
 
     Args:
         federation: As declared.
@@ -57,7 +57,7 @@ def guesses_of(federation: Federation, party: str) -> dict[str, tuple[Law, Guess
 
 
 def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
-    """What a release of the most exposed column tells about one value.
+    """Words for a guess of one value from a release of the most exposed column.
 
     Args:
         column: What is charged.

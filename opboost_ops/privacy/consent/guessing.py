@@ -35,7 +35,7 @@ LITTLE = 0.5
 
 @dataclass(frozen=True)
 class Guess:
-    """What a receiver can guess of one value.
+    """A receiver's guess of one value.
 
     Attributes:
         values: How many values there are to choose from.
@@ -60,7 +60,7 @@ class Guess:
 
     @property
     def protects_little(self) -> bool:
-        """Whether most values are guessed, and the release at least doubles the odds of that."""
+        """True if most values are guessed, and the release at least doubles the odds of that."""
         return self.after >= LITTLE and self.gain >= 2
 
 
@@ -86,11 +86,11 @@ class Law:
         count = (self.categories or len(self.channel.inputs)) + (self.missing is not None)
         if self.prior is None:
             return np.full(count, 1 / count)
-        given = np.asarray(self.prior, dtype=np.float64)
-        return np.asarray(given / given.sum())
+        prior = np.asarray(self.prior, dtype=np.float64)
+        return np.asarray(prior / prior.sum())
 
     def guess(self, loss: float) -> Guess:
-        """What a receiver can guess.
+        """A receiver's best guess.
 
         Args:
             loss: loss(R - L) of the release, with the missing bit.
@@ -130,7 +130,7 @@ class Law:
             ln(Pr[y | x] / Pr[y]), shape (known, 1 + others): of the value's own release, and of
             the others'.
         """
-        prior, known = self.weights, len(values)
+        prior, count = self.weights, len(values)
         drawn = np.concatenate([values, random.choice(len(prior), size=others, p=prior)])
         if self.categories is None:
             law = self._joint()
@@ -139,9 +139,9 @@ class Law:
             outputs = (cumulated[drawn] < at[:, None]).sum(axis=1)
             with np.errstate(divide="ignore"):
                 ratios = np.log(law / (prior @ law))
-            own = ratios[values, outputs[:known]]
+            own = ratios[values, outputs[:count]]
             # A row for each value, then one for each known: far fewer look-ups.
-            return np.column_stack([own, ratios[:, outputs[known:]][values]])
+            return np.column_stack([own, ratios[:, outputs[count:]][values]])
         law, (places, chances) = self.channel.probabilities(), self._states()
         set_ = np.full((len(drawn), self.categories), law[0, 1])
         set_[np.arange(len(drawn)), places[drawn]] = law[1, 1]
@@ -150,8 +150,8 @@ class Law:
         absent = random.random(len(drawn)) < chances[-1, drawn]
         ratio = ratio * chances[np.where(absent, -1, 0)]
         logs = np.log(ratio / (ratio @ prior)[:, None])
-        own = logs[np.arange(known), values]
-        return np.column_stack([own, logs[known:, values].T])
+        own = logs[np.arange(count), values]
+        return np.column_stack([own, logs[count:, values].T])
 
     def _states(self) -> tuple[np.ndarray, np.ndarray]:
         """Which value each one is released as, and Pr[missing bit | it], shape (bits, values)."""
@@ -172,7 +172,7 @@ class Law:
 
 @dataclass(frozen=True)
 class RecordGuess:
-    """What a receiver can guess of a whole record.
+    """A receiver's guess of a whole record.
 
     Attributes:
         before, after: Success of the best guess of all its values together.
@@ -196,7 +196,7 @@ class RecordGuess:
 
 
 def guess_record(laws: Sequence[Law], guesses: Sequence[Guess]) -> RecordGuess:
-    """What a receiver can guess of a whole record, whose columns count as independent.
+    """A receiver's guess of a whole record, whose columns count as independent.
 
     Linking is simulated, with 1,000 known records among 1,000 releases; all else is exact.
 
@@ -211,10 +211,10 @@ def guess_record(laws: Sequence[Law], guesses: Sequence[Guess]) -> RecordGuess:
     first, nearest = _linked(laws, [of[:KNOWN] for of in records], random)
     exposed, _ = _linked(laws, [of[most] for of in records], random)
     return RecordGuess(
-        math.prod(one.before for one in guesses),
-        math.prod(one.after for one in guesses),
-        sum(one.before for one in guesses),
-        sum(one.after for one in guesses),
+        math.prod(guess.before for guess in guesses),
+        math.prod(guess.after for guess in guesses),
+        sum(guess.before for guess in guesses),
+        sum(guess.after for guess in guesses),
         float(first.mean()),
         float(first.std() / math.sqrt(KNOWN)),
         float(exposed.mean()),
@@ -241,9 +241,9 @@ def _of_bits(law: np.ndarray, prior: np.ndarray) -> float:
     """E[max over c of prior(c) r(y_c)] with all bits drawn as clear ones are."""
     set_, clear = prior * law[1, 1] / law[0, 1], prior * law[1, 0] / law[0, 0]
     chance = float(law[0, 1])
-    found, below = 0.0, 0.0
+    total, below = 0.0, 0.0
     for value in np.unique(np.concatenate([set_, clear])):
         at_most = np.where(set_ <= value, chance, 0) + np.where(clear <= value, 1 - chance, 0)
         until = float(np.prod(at_most))
-        found, below = found + value * (until - below), until
-    return float(found)
+        total, below = total + value * (until - below), until
+    return float(total)

@@ -56,12 +56,12 @@ class Checkpoint(Record):
 
     def plain(self) -> dict[str, Any]:
         """Its JSON value, without an empty signature."""
-        found = self.model_dump(mode="json")
-        return found if self.signature else {k: v for k, v in found.items() if k != "signature"}
+        value = self.model_dump(mode="json")
+        return value if self.signature else {k: v for k, v in value.items() if k != "signature"}
 
 
 def signed_bytes(checkpoint: Checkpoint, party: str, federation: str, receiver: str) -> bytes:
-    """What a party signs.
+    """The bytes that a party signs.
 
     Args:
         checkpoint: Without or with its signature.
@@ -74,7 +74,7 @@ def signed_bytes(checkpoint: Checkpoint, party: str, federation: str, receiver: 
 
 
 class Standing(Record):
-    """What a run's manifests carry of a party's state.
+    """A party's state as a run's manifests carry it.
 
     Attributes:
         head: Where it stood.
@@ -95,7 +95,7 @@ class Checkpoints(Records):
         receiver: str,
         run: str,
         kinds: Collection[str],
-        seen: Mapping[str, Checkpoint],
+        received: Mapping[str, Checkpoint],
     ) -> Standing:
         """Where the state stands in a run, not signed: the next number, or at a retry the same.
 
@@ -105,12 +105,12 @@ class Checkpoints(Records):
             receiver: Who will see it.
             run: The run's id.
             kinds: Kinds of artifact: entries of others are no part of it.
-            seen: By party, the latest checkpoint received from it; a retry repeats the first ones.
+            received: By party, the latest checkpoint from it; a retry repeats the first ones.
         """
         with self._database.writing() as connection:
-            known = self.of_run(federation, receiver, run)
-            if known is not None:
-                return known
+            existing = self.of_run(federation, receiver, run)
+            if existing is not None:
+                return existing
             last = self._database.first(_last(federation, receiver))
             number, head, entry = (last.number, last.head, last.entry) if last else (0, GENESIS, 0)
             number += 1
@@ -123,11 +123,11 @@ class Checkpoints(Records):
                 to = (release.federation, release.receiver)
                 if to == (federation, receiver) and release.kind in kinds:
                     mac.update(f"\n{release.run}/{release.kind}/{release.artifact}".encode())
-            made = Standing(head=Checkpoint(number=number, head=mac.hexdigest()), seen=seen)
+            standing = Standing(head=Checkpoint(number=number, head=mac.hexdigest()), seen=received)
             self.enter(
-                federation, receiver, run, made, number - 1, lines[-1][0] if lines else entry
+                federation, receiver, run, standing, number - 1, lines[-1][0] if lines else entry
             )
-        return made
+        return standing
 
     def enter(
         self,
@@ -150,12 +150,12 @@ class Checkpoints(Records):
         """
         row = {"federation": federation, "receiver": receiver, "run": run, "after": after}
         row |= {"number": standing.head.number, "head": standing.head.head, "entry": entry}
-        seen = {party: one.plain() for party, one in standing.seen.items()}
-        row["seen"] = json.dumps(seen, sort_keys=True)
+        received = {party: checkpoint.plain() for party, checkpoint in standing.seen.items()}
+        row["seen"] = json.dumps(received, sort_keys=True)
         self._database.execute(sa.insert(_OWN).values(row))
 
     def of_run(self, federation: str, receiver: str, run: str) -> Standing | None:
-        """What a run's manifests carry, not signed; None if it has given nothing yet."""
+        """A run's standing, not signed; None if it has given nothing yet."""
         here = _OWN.c.federation == federation, _OWN.c.receiver == receiver, _OWN.c.run == run
         row = self._database.first(sa.select(_OWN).where(*here))
         if row is None:
@@ -174,7 +174,7 @@ class Checkpoints(Records):
         return self._database.column(query.order_by(_OWN.c.id.desc()))
 
     def covers(self, federation: str, receiver: str, number: int) -> bool:
-        """Whether a recovery has charged all that a number may stand for."""
+        """True if a recovery has charged all that a number may stand for."""
         query = sa.select(_OWN.c.id).where(
             _OWN.c.federation == federation,
             _OWN.c.receiver == receiver,
@@ -185,7 +185,7 @@ class Checkpoints(Records):
         return self._database.first(query.limit(1)) is not None
 
     def knows(self, federation: str, receiver: str, checkpoint: Checkpoint) -> bool:
-        """Whether a checkpoint is among those given, or covered by a recovery.
+        """True if a checkpoint is among those given, or covered by a recovery.
 
         Args:
             federation: The federation's name.
@@ -207,11 +207,11 @@ class Checkpoints(Records):
         query = sa.select(_OWN.c.receiver, _OWN.c.number, _OWN.c.head).where(
             _OWN.c.federation == federation, _OWN.c.number.in_(sorted(numbers))
         )
-        given = {tuple(row) for row in self._database.rows(query)}
+        issued = {tuple(row) for row in self._database.rows(query)}
         return [
             (receiver, checkpoint)
             for receiver, checkpoint in signed
-            if (receiver, checkpoint.number, checkpoint.head) not in given
+            if (receiver, checkpoint.number, checkpoint.head) not in issued
             and not self.covers(federation, receiver, checkpoint.number)
         ]
 

@@ -158,7 +158,7 @@ class Database:
         return next(iter(self.rows(query)), None)
 
     def column(self, query: sa.Select[Any]) -> list[Any]:
-        """What a query of one column finds."""
+        """The values of a query of one column."""
         return [row[0] for row in self.rows(query)]
 
     def execute(self, *changes: sa.Executable) -> None:
@@ -182,11 +182,11 @@ class Database:
             self._answers, self._commits = {}, commits
         if name not in self._answers:
             self._answers[name] = read()
-        found: _Read = self._answers[name]
-        return found
+        result: _Read = self._answers[name]
+        return result
 
     def is_current(self) -> bool:
-        """Whether it may be reused: its file was not replaced, or its connection is recent.
+        """True if it may be reused: its file was not replaced, or its connection is recent.
 
         While it is in use it stays open: a query inside a transaction belongs to it.
         """
@@ -197,17 +197,17 @@ class Database:
         if self.file is None:
             return (time.monotonic() // _PERIOD,)
         with suppress(OSError):
-            found = self.file.stat()
-            return (found.st_dev, found.st_ino)
+            status = self.file.stat()
+            return (status.st_dev, status.st_ino)
         return ()
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this object is inside `writing`."""
+        """True if this object is inside `writing`."""
         return self._open is not None
 
     def is_empty(self) -> bool:
-        """Whether nothing was ever written: no release, and nothing that happened."""
+        """True if nothing was ever written: no release, and nothing that happened."""
         with self.reading() as connection:
             tables = set(METADATA.tables) & {"audit", "entries"}
             queries = (f"SELECT 1 FROM {table} LIMIT 1" for table in tables)  # noqa: S608
@@ -316,7 +316,7 @@ class Database:
 
 
 class Records:
-    """What a party keeps of one matter in its database.
+    """A party's records of one matter in its database.
 
     Args:
         database: The party's.
@@ -344,7 +344,7 @@ def plain_rows(connection: sa.Connection, query: sa.Select[Any]) -> list[Any]:
 
 
 def has_tables(url: str) -> bool:
-    """Whether there may be a ledger at a URL already: nothing is made to find out.
+    """True if there may be a ledger at a URL already: nothing is made to find out.
 
     Args:
         url: SQLAlchemy URL.

@@ -201,7 +201,7 @@ class Ledger(Records):
         return set(self._database.column(sa.select(column).where(column.in_(sorted(artifacts)))))
 
     def committed(self, artifact: str) -> bool:
-        """Whether an artifact is known to lie in the store."""
+        """True if an artifact is known to lie in the store."""
         query = sa.select(_COMMITS.c.artifact).where(_COMMITS.c.artifact == artifact)
         return self._database.first(query) is not None
 

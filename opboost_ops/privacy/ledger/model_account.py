@@ -1,4 +1,4 @@
-"""What differentially private models of one party's rows cost, alone and together.
+"""The cost of differentially private models of one party's rows, alone and together.
 
 Models, and metrics with noise, share one Renyi curve: each has its own, and one with epsilon alone
 has that of `renyi.pure`. The curve is turned into (epsilon, delta) once. Beside it stands the pure
@@ -50,7 +50,7 @@ _NOTHING = (0.0,) * len(renyi.ORDERS)
 
 @dataclass(frozen=True)
 class ModelAccount:
-    """What models have cost a row that is added or removed, and one that is replaced.
+    """The cost of models for a row that is added or removed, and for one that is replaced.
 
     Attributes:
         trainings: How many models were trained, champions or not.
@@ -84,7 +84,7 @@ class ModelAccount:
 
 
 def account_of(releases: Iterable[LedgerEntry], budget: ModelBudget | None = None) -> ModelAccount:
-    """What all private models of a party have cost.
+    """Add up the cost of all private models of a party.
 
     Args:
         releases: Of the party; what is no model is left out.

@@ -67,7 +67,7 @@ class QueryCount:
 
 @dataclass(frozen=True)
 class AnsweredQueries:
-    """What a label holder was answered so far.
+    """A label holder's answered queries so far.
 
     Attributes:
         federations: Names of the federations in which it asked.
@@ -103,7 +103,7 @@ class QueryCounts(Records):
         question: Question,
         parts: Iterable[np.ndarray],
         of: int,
-        kept: Collection[str],
+        epochs: Collection[str],
         require: Callable[[QueryCount], None],
     ) -> QueryCount:
         """Count a query in its epoch, before it is answered; no other writer comes between.
@@ -115,14 +115,14 @@ class QueryCounts(Records):
             parts: Its points, sorted, uint8, shape (k, at least 16), part by part; parts are cut
                 by their first bits. One of the points is nobody's.
             of: How many parts, a power of two.
-            kept: Epochs whose points are still needed; those of others are taken out.
+            epochs: Epochs whose points are still needed; those of others are taken out.
             require: Refuses by raising; then nothing was counted.
         """
         place = {n: getattr(question, n) for n in ("federation", "receiver", "epoch")}
         here = [_QUERIES.c[name] == value for name, value in place.items()]
         with self._database.writing() as connection:
-            known = sa.select(_QUERIES.c.query).where(*here, _QUERIES.c.query == question.query)
-            if connection.execute(known).first() is None:
+            earlier = sa.select(_QUERIES.c.query).where(*here, _QUERIES.c.query == question.query)
+            if connection.execute(earlier).first() is None:
                 first = connection.execute(sa.select(_QUERIES.c.query).where(*here)).first() is None
                 new = 0
                 for number, points in enumerate(parts):
@@ -140,7 +140,7 @@ class QueryCounts(Records):
                 connection.execute(sa.insert(_QUERIES).values({**line, "people": people}))
             counted = _counted(connection, question.receiver, question.epoch)
             require(counted)
-            connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(kept)))
+            connection.execute(sa.delete(_POINTS).where(_POINTS.c.epoch.not_in(epochs)))
         return counted
 
     def answered(self) -> list[AnsweredQueries]:
@@ -148,14 +148,14 @@ class QueryCounts(Records):
         place = (_QUERIES.c.receiver, _QUERIES.c.federation, _QUERIES.c.epoch)
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(*place).distinct().order_by(*place)).all()
-            found = []
+            answers = []
             for receiver in sorted({row.receiver for row in rows}):
                 mine = [row for row in rows if row.receiver == receiver]
                 last = max(row.epoch for row in mine)
                 names = frozenset(row.federation for row in mine)
                 counted = _counted(connection, receiver, last)
-                found.append(AnsweredQueries(names, receiver, last, counted))
-        return found
+                answers.append(AnsweredQueries(names, receiver, last, counted))
+        return answers
 
 
 def _counted(
@@ -173,16 +173,16 @@ def _fresh(
     connection: sa.Connection, place: dict[str, str], points: np.ndarray, part: int, parts: int
 ) -> np.ndarray:
     """Which of a part's points no earlier query of the epoch has, shape (k,), 16 bytes each."""
-    found = np.ascontiguousarray(points[:, :KEPT]).view(f"V{KEPT}").ravel()
+    fresh = np.ascontiguousarray(points[:, :KEPT]).view(f"V{KEPT}").ravel()
     earlier = connection.execute(
         sa.select(_POINTS.c.part, _POINTS.c.parts, _POINTS.c.points).where(
             *(_POINTS.c[name] == value for name, value in place.items())
         ),
         execution_options={"yield_per": 1},
     )
-    for other, of, kept in earlier:
+    for other, of, stored in earlier:
         # Parts are cut by first bits: of two one holds the other, or they have nothing in common.
         if other * parts // of == part if of >= parts else part * of // parts == other:
-            seen = np.frombuffer(base64.b64decode(kept), dtype=f"V{KEPT}")
-            found = found[~np.isin(found, seen)]
-    return found
+            old = np.frombuffer(base64.b64decode(stored), dtype=f"V{KEPT}")
+            fresh = fresh[~np.isin(fresh, old)]
+    return fresh

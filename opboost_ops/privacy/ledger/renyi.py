@@ -35,7 +35,7 @@ class RenyiCurve(Record):
 
     @property
     def epsilon(self) -> float:
-        """What it is worth by itself, at its own delta."""
+        """Its epsilon by itself, at its own delta."""
         return epsilon_of(self.values, self.delta)
 
 
@@ -77,7 +77,7 @@ def pure(epsilon: float) -> tuple[float, ...]:
 
 
 def composed(curves: Iterable[Iterable[float]]) -> tuple[float, ...]:
-    """What releases on the same rows cost together, each chosen after those before it.
+    """The joint cost of releases on the same rows, each chosen after those before it.
 
     Args:
         curves: Their values.
@@ -86,7 +86,7 @@ def composed(curves: Iterable[Iterable[float]]) -> tuple[float, ...]:
 
 
 def repeated(curve: Iterable[float], times: int) -> tuple[float, ...]:
-    """What as many releases with one curve cost together."""
+    """The joint cost of as many releases with one curve."""
     return tuple(value * times * _UP for value in curve)
 
 
@@ -100,13 +100,13 @@ def epsilon_of(values: Iterable[float], delta: float) -> float:
         values: For each of `ORDERS`.
         delta: Between 0 and 1.
     """
-    found = (
+    bounds = (
         value + math.log1p(-1 / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
         for alpha, value in zip(ORDERS, values, strict=True)
     )
-    return float(max(min(found), 0.0) * _UP)
+    return float(max(min(bounds), 0.0) * _UP)
 
 
 def shown(curve: RenyiCurve) -> Mapping[str, float]:
-    """What people read of a curve."""
+    """A curve as people read it."""
     return {"epsilon": curve.epsilon, "delta": curve.delta}

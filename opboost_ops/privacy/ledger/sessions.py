@@ -43,12 +43,12 @@ class Sessions(Records):
             federation: The federation's name.
             run: The run's id.
         """
-        found = self._database.first(
+        row = self._database.first(
             sa.select(_SESSIONS.c.name, _SESSIONS.c.begun_at, _SESSIONS.c.ended_at).where(
                 _SESSIONS.c.federation == federation, _SESSIONS.c.run == run
             )
         )
-        return None if found is None else Session(*found)
+        return None if row is None else Session(*row)
 
     def begin(self, federation: str, run: str, key: bytes) -> None:
         """Note that a session begins, before anything of it leaves.

@@ -24,13 +24,13 @@ def exact_lines(entries: Iterable[LedgerEntry]) -> list[ExactLine]:
     Args:
         entries: Of one party.
     """
-    found: dict[tuple[str, str, str], int] = defaultdict(int)
+    counts: dict[tuple[str, str, str], int] = defaultdict(int)
     for entry in entries:
         if entry.account == "exact":
-            found[entry.receiver, entry.kind, entry.discloses] += 1
+            counts[entry.receiver, entry.kind, entry.discloses] += 1
     return [
         ExactLine(receiver, kind, times, discloses)
-        for (receiver, kind, discloses), times in found.items()
+        for (receiver, kind, discloses), times in counts.items()
     ]
 
 

@@ -74,8 +74,8 @@ def set_version(connection: sa.Connection, version: int = VERSION) -> None:
         connection: A transaction.
         version: The version.
     """
-    known = sa.select(SCHEMA.c.version).where(SCHEMA.c.version == version)
-    if connection.execute(known).first() is None:
+    query = sa.select(SCHEMA.c.version).where(SCHEMA.c.version == version)
+    if connection.execute(query).first() is None:
         connection.execute(sa.insert(SCHEMA).values({"version": version, "since": now()}))
 
 
@@ -163,7 +163,7 @@ def copy_tables(connection: sa.Connection, end: str) -> None:
     there = set(sa.inspect(connection).get_table_names())
     names = sorted(there & {*METADATA.tables})
     ends = (f"{end}{f'_{i}' if i else ''}" for i in range(10_000))
-    end = next(one for one in ends if not there & {f"{name}_{one}" for name in names})
+    end = next(suffix for suffix in ends if not there & {f"{name}_{suffix}" for name in names})
     for name in names:
         connection.execute(
             sa.text(f'CREATE TABLE "{name}_{end}" AS SELECT * FROM "{name}"')  # noqa: S608
