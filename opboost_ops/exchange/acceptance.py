@@ -1,4 +1,4 @@
-"""What one party accepts of a run: artifacts in protocol order, and nothing else.
+"""Acceptance of a run's artifacts by one party: in protocol order, and nothing else.
 
 A state machine without files, clock or network. Each feature holder's artifacts form chains, and
 each link names the one before it by digest: plan -> query -> answer; with several feature holders,
@@ -63,7 +63,7 @@ __all__ = ["Acceptance", "Keys", "Memory", "Reason", "Rejected"]
 
 @dataclass(frozen=True)
 class Keys:
-    """What opens the files that a party reads.
+    """Keys that open the files that a party reads.
 
     Attributes:
         secret: The party's secret, which opens what it published itself.
@@ -142,7 +142,7 @@ class Acceptance:
         return self.plan.federation
 
     def admit(self, kind: Kind, about: str) -> Admit:
-        """What a store may read at a place: nothing but what a verified manifest lists.
+        """Limit reads at a place to what a verified manifest lists.
 
         Args:
             kind: The place's kind.
@@ -182,23 +182,25 @@ class Acceptance:
         """
         manifest, key, what = self._due(kind, about, files)
         sender = manifest.party
-        known = self.memory.digest(kind, about) == manifest.digest
+        is_repeat = self.memory.digest(kind, about) == manifest.digest
         declared = None if kind == "plan" else self.federation
         require_columns(self.memory, manifest, declared, what)
         if kind != "plan":
-            if not known:
+            if not is_repeat:
                 require_good(self.federation, sender, key, self.day(today), what)
             decrypt = self._decrypt(manifest, what)
             if sender != self._party:
                 require_guarantee(manifest, self.federation, self._experiment, what)
             require_rows(self.memory, manifest, rows, what)
-            artifact = opened(manifest, files, decrypt, what, self.federation, known, self.scratch)
+            artifact = opened(
+                manifest, files, decrypt, what, self.federation, is_repeat, self.scratch
+            )
         else:
             if manifest.losses:
                 raise Rejected("wrong_guarantee", f"{what}: a plan releases nothing.")
             artifact = opened(manifest, files, None, what)
             planned = self._planned(artifact, key, what)
-            if not known:
+            if not is_repeat:
                 if planned.day is not None:
                     require_recent(planned.day, today, what)
                 require_good(planned.federation, sender, key, planned.day or today, what)
@@ -243,8 +245,8 @@ class Acceptance:
         Raises:
             Rejected: The party had published something else there.
         """
-        known = self.memory.digest(draft.kind, draft.about)
-        if known not in (None, digest):
+        earlier = self.memory.digest(draft.kind, draft.about)
+        if earlier not in (None, digest):
             what = reference(self._name, self._run, draft.kind, draft.about)
             raise Rejected("superseded", f"{what}: this run has published something else before.")
         self._remember(draft.kind, draft.about, digest, draft.rows, draft.columns)
@@ -352,15 +354,15 @@ def require_columns(
     Raises:
         Rejected: They are others.
     """
-    kind, found = manifest.kind, manifest.columns
+    kind, columns = manifest.kind, manifest.columns
     expected: tuple[str, ...] = ()
     if federation and kind in ("ranks", "values", "split_request", "route_request"):
         expected = tuple(c.name for c in columns_of(federation, manifest.about))
     elif kind in ("split_values", "routes"):
-        asked = "split_request" if kind == "split_values" else "route_request"
-        expected = memory.accepted[f"{asked}/{manifest.about}"].columns
-    some = kind in ("split_request", "route_request") and len(set(found)) == len(found)
-    if not (set(found) <= set(expected) if some else found == expected):
+        request = "split_request" if kind == "split_values" else "route_request"
+        expected = memory.accepted[f"{request}/{manifest.about}"].columns
+    some = kind in ("split_request", "route_request") and len(set(columns)) == len(columns)
+    if not (set(columns) <= set(expected) if some else columns == expected):
         raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
 
 

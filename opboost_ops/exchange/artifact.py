@@ -43,7 +43,7 @@ class Parts(Protocol):
 
 @dataclass(frozen=True)
 class Draft:
-    """What a stage wants to publish; the runner signs it and puts it into the store.
+    """An artifact that a stage wants to publish; the runner signs it and puts it into the store.
 
     Attributes:
         kind: Which arrow of the protocol.
@@ -161,19 +161,19 @@ class Draft:
         return manifest, Files(files, later, sizes) if later else files
 
     def _contents(self) -> dict[str, Callable[[], bytes]]:
-        """What gives each file; a part is made each time, so that no two are in memory."""
-        found: dict[str, Callable[[], bytes]] = {}
+        """Functions that make each file; a part is made each time, so that no two are in memory."""
+        makers: dict[str, Callable[[], bytes]] = {}
         if self.document is not None:
             text = json.dumps(self.document, separators=(",", ":"), allow_nan=False)
-            found[DOCUMENT] = text.encode
+            makers[DOCUMENT] = text.encode
         if self.vector is not None:
-            found[VECTOR] = self.vector.__bytes__
+            makers[VECTOR] = self.vector.__bytes__
         if self.entries is not None:
             parts = self.entries
             several: Parts = [parts] if isinstance(parts, np.ndarray) else parts
             for i, name in enumerate(part_names(len(several))):
-                found[name] = partial(_bytes_of, several, i)
-        return found
+                makers[name] = partial(_bytes_of, several, i)
+        return makers
 
 
 def _bytes_of(parts: Parts, number: int) -> bytes:

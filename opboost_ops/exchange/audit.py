@@ -137,8 +137,8 @@ class Audit(Records):
             # By how an entry begins, since its keys are sorted; all that begins otherwise is
             # parsed.
             which = [_begins(_BEGIN + action + '"') for action in actions]
-            found = self._where(sa.or_(~_begins(_BEGIN), *which))
-            return [entry for _, entry in found if entry.action in actions]
+            rows = self._where(sa.or_(~_begins(_BEGIN), *which))
+            return [entry for _, entry in rows if entry.action in actions]
 
         # All entries are looked at, and every stage asks whether the party has stopped.
         return list(self._database.unless_changed(f"audit of {' '.join(actions)}", read))
@@ -149,8 +149,8 @@ class Audit(Records):
         Args:
             place: Such as ``<federation>/<run>/``.
         """
-        found = self._where(_AUDIT.c.entry.contains(f'"place":"{place}', autoescape=True))
-        return [(number, entry) for number, entry in found if entry.place.startswith(place)]
+        rows = self._where(_AUDIT.c.entry.contains(f'"place":"{place}', autoescape=True))
+        return [(number, entry) for number, entry in rows if entry.place.startswith(place)]
 
     def _where(self, condition: sa.ColumnElement[bool]) -> list[tuple[int, Entry]]:
         query = sa.select(_AUDIT.c.number, _AUDIT.c.entry).where(condition)
@@ -177,13 +177,13 @@ class Audit(Records):
                 not in the chain.
         """
         rows = self.rows()
-        found = verified(rows)
+        chain = verified(rows)
         if head is not None and head != GENESIS and all(hashed != head for _, _, hashed in rows):
             raise ArtifactError(
                 "The noted hash is not in the audit log: entries were cut off or replaced.",
                 "Compare it with a copy.",
             )
-        return found
+        return chain
 
 
 def verified(rows: Iterable[LogRow]) -> tuple[int, str]:
@@ -226,11 +226,11 @@ def parse(number: int, text: str) -> Entry:
         ArtifactError: It is none that this software wrote.
     """
     with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-        found = json.loads(text)
-        plain = all(type(value) is str for value in found.values())
-        if plain and found.keys() == _FIELDS and found["action"] in ACTIONS:
+        fields = json.loads(text)
+        plain = all(type(value) is str for value in fields.values())
+        if plain and fields.keys() == _FIELDS and fields["action"] in ACTIONS:
             # What validation would find, in a part of its time: logs are long.
-            return Entry.model_construct(**found)
+            return Entry.model_construct(**fields)
     with contextlib.suppress(ValidationError):
         return Entry.model_validate_json(text)
     raise _broken(number)

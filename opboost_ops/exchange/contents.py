@@ -1,4 +1,4 @@
-"""What is inside an artifact: the files of its kind, unchanged, and each in its form."""
+"""The content of an artifact: the files of its kind, unchanged, and each in its form."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ def opened(
     decrypt: Decrypt | None,
     what: str,
     federation: Federation | None = None,
-    known: bool = False,
+    is_repeat: bool = False,
     scratch: Scratch | None = None,
 ) -> Artifact:
     """The artifact whose manifest was verified, decrypted.
@@ -59,8 +59,8 @@ def opened(
         decrypt: Opens its files; None where they lie as they are.
         what: Name of the place, for the error.
         federation: The plan's; None where it is not known.
-        known: Whether the asking party has accepted this very manifest before: then all parts had
-            their form, and are looked at when they are read alone.
+        is_repeat: Whether the asking party has accepted this very manifest before: then all parts
+            had their form, and are looked at when they are read alone.
         scratch: Where points wait that are more than it holds; in memory when absent.
 
     Raises:
@@ -88,7 +88,7 @@ def opened(
     artifact = Artifact(manifest, Files(plain, parts) if parts else plain)
     if DOCUMENT in manifest.files:
         _require_document(artifact, what)
-    if known and parts:
+    if is_repeat and parts:
         return artifact
     if federation is not None and (parts or ENTRIES in manifest.files):
         require_points(artifact, federation, what, scratch)
@@ -102,8 +102,8 @@ def _forms(manifest: Manifest) -> list[frozenset[str]]:
     """Which files an artifact of a kind may have."""
     if manifest.kind in _FILES:
         return [_FILES[manifest.kind]]
-    found = files_of_points(manifest)
-    return [] if found is None else [found]
+    files = files_of_points(manifest)
+    return [] if files is None else [files]
 
 
 def _require_document(artifact: Artifact, what: str) -> None:

@@ -90,7 +90,7 @@ class Envelope:
         )
 
     def salt(self, place: str, name: str) -> bytes:
-        """What makes a file's digest tell nothing; 32 bytes, the same at a retry.
+        """A salt that hides a file's content behind its digest; 32 bytes, the same at a retry.
 
         Args:
             place: The artifact's, with federation and run in it.
@@ -170,7 +170,7 @@ class PrivateKey:
         return base64.b64encode(self._raw).decode()
 
     def shared(self, other: str) -> bytes:
-        """What this key and another party's have in common, 32 bytes; for deriving keys alone.
+        """The secret that this key and another party's share, 32 bytes; for deriving keys alone.
 
         Args:
             other: The other party's public key, base64.

@@ -41,7 +41,7 @@ class Files(Mapping[str, bytes]):
         return self._later[name]() if name in self._later else self._ready[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a file; none is made to tell."""
+        """True if there is such a file; none is made to tell."""
         return name in self._later or name in self._ready
 
     def __iter__(self) -> Iterator[str]:
@@ -59,8 +59,8 @@ class Files(Mapping[str, bytes]):
         Args:
             name: Its name.
         """
-        known = self._sizes.get(name)
-        return len(self[name]) if known is None else known
+        size = self._sizes.get(name)
+        return len(self[name]) if size is None else size
 
 
 def sizes_of(files: Mapping[str, bytes]) -> dict[str, int]:
@@ -84,7 +84,7 @@ def part_names(count: int) -> list[str]:
 
 
 def is_part(name: str) -> bool:
-    """Whether a file is one of several parts, encrypted or not.
+    """True if a file is one of several parts, encrypted or not.
 
     Args:
         name: Its name.

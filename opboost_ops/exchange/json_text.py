@@ -12,7 +12,7 @@ MOST_DEPTH = 64
 
 
 def read_json(raw: bytes) -> Any:
-    """What a text says.
+    """Read a JSON text.
 
     Args:
         raw: JSON in UTF-8.
@@ -24,12 +24,12 @@ def read_json(raw: bytes) -> Any:
     """
     if len(raw) > MOST_BYTES:
         raise ValueError("too large")
-    found = json.loads(raw, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
-    level: list[Any] = [found]
+    value = json.loads(raw, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
+    level: list[Any] = [value]
     for _ in range(MOST_DEPTH + 1):
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
-            return found
+            return value
     raise ValueError("too deep")
 
 
@@ -40,10 +40,10 @@ def _inside(value: Any) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    entries = dict(pairs)
+    if len(entries) != len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return entries
 
 
 def _no_number(text: str) -> Any:

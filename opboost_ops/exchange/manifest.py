@@ -137,7 +137,7 @@ class File(Record):
 
 
 class Manifest(Record):
-    """What an artifact is; it carries no time, so that a retry makes the same bytes.
+    """The signed description of an artifact, without time: a retry makes the same bytes.
 
     Attributes:
         version: Of this format.
@@ -194,7 +194,7 @@ class Manifest(Record):
         if self.head is not None:
             data["head"] = self.head.plain()
         if self.seen:
-            data["seen"] = {party: one.plain() for party, one in self.seen.items()}
+            data["seen"] = {party: checkpoint.plain() for party, checkpoint in self.seen.items()}
         return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
 
     @property
@@ -255,7 +255,7 @@ def checkpoint_towards(kind: Kind, about: str, label_holder: str) -> str:
 
 
 def is_run_id(name: object) -> bool:
-    """Whether a name is one of a run: 16 hex digits."""
+    """True if a name is one of a run: 16 hex digits."""
     return isinstance(name, str) and re.match(_RUN_ID, name) is not None
 
 

@@ -22,7 +22,7 @@ MEMORY = "acceptance"
 
 
 def answers(plan: Plan) -> Mapping[Kind, Kind]:
-    """What each kind of a run answers; a kind that is not in it is not part of the run.
+    """The kind that each kind of a run answers; a kind that is not in it is not part of the run.
 
     Args:
         plan: The run's.
@@ -40,7 +40,7 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
 
 
 class Remembered(Record):
-    """What is kept of an accepted artifact: nothing that is not in its public manifest."""
+    """Public facts that are kept of an accepted artifact: nothing that is not in its manifest."""
 
     digest: Digest
     rows: int
@@ -48,7 +48,7 @@ class Remembered(Record):
 
 
 class Memory(Record):
-    """What a party has accepted, or published itself, in one run.
+    """A party's artifacts in one run, accepted or published itself.
 
     Attributes:
         accepted: By place, ``<kind>/<party>``.
@@ -64,7 +64,7 @@ class Memory(Record):
         return frozenset(entry.digest for entry in self.accepted.values())
 
     def entry(self, kind: Kind, about: str) -> Remembered | None:
-        """What was accepted at a place, if anything was."""
+        """The artifact accepted at a place, if any was."""
         return self.accepted.get(f"{kind}/{about}")
 
     def digest(self, kind: Kind, about: str) -> str | None:
@@ -96,15 +96,15 @@ def require_order(
     kind, about = manifest.kind, manifest.about
     if memory.digest(kind, about) not in (None, manifest.digest):
         raise Rejected("superseded", f"{what}: another one was accepted here before.")
-    answered: str | None = None
+    expected: str | None = None
     if plan is not None:
         before = answers(plan).get(kind)
         if before is None:
             raise Rejected("out_of_order", f"{what}: a run like this one has no {kind}.")
-        answered = memory.digest(before, label_holder if before == "plan" else about)
-        if answered is None:
+        expected = memory.digest(before, label_holder if before == "plan" else about)
+        if expected is None:
             raise Rejected("out_of_order", f"{what}: the {before} before it is not there.")
-    if manifest.answers != answered:
+    if manifest.answers != expected:
         raise Rejected("wrong_answer", f"{what}: it answers another artifact than the accepted.")
 
 
@@ -120,23 +120,23 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
     Raises:
         Rejected: It does not fit.
     """
-    kind, found = manifest.kind, manifest.rows
+    kind, actual = manifest.kind, manifest.rows
 
     def count(other: Kind) -> int | None:
         entry = memory.entry(other, manifest.about)
         return entry.rows if entry else None
 
-    right = rows is None or found == rows
+    right = rows is None or actual == rows
     if kind == "psi_answer":
-        right &= found == count("psi_query")
+        right &= actual == count("psi_query")
     elif kind in ("ranks", "values", "shares"):
         others = [count(other) for other in ("ranks", "values", "shares") if other != kind]
         # New rows may be none; a training table is never empty.
-        right &= (found > 0 or kind != "ranks") and all(n in (None, found) for n in others)
+        right &= (actual > 0 or kind != "ranks") and all(n in (None, actual) for n in others)
     elif kind == "routes":
         whole = count("ranks") or count("shares")
-        right &= whole is None or found <= whole
+        right &= whole is None or actual <= whole
     elif kind == "split_values":
-        right &= found == count("split_request")
+        right &= actual == count("split_request")
     if not right:
         raise Rejected("wrong_row_count", f"{what}: its row count is not the agreed one.")

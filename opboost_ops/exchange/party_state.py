@@ -101,7 +101,7 @@ class LostDatabase(ConfigError):  # noqa: N818
 
 @dataclass(frozen=True)
 class PartyState:
-    """What a party keeps of all that it released and received.
+    """A party's records of all that it released and received.
 
     Attributes:
         ledger: Its entries.
@@ -222,7 +222,7 @@ def reuse_open_state() -> Iterator[None]:
 
 
 def agreements_of(site: Site) -> Agreements:
-    """What a party has agreed to; nothing where it has no database yet.
+    """A party's agreements; none where it has no database yet.
 
     Args:
         site: The party's.

@@ -33,7 +33,7 @@ class _Document(Record):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to do. It holds nothing that is not public.
+    """The declaration of a run. It holds nothing that is not public.
 
     Attributes:
         federation: The federation file, with the form's values in it.
@@ -111,36 +111,36 @@ def parse_plan(document: Any, what: str) -> Plan:
         Rejected: It is none.
     """
     try:
-        said = _Document.model_validate(document)
-        day = None if said.day is None else date.fromisoformat(said.day)
+        fields = _Document.model_validate(document)
+        day = None if fields.day is None else date.fromisoformat(fields.day)
     except ValueError:
         raise Rejected("malformed", f"{what}: it is not a plan.") from None
-    training = said.purpose == "train"
+    training = fields.purpose == "train"
     # Of a day there is one spelling alone: a plan's bytes are its name.
-    known = training or (said.model is not None and said.reference is None)
-    if not known or (day and day.isoformat()) != said.day:
+    supported = training or (fields.model is not None and fields.reference is None)
+    if not supported or (day and day.isoformat()) != fields.day:
         raise Rejected("malformed", f"{what}: it plans nothing that this software knows.")
     try:
-        federation = parse_federation(said.federation, what)
+        federation = parse_federation(fields.federation, what)
     except ConfigError as error:
         raise Rejected("malformed", error.problem) from None
-    if not (is_epoch(said.epoch) if asks(federation, said.purpose) else said.epoch is None):
+    if not (is_epoch(fields.epoch) if asks(federation, fields.purpose) else fields.epoch is None):
         raise Rejected("malformed", f"{what}: it names no month, or needs none.")
     return Plan(
         federation,
-        said.purpose,
-        said.model,
-        said.agreement,
-        said.protocol,
-        said.form,
-        said.reference,
-        said.epoch,
+        fields.purpose,
+        fields.model,
+        fields.agreement,
+        fields.protocol,
+        fields.form,
+        fields.reference,
+        fields.epoch,
         day,
     )
 
 
 def asks(federation: Federation, purpose: Purpose) -> bool:
-    """Whether a run asks feature holders about people.
+    """True if a run asks feature holders about people.
 
     Args:
         federation: As declared.

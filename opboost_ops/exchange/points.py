@@ -1,4 +1,4 @@
-"""What is inside the artifacts of the sealed release: points, shares and sealed rows.
+"""The content of the artifacts of the sealed release: points, shares and sealed rows.
 
 A point with two names, or one of few that a multiplication can reach, would tell something of the
 exponent or of a person; a list that is not sorted tells the order of a table.
@@ -54,10 +54,10 @@ class Layout:
 
     def document(self) -> dict[str, object]:
         """As the artifact's document has it."""
-        found: dict[str, object] = {"nonce": self.nonce.hex(), "width": self.width}
+        content: dict[str, object] = {"nonce": self.nonce.hex(), "width": self.width}
         if self.keys:
-            found |= {"keys": list(self.keys), "numbers": list(self.numbers)}
-        return found
+            content |= {"keys": list(self.keys), "numbers": list(self.numbers)}
+        return content
 
 
 def files_of_points(manifest: Manifest) -> frozenset[str] | None:
@@ -86,19 +86,19 @@ def layout_of(artifact: Artifact) -> Layout:
         Rejected: It does not say.
     """
     document, what = artifact.document, artifact.manifest.reference
-    known, counted = {"nonce", "width"}, 0
+    fields, counted = {"nonce", "width"}, 0
     if artifact.manifest.kind == "shares":
-        known, counted = known | {"keys", "numbers"}, artifact.parts
-    if isinstance(document, dict) and set(document) == known:
+        fields, counted = fields | {"keys", "numbers"}, artifact.parts
+    if isinstance(document, dict) and set(document) == fields:
         nonce, width = document["nonce"], document["width"]
         keys, numbers = document.get("keys", []), document.get("numbers", [])
-        said = isinstance(nonce, str) and bool(_NONCE.fullmatch(nonce))
-        said = said and type(width) is int and 0 <= width <= _WIDEST
+        valid = isinstance(nonce, str) and bool(_NONCE.fullmatch(nonce))
+        valid = valid and type(width) is int and 0 <= width <= _WIDEST
         for counts in (keys, numbers):
-            said = said and isinstance(counts, list)
-            said = said and all(type(n) is int and n >= 0 for n in counts)
-            said = said and len(counts) == counted
-        if said and max(numbers, default=0) < _NUMBERS:
+            valid = valid and isinstance(counts, list)
+            valid = valid and all(type(n) is int and n >= 0 for n in counts)
+            valid = valid and len(counts) == counted
+        if valid and max(numbers, default=0) < _NUMBERS:
             return Layout(bytes.fromhex(nonce), width, tuple(keys), tuple(numbers))
     raise Rejected("malformed", f"{what}: it does not say how it was built.")
 
@@ -155,13 +155,13 @@ def _require_once(artifact: Artifact, what: str, scratch: Scratch | None) -> Non
     def heads() -> Iterator[np.ndarray]:
         for _, points in _canonical(artifact, what):
             for some in slices(len(points)):
-                made = np.zeros(some.stop - some.start, dtype=kind)
-                made["key"] = points[some, :TAG]
-                yield made
+                records = np.zeros(some.stop - some.start, dtype=kind)
+                records["key"] = points[some, :TAG]
+                yield records
             del points
 
-    for found in rising_records(scratch or Scratch(Path(), count), heads(), count):
-        if not strictly_rising(found["key"]):
+    for batch in rising_records(scratch or Scratch(Path(), count), heads(), count):
+        if not strictly_rising(batch["key"]):
             raise Rejected("malformed", f"{what}: a point of it comes twice.")
         release_memory()
 

@@ -48,7 +48,7 @@ class Signer:
 
 
 def signed_by(public: str, message: bytes, signature: bytes) -> bool:
-    """Whether the holder of a key signed a message.
+    """True if the holder of a key signed a message.
 
     Args:
         public: The key, base64.

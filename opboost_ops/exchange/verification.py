@@ -1,4 +1,4 @@
-"""Whether a published artifact is what it claims to be; anyone who sees the store can tell."""
+"""Verification of a published artifact against its claims; anyone who sees the store can do it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date

@@ -1,4 +1,4 @@
-"""What one party accepts of the rounds of horizontal learning.
+"""Acceptance of the rounds of horizontal learning by one party.
 
 A state machine without files, clock or network, beside `acceptance`, which takes the plan. First
 every party's signed key of the run; their digests and the plan's make the session's. From then on
@@ -72,7 +72,7 @@ class Conversation:
         self.count = 0
 
     def admit(self, kind: Kind, about: str, round_name: str) -> Admit:
-        """What a store may read at a place: nothing but what a verified manifest lists.
+        """Limit reads at a place to what a verified manifest lists.
 
         Args:
             kind: The place's kind.
@@ -203,8 +203,8 @@ class Conversation:
             # With the key that is pinned come those that the plan says it has replaced.
             pinned, declared = self._pinned[sender], self._federation.parties[sender].signed_ever
             keys = declared if pinned in declared else (pinned,)
-            found = signed_manifest(files, sender, keys, frozenset(), None, what)
-            self._verified[looked_at] = found
+            signed = signed_manifest(files, sender, keys, frozenset(), None, what)
+            self._verified[looked_at] = signed
         return self._verified[looked_at]
 
     def _decrypt(self, manifest: Manifest, what: str) -> Decrypt | None:

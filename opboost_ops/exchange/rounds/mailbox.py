@@ -50,7 +50,7 @@ class Mailbox:
         run: str,
         store: Store,
         conversation: Conversation,
-        kept: Path,
+        folder: Path,
         timeout: float,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
     ) -> None:
@@ -59,7 +59,7 @@ class Mailbox:
         self._federation = federation
         self._conversation = conversation
         self._post = Messages(me, federation, run, store, conversation, timeout, self.traffic)
-        self._sent = SentVectors(kept)
+        self._sent = SentVectors(folder)
         self._today = today
         self._active = federation.label_holder
         self._others = [name for name in federation.parties if name != me.party]
@@ -76,7 +76,7 @@ class Mailbox:
 
     @property
     def derives(self) -> bool:
-        """Whether siblings are derived: of exact sums alone."""
+        """True if siblings are derived: of exact sums alone."""
         return self._me.noise is None
 
     @property
@@ -128,7 +128,7 @@ class Mailbox:
     def _made(
         self, name: Round, decide: Callable[[np.ndarray], Decision], total: np.ndarray
     ) -> Decision:
-        """What the active party decides by a sum, if any rows could give such a sum."""
+        """The active party's decision by a sum, if any rows could give such a sum."""
         with contextlib.suppress(ValidationError):
             return decide(total)
         self._send_closed(name, "malformed")
@@ -197,7 +197,7 @@ class Mailbox:
     def _hear_keys(self) -> tuple[dict[str, bytes], str]:
         parties = list(self._federation.parties)
         try:
-            found = self._post.wait("round_key", parties, KEYS, "keys")
+            messages = self._post.wait("round_key", parties, KEYS, "keys")
         except ArtifactError as error:
             if isinstance(error, Rejected):
                 raise
@@ -207,7 +207,9 @@ class Mailbox:
                 "its task with rounds; then run this again.",
             ) from None
         today = self._today()
-        keys = {party: self._conversation.hear_key(party, found[party], today) for party in parties}
+        keys = {
+            party: self._conversation.hear_key(party, messages[party], today) for party in parties
+        }
         return keys, self._conversation.open_session()
 
     def _masked(self, masks: Masks, name: Round, packing: Packing, mine: np.ndarray) -> bytes:

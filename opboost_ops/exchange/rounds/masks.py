@@ -192,7 +192,7 @@ class Packing:
         return self.size // len(self._widths) * sum(self._widths)
 
     def fits(self, vector: np.ndarray, parties: int) -> bool:
-        """Whether a party's integers are such that the sums are within their bounds.
+        """True if a party's integers are such that the sums are within their bounds.
 
         Args:
             vector: int64, shape (size,).

@@ -133,20 +133,20 @@ class Messages:
         Raises:
             ArtifactError: One did not come in time; the error names the party.
         """
-        found: dict[str, Mapping[str, bytes]] = {}
-        begin = told = time.monotonic()
+        messages: dict[str, Mapping[str, bytes]] = {}
+        begin = logged = time.monotonic()
         pause = self._pause
         missing = dict.fromkeys(parties)
         looked_at = list(missing)
         while True:
             for party in looked_at:
                 if (files := self.get(kind, party, name)) is not None:
-                    found[party] = files
+                    messages[party] = files
                     del missing[party]
             now = time.monotonic()
             if not missing:
                 self._traffic.waited += now - begin
-                return found
+                return messages
             waiting = f"{what}: {self._me.party} waits for {', '.join(missing)}"
             if now - begin > self._timeout:
                 raise ArtifactError(
@@ -154,9 +154,9 @@ class Messages:
                     "No party may drop out. Check that party's task or log; then run this "
                     "again: it resumes where it stopped.",
                 )
-            if now - told > _PATIENCE:
+            if now - logged > _PATIENCE:
                 _LOG.info("%s, still", waiting)
-                told = now
+                logged = now
             looked_at = self._until(kind, missing, name, pause)
             pause = min(pause * 1.2, _LONGEST_PAUSE)
 

@@ -42,7 +42,7 @@ class Round:
         return "facts" if self.phase == "facts" else f"quantile lookup, round {self.level + 1}"
 
     def unfit(self) -> ContractError:
-        """What refuses a decision that does not fit the round."""
+        """The error for a decision that does not fit the round."""
         return ContractError(
             f"{self}: the decision does not fit the round.",
             "Bring all parties to the same release of this software, and trigger a new run.",
@@ -59,7 +59,7 @@ class Rounds(Protocol):
 
     @property
     def derives(self) -> bool:
-        """Whether the sums of a node may be derived from its parent's and its sibling's."""
+        """True if the sums of a node may be derived from its parent's and its sibling's."""
         ...
 
     def total(self, name: Round) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a party keeps of the vectors that it sends: one mask is never used for two."""
+"""A party's record of the vectors that it sends: one mask is never used for two."""
 
 import hashlib
 import os
@@ -51,15 +51,15 @@ class SentVectors:
             # Another process of this party may have written since: it is never written blindly.
             if (size := os.fstat(handle).st_size) != self._read:
                 self._digests |= _digests_in(os.pread(handle, size, 0))
-            known = self._digests.get(name.name)
-            if known is None:
+            recorded = self._digests.get(name.name)
+            if recorded is None:
                 # A line that was cut off by a kill is of a vector that was not sent.
                 line = f"\n{name.name} {digest}\n".encode()
                 self._read = size + os.write(handle, line)
-                self._digests[name.name] = known = digest
+                self._digests[name.name] = recorded = digest
         finally:
             os.close(handle)
-        if known != digest:
+        if recorded != digest:
             raise _another(name)
 
     def keep_drawn(self, name: Round, exact: bytes, make: Callable[[], bytes]) -> bytes:
@@ -106,7 +106,7 @@ class SentVectors:
             file.write(total.astype("<i8", copy=False).data)
 
     def total(self, name: Round) -> np.ndarray:
-        """What `keep_total` has kept, int64.
+        """The sum that `keep_total` has kept, int64.
 
         Args:
             name: The round.
@@ -145,12 +145,12 @@ class SentVectors:
 
 def _digests_in(raw: bytes) -> dict[str, str]:
     """By round, the first digest of each; lines that are not whole say nothing."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for line in raw.decode(errors="replace").split("\n")[:-1]:
         name, _, digest = line.partition(" ")
         if len(digest) == _HEX:
-            found.setdefault(name, digest)
-    return found
+            digests.setdefault(name, digest)
+    return digests
 
 
 def _another(name: Round) -> ContractError:

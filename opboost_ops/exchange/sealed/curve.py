@@ -118,7 +118,7 @@ def inverse_scalar(scalar: bytes) -> bytes | None:
 
 
 def are_points(points: np.ndarray) -> bool:
-    """Whether all u coordinates are canonical and of no small order.
+    """True if all u coordinates are canonical and of no small order.
 
     X25519 itself takes u + p and a set top bit for u: a point would have several names.
 
@@ -131,7 +131,7 @@ def are_points(points: np.ndarray) -> bool:
     if bool((last >= 0x80).any()) or bool(high.any()):
         return False
     small = (np.frombuffer(u.to_bytes(POINT, "little"), dtype=np.uint8) for u in _SMALL)
-    return not any(bool((points == one).all(axis=1).any()) for one in small)
+    return not any(bool((points == point).all(axis=1).any()) for point in small)
 
 
 def _field_elements(messages: Iterable[bytes], tag: bytes) -> Iterator[int]:
@@ -150,7 +150,7 @@ def _field_elements(messages: Iterable[bytes], tag: bytes) -> Iterator[int]:
 
 
 def _is_square(a: int) -> bool:
-    """Whether a number is a square of the field, 0 too: the Jacobi symbol by Euclid's algorithm."""
+    """True if a number is a square of the field, 0 too: the Jacobi symbol by Euclid's algorithm."""
     n, positive = P, True
     while a:
         low = a & -a

@@ -113,15 +113,15 @@ class Engine:
                     yield Job(scalar, _cut(piece[at : at + self.block]))
                 del piece  # It may be of a part that is read again.
 
-        held, given = [np.empty((0, curve.POINT), dtype=np.uint8)], 0
+        pending, yielded = [np.empty((0, curve.POINT), dtype=np.uint8)], 0
         for _, block in self._run(jobs(), role, total):
-            held.append(block)
-            while given < len(sizes) and sizes[given] <= sum(map(len, held)):
-                piece = np.concatenate(held)
-                yield piece[: sizes[given]]
-                held, given = [piece[sizes[given] :]], given + 1
+            pending.append(block)
+            while yielded < len(sizes) and sizes[yielded] <= sum(map(len, pending)):
+                piece = np.concatenate(pending)
+                yield piece[: sizes[yielded]]
+                pending, yielded = [piece[sizes[yielded] :]], yielded + 1
         # Pieces without a point may be the last, or all.
-        yield from (held[0][:0] for _ in sizes[given:])
+        yield from (pending[0][:0] for _ in sizes[yielded:])
 
     def _run(self, jobs: Iterable[Job], role: str, total: int) -> Iterator[tuple[Job, np.ndarray]]:
         done = 0
@@ -137,11 +137,11 @@ class Engine:
         # Named by all that it follows from: a block of another table or key is another block.
         digest = hashlib.blake2b(b"".join(job.parts()), digest_size=16).hexdigest()
         name = f"{role.replace(' ', '-')}-{digest}"
-        kept = self.keep.get(name)
-        if kept is None or len(kept) != curve.POINT * len(job.items):
-            kept = work(job)
-            self.keep.put(name, kept)
-        return kept
+        cached = self.keep.get(name)
+        if cached is None or len(cached) != curve.POINT * len(job.items):
+            cached = work(job)
+            self.keep.put(name, cached)
+        return cached
 
 
 _Work = Callable[[Job], bytes]
@@ -195,14 +195,14 @@ def _ahead(
 
 def _joined(pieces: Iterable[Sequence[bytes]], size: int) -> Iterator[list[bytes]]:
     """The same messages in pieces of one size, but for the last."""
-    held: list[bytes] = []
+    pending: list[bytes] = []
     for piece in pieces:
-        held += piece
-        while len(held) >= size:
-            yield held[:size]
-            held = held[size:]
-    if held:
-        yield held
+        pending += piece
+        while len(pending) >= size:
+            yield pending[:size]
+            pending = pending[size:]
+    if pending:
+        yield pending
 
 
 def _cut(points: np.ndarray) -> list[bytes]:

@@ -83,12 +83,12 @@ def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> li
             otherwise.
     """
     reader = Reader(id_type)
-    found = reader.messages(ids)
+    encoded = reader.messages(ids)
     reader.require_one_form()
-    repeated = len(found) - len(set(found))
+    repeated = len(encoded) - len(set(encoded))
     if repeated:
         raise repeated_ids(repeated)
-    return found
+    return encoded
 
 
 def repeated_ids(rows: int) -> ContractError:

@@ -21,7 +21,7 @@ _MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 def is_epoch(value: object) -> bool:
-    """Whether a value of a plan is the name of an epoch."""
+    """True if a value of a plan is the name of an epoch."""
     return isinstance(value, str) and _MONTH.fullmatch(value) is not None
 
 
@@ -44,7 +44,7 @@ def begun_by(moment: datetime) -> frozenset[str]:
 
 
 def may_begin(epoch: str, moment: datetime) -> bool:
-    """Whether a run of an epoch may begin at a moment.
+    """True if a run of an epoch may begin at a moment.
 
     Args:
         epoch: Its name.
@@ -96,13 +96,13 @@ def month_key(folder: Path, month: str) -> bytes:
             f"The key of the month {path.name} can be read by others.",
             "Make it readable by its owner alone (chmod 600).",
         )
-    found = path.read_bytes()
-    if len(found) != KEY:
+    key = path.read_bytes()
+    if len(key) != KEY:
         raise ConfigError(
             f"{path.name} in {folder.name} is not a key of {KEY} bytes.",
             "Delete it: a new one is made, and the next run queries everybody again.",
         )
-    return found
+    return key
 
 
 def delete_expired(folder: Path, moment: datetime) -> list[str]:

@@ -86,10 +86,10 @@ def ask(
     hashed = engine.hashed(_canary_last(messages), tag, scalar, "query", count)
     records = numbered(({"key": points} for _, points in hashed), record(count, curve.POINT))
     repeated = 0
-    for part, found in rising_parts(scratch, records, count, part_count(count)):
-        points = np.ascontiguousarray(found["key"])
+    for part, batch in rising_parts(scratch, records, count, part_count(count)):
+        points = np.ascontiguousarray(batch["key"])
         repeated += _repeated(points)
-        yield part, points, found["row"]
+        yield part, points, batch["row"]
     if repeated:
         raise repeated_ids(repeated)
 

@@ -26,7 +26,7 @@ _MOST_BITS = 12
 
 
 def record(rows: int, key: int = TAG, **more: int) -> np.dtype:
-    """What is put into order: a key, the row that it is of, and what goes with it.
+    """The record type to sort by: a key, the row that it is of, and what goes with it.
 
     Args:
         rows: How many there are.
@@ -48,11 +48,11 @@ def numbered(pieces: Iterable[Mapping[str, np.ndarray]], kind: np.dtype) -> Iter
     end = 0
     for fields in pieces:
         begin, end = end, end + len(fields["key"])
-        made = np.empty(end - begin, dtype=kind)
+        records = np.empty(end - begin, dtype=kind)
         for name, column in fields.items():
-            made[name] = column
-        made["row"] = np.arange(begin, end)
-        yield made
+            records[name] = column
+        records["row"] = np.arange(begin, end)
+        yield records
         release_memory()
 
 
@@ -86,11 +86,11 @@ def rising_records(
         records: Made by `record`, in pieces.
         count: How many they are.
     """
-    for found in partition_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
+    for batch in partition_by_hash(scratch, records, count, lambda r: part_of(r["key"], 1 << 16)):
         # What came in another order is let go of first.
-        found = found[sorting(found["key"])]
-        if len(found):
-            yield found
+        batch = batch[sorting(batch["key"])]
+        if len(batch):
+            yield batch
 
 
 def rising_parts(
@@ -107,11 +107,11 @@ def rising_parts(
     Yields:
         The number of a part, which never falls, and some of its records.
     """
-    for found in rising_records(scratch, records, count):
-        cuts = np.searchsorted(part_of(found["key"], parts), np.arange(parts + 1)).tolist()
+    for batch in rising_records(scratch, records, count):
+        cuts = np.searchsorted(part_of(batch["key"], parts), np.arange(parts + 1)).tolist()
         for part, (begin, end) in enumerate(pairwise(cuts)):
             if begin < end:
-                yield part, found[begin:end]
+                yield part, batch[begin:end]
 
 
 def whole_parts(
@@ -132,11 +132,11 @@ def whole_parts(
     yield from (np.empty(0, dtype=kind) for _ in range(end, parts))
 
 
-def _joined(held: list[np.ndarray]) -> np.ndarray:
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
     """Some pieces in one, of which nothing else is kept."""
-    found = held[0] if len(held) == 1 else np.concatenate(held)
-    held.clear()
-    return found
+    joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+    pieces.clear()
+    return joined
 
 
 class Sent:
@@ -176,9 +176,9 @@ class Sent:
 
     def __getitem__(self, number: int) -> np.ndarray:
         """A part, uint8, shape (k, width)."""
-        found = np.empty((self._counts[number], self._width), dtype=np.uint8)
-        raw, at = found.reshape(-1).data, self._width * sum(self._counts[:number])
+        part = np.empty((self._counts[number], self._width), dtype=np.uint8)
+        raw, at = part.reshape(-1).data, self._width * sum(self._counts[:number])
         while raw:
             read = os.preadv(self._file.fileno(), [raw], at)
             raw, at = raw[read:], at + read
-        return found
+        return part

@@ -55,7 +55,7 @@ class PointCache:
 
         wanted = numbered(({"key": self._keys(some)} for some in messages), record(count))
 
-        def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        def hits_by_row() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             for piece in rising_records(self._scratch, wanted, count):
                 keys = np.ascontiguousarray(piece["key"])
                 ends = [keys[at].tobytes() for at in (0, -1)]
@@ -64,12 +64,12 @@ class PointCache:
                 there = entries[begin:stop]
                 at = positions_in(np.ascontiguousarray(there["key"]), keys)
                 hit = at >= 0
-                known = np.ones(int(hit.sum()), dtype=bool)
-                yield piece["row"][hit], {"known": known, "point": there["point"][at[hit]]}
+                hits = np.ones(int(hit.sum()), dtype=bool)
+                yield piece["row"][hit], {"known": hits, "point": there["point"][at[hit]]}
                 release_memory()
 
-        made = scatter(self._scratch, found(), count, kinds)
-        return made["known"], made["point"]
+        columns = scatter(self._scratch, hits_by_row(), count, kinds)
+        return columns["known"], columns["point"]
 
     def add(self, people: Iterable[tuple[Sequence[bytes], np.ndarray]], count: int) -> None:
         """Keep points of people who are not known yet.
@@ -87,9 +87,9 @@ class PointCache:
                 yield np.array(entries[begin : begin + (1 << 17)])
                 release_memory()
             for messages, points in people:
-                made = np.empty(len(messages), dtype=_ENTRY)
-                made["key"], made["point"] = self._keys(messages), points
-                yield made
+                batch = np.empty(len(messages), dtype=_ENTRY)
+                batch["key"], batch["point"] = self._keys(messages), points
+                yield batch
 
         last = b""
         with whole_file(self._file, durable=False) as file:
@@ -137,12 +137,12 @@ class PointCache:
         return np.frombuffer(mapped, dtype=_ENTRY)
 
     def _keys(self, messages: Sequence[bytes]) -> np.ndarray:
-        made = []
+        digests = []
         for message in messages:
             digest = self._copy()
             digest.update(message)
-            made.append(digest.digest())
-        return rows_of(b"".join(made), TAG)
+            digests.append(digest.digest())
+        return rows_of(b"".join(digests), TAG)
 
 
 def _key_of(entry: np.void) -> bytes:

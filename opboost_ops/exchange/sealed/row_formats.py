@@ -59,12 +59,12 @@ class RowFormat:
 
     def _places(self) -> list[tuple[int, int, int]]:
         """First and last byte of each column, and by how many bits it is shifted in the last."""
-        found, end = [], 0
+        places, end = [], 0
         for size in self.sizes:
             begin, end = end, end + size.bit_length()
             last = max(end - 1, begin) // 8
-            found.append((begin // 8, last, 8 * (last + 1) - end))
-        return found
+            places.append((begin // 8, last, 8 * (last + 1) - end))
+        return places
 
 
 class Rows:

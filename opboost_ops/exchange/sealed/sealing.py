@@ -113,14 +113,14 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
     shared = bytes(TAG) if zeros is None else np.ascontiguousarray(zeros).tobytes()
     step = 0 if alone else TAG
     blocks = [bytes([c]) for c in range(-(-width // _BLOCK))]
-    made = []
+    digests = []
     for i, message in enumerate(messages):
         rest = raw[32 * i : 32 * i + 32] + shared[step * i : step * i + TAG] + message
         for counter in blocks:
             digest = copy()
             digest.update(counter + rest)
-            made.append(digest.digest())
-    return rows_of(b"".join(made), _BLOCK * len(blocks))[:, :width]
+            digests.append(digest.digest())
+    return rows_of(b"".join(digests), _BLOCK * len(blocks))[:, :width]
 
 
 def row_tags(entries: np.ndarray) -> np.ndarray:
@@ -129,9 +129,9 @@ def row_tags(entries: np.ndarray) -> np.ndarray:
     Args:
         entries: uint8, shape (k, 10 and more).
     """
-    found = np.zeros((len(entries), TAG), dtype=np.uint8)
-    found[:, :ROW_TAG] = entries[:, :ROW_TAG]
-    return found
+    tags = np.zeros((len(entries), TAG), dtype=np.uint8)
+    tags[:, :ROW_TAG] = entries[:, :ROW_TAG]
+    return tags
 
 
 def sealed(
@@ -163,17 +163,17 @@ def sealed(
     def records() -> Iterator[np.ndarray]:
         for some, rows in people:
             bytes_of = derived(key, kind, some, ROW_TAG + width)
-            made = np.empty(len(rows), dtype=entry)
-            made["key"] = row_tags(bytes_of)
-            made["body"] = rows ^ bytes_of[:, ROW_TAG:]
-            yield made
+            batch = np.empty(len(rows), dtype=entry)
+            batch["key"] = row_tags(bytes_of)
+            batch["body"] = rows ^ bytes_of[:, ROW_TAG:]
+            yield batch
             release_memory()
 
     parts = part_count(count)
-    for found in whole_parts(rising_parts(scratch, records(), count, parts), parts, entry):
-        if not strictly_rising(found["key"]):
+    for batch in whole_parts(rising_parts(scratch, records(), count, parts), parts, entry):
+        if not strictly_rising(batch["key"]):
             raise SameTagError
-        yield np.concatenate([found["key"][:, :ROW_TAG], found["body"]], axis=1)
+        yield np.concatenate([batch["key"][:, :ROW_TAG], batch["body"]], axis=1)
 
 
 def opened(
@@ -202,11 +202,11 @@ def opened(
         Who is in the table, bool, shape (count,); and their rows, uint8, shape (count, width),
         zeros for who is not.
     """
-    known = (derived(key, kind, some, ROW_TAG + width) for some in people)
-    fields = ({"key": row_tags(each), "pad": each[:, ROW_TAG:]} for each in known)
+    keystreams = (derived(key, kind, some, ROW_TAG + width) for some in people)
+    fields = ({"key": row_tags(each), "pad": each[:, ROW_TAG:]} for each in keystreams)
     records = numbered(fields, record(count, pad=width))
 
-    def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    def opened_rows() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)
         for number, piece in rising_parts(scratch, records, count, parts):
             if number != at:
@@ -222,5 +222,5 @@ def opened(
                 },
             )
 
-    made = scatter(scratch, found(), count, {"found": bool, "row": ("u1", (width,))})
-    return made["found"], made["row"]
+    columns = scatter(scratch, opened_rows(), count, {"found": bool, "row": ("u1", (width,))})
+    return columns["found"], columns["row"]

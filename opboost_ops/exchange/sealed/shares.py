@@ -51,7 +51,7 @@ def layouts(
     pairs: Mapping[str, bytes],
     own: int,
 ) -> Iterator[Layout]:
-    """What a feature holder lays out, part by part: its masked shares for all other targets.
+    """A feature holder's layouts, part by part: its masked shares for all other targets.
 
     Args:
         scratch: Where people wait, if they are more than it holds.
@@ -72,20 +72,20 @@ def layouts(
         for messages, points in people:
             bytes_of = derived(key, "slot", (messages, points, None), TAG + width)
             shares = np.delete(zero_shares.sharings(pairs, messages), own, axis=1)
-            made = np.empty(len(messages), dtype=entry)
-            made["key"] = bytes_of[:, :TAG]
-            made["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
-            yield made
+            batch = np.empty(len(messages), dtype=entry)
+            batch["key"] = bytes_of[:, :TAG]
+            batch["value"] = shares.reshape(-1, width) ^ bytes_of[:, TAG:]
+            yield batch
             release_memory()
 
     parts = part_count(count)
     pieces = rising_parts(scratch, records(), count, parts)
-    for part, found in enumerate(whole_parts(pieces, parts, entry)):
-        keys = np.ascontiguousarray(found["key"])
+    for part, batch in enumerate(whole_parts(pieces, parts, entry)):
+        keys = np.ascontiguousarray(batch["key"])
         require_once(keys)
         # A stream of its own: free slots of two parts would be the same otherwise.
         fill = keyed_by(seed, f"psi:part:{part}:{key.hex()}")
-        content, number = zero_shares.encode(fill, keys, np.ascontiguousarray(found["value"]))
+        content, number = zero_shares.encode(fill, keys, np.ascontiguousarray(batch["value"]))
         yield Layout(content, number, len(keys))
 
 
@@ -117,26 +117,26 @@ class Sharings:
             part: Gives one.
         """
         width = TAG * (self._holders - 1)
-        known = (derived(key, "slot", (*some, None), TAG + width) for some in people)
-        fields = ({"key": each[:, :TAG], "mask": each[:, TAG:]} for each in known)
+        keystreams = (derived(key, "slot", (*some, None), TAG + width) for some in people)
+        fields = ({"key": each[:, :TAG], "mask": each[:, TAG:]} for each in keystreams)
         records = numbered(fields, record(self._count, mask=width))
 
-        def found() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        def decoded_shares() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             at, layout = -1, None
             for number, piece in rising_parts(self._scratch, records, self._count, parts):
                 if number != at:
                     at, layout = number, part(number)
                 assert layout is not None
                 keys = np.ascontiguousarray(piece["key"])
-                said = zero_shares.decode(layout.content, layout.number, keys)
-                yield piece["row"], {"": said ^ piece["mask"]}
+                decoded = zero_shares.decode(layout.content, layout.number, keys)
+                yield piece["row"], {"": decoded ^ piece["mask"]}
 
         kinds = {"": ("u1", (width,))}
-        made = scatter(self._scratch, found(), self._count, kinds)[""]
+        shares = scatter(self._scratch, decoded_shares(), self._count, kinds)[""]
         others = [target for target in range(self._holders) if target != holder]
         for rows in slices(self._count):
             for place, target in enumerate(others):
-                self._totals[target][rows] ^= made[rows, TAG * place : TAG * place + TAG]
+                self._totals[target][rows] ^= shares[rows, TAG * place : TAG * place + TAG]
 
     def of(self, target: int) -> np.ndarray:
         """Z of a holder's own rows, once all others' shares were added, uint8, shape (count, 16).

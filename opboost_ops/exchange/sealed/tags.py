@@ -29,7 +29,7 @@ def sorting(keys: np.ndarray) -> np.ndarray:
 
 
 def strictly_rising(keys: np.ndarray) -> bool:
-    """Whether keys are in the order of their bytes, and none comes twice.
+    """True if keys are in the order of their bytes, and none comes twice.
 
     Args:
         keys: uint8, shape (n, width), width a multiple of 8.
@@ -57,7 +57,7 @@ def positions_in(sorted_keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     want = np.ascontiguousarray(wanted).view(">u8").astype(np.uint64)
     # Sorted look-ups walk through memory once; half of all keys would be a miss each otherwise.
     order = np.argsort(want[:, 0])
-    found = np.full(len(want), -1, dtype=np.int64)
+    positions = np.full(len(want), -1, dtype=np.int64)
     at = np.searchsorted(have[:, 0], want[order, 0])
     open_ = np.ones(len(want), dtype=bool)
     while True:
@@ -66,8 +66,8 @@ def positions_in(sorted_keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         spot = np.minimum(at, len(have) - 1)
         same = open_ & inside & (have[spot, 0] == want[order, 0])
         if not same.any():
-            return found
+            return positions
         hit = same & (have[spot, 1] == want[order, 1])
-        found[order[hit]] = spot[hit]
+        positions[order[hit]] = spot[hit]
         open_ = same & ~hit
         at = at + 1

@@ -64,14 +64,14 @@ class Worker:
             ValueError: A point is of small order.
             ContractError: The process has ended.
         """
-        told, said = self._process.stdin, self._process.stdout
-        assert told is not None
-        assert said is not None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         try:
-            told.write(b"".join(job.parts()))
-            told.flush()
-            good = said.read(1)
-            answer = said.read(curve.POINT * len(job.items)) if good == _GOOD else b""
+            stdin.write(b"".join(job.parts()))
+            stdin.flush()
+            good = stdout.read(1)
+            answer = stdout.read(curve.POINT * len(job.items)) if good == _GOOD else b""
         except OSError:
             good, answer = b"", b""
         if good == _BAD:

@@ -63,13 +63,13 @@ def sharings(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarra
     total = np.zeros((len(messages), width), dtype=np.uint8)
     for key in pairs.values():
         copy = hashlib.blake2b(digest_size=_BLOCK, key=key, person=b"opboost-pair").copy
-        made = []
+        digests = []
         for message in messages:
             for counter in counters:
                 digest = copy()
                 digest.update(counter + message)
-                made.append(digest.digest())
-        total ^= rows_of(b"".join(made), _BLOCK * len(counters))[:, :width]
+                digests.append(digest.digest())
+        total ^= rows_of(b"".join(digests), _BLOCK * len(counters))[:, :width]
     return total.reshape(len(messages), targets, TAG)
 
 
@@ -112,7 +112,7 @@ def encode(seed: bytes, keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarra
 
 
 def decode(table: np.ndarray, number: int, keys: np.ndarray) -> np.ndarray:
-    """What a table says of keys: their values, and noise for a key that it does not hold.
+    """Look up keys in a table: their values, and noise for a key that it does not hold.
 
     Args:
         table: uint8, shape (slots, width).
@@ -125,8 +125,8 @@ def decode(table: np.ndarray, number: int, keys: np.ndarray) -> np.ndarray:
     width = table.shape[1]
     words = np.ascontiguousarray(table).view(np.uint64).reshape(-1, width // 8)
     places = _places(keys, number, len(words))
-    found = words[places[:, 0]] ^ words[places[:, 1]] ^ words[places[:, 2]]
-    return np.asarray(found.view(np.uint8).reshape(-1, width))
+    values = words[places[:, 0]] ^ words[places[:, 1]] ^ words[places[:, 2]]
+    return np.asarray(values.view(np.uint8).reshape(-1, width))
 
 
 def _places(keys: np.ndarray, number: int, size: int) -> np.ndarray:

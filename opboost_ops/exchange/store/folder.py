@@ -33,7 +33,7 @@ with suppress(ImportError):  # It is there on Linux alone.
 
 
 class FolderNews:
-    """What comes into the folders of a store.
+    """Notifications of new files in the folders of a store.
 
     Args:
         root: The store's.
@@ -111,7 +111,7 @@ class LocalStore:
 
     @property
     def throwaway(self) -> bool:
-        """Whether the folder carries the mark of an experiment."""
+        """True if the folder carries the mark of an experiment."""
         with faults(THROWAWAY):
             return (self._folder / THROWAWAY).is_file()
 
@@ -158,20 +158,20 @@ class LocalStore:
         place = self._path(reference)
         names = manifest_last(reference, files)
         with faults(reference):
-            found = _mine(place, reference, files)
-            if found is None:
+            same = _mine(place, reference, files)
+            if same is None:
                 if not os.path.isdir(place.parent):
                     _make(place.parent, self._folder)
                 _require_room(place.parent, reference, sum(sizes_of(files).values()))
                 if _move_in(place, names, files, durable):
                     return True
-                found = _mine(place, reference, files)
-        if found is None:
+                same = _mine(place, reference, files)
+        if same is None:
             raise ArtifactError(
                 f"{reference}: an unfinished write of an unknown writer blocks it.",
                 "Remove that folder from the store by hand; then run this again.",
             )
-        if found is False:
+        if same is False:
             raise conflict(reference)
         return False
 
@@ -251,10 +251,10 @@ class LocalStore:
         return place / last
 
     def _parts(self) -> list[Path]:
-        found = []
+        parts = []
         for folder, folders, names in _walk(self._folder, root=True):
-            found += [folder / name for name in (*folders, *names) if name.startswith(PART)]
-        return sorted(found)
+            parts += [folder / name for name in (*folders, *names) if name.startswith(PART)]
+        return sorted(parts)
 
     # Last of all, because from here on its name hides the builtin.
     def list(self, prefix: str) -> list[str]:
@@ -269,16 +269,18 @@ class LocalStore:
 
 
 def _mine(place: Path, reference: str, files: Mapping[str, bytes]) -> bool | None:
-    """Whether these files lie at a place; None if nothing does."""
+    """True if these files lie at a place; None if nothing does."""
 
     def sizes(_: Mapping[str, bytes]) -> Mapping[str, int]:
         return {name: size for name, size in sizes_of(files).items() if name not in HEADS}
 
     try:
-        found = read_artifact(place, reference, sizes)
-        if found is None:
+        published = read_artifact(place, reference, sizes)
+        if published is None:
             return None
-        return set(found) == set(files) and all(found[name] == files[name] for name in files)
+        return set(published) == set(files) and all(
+            published[name] == files[name] for name in files
+        )
     except Rejected:
         return False
 

@@ -113,8 +113,8 @@ def read_folder(place: Path) -> Mapping[str, bytes]:
     try:
         shown = (name for name in os.listdir(folder) if not name.startswith("."))
         names = list(islice(shown, MOST_FILES + 1))
-        found = read_within(names, partial(read_file, folder, place.name), None, place.name)
-        return found or {}
+        files = read_within(names, partial(read_file, folder, place.name), None, place.name)
+        return files or {}
     finally:
         os.close(folder)
 
@@ -142,14 +142,14 @@ def read_file(folder: int, what: str, name: str, most: int) -> bytes:
     if handle is None:
         raise Rejected("malformed", f"{what}: {name} is not a regular file.")
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise Rejected("malformed", f"{what}: {name} is not a regular file.")
-        if found.st_size > most:
+        if status.st_size > most:
             raise too_large(what, name)
         # No more room than it takes: the most that it may have is a thousand times as much.
-        raw = os.read(handle, found.st_size + 1)
-        if len(raw) == found.st_size:
+        raw = os.read(handle, status.st_size + 1)
+        if len(raw) == status.st_size:
             return raw
         with open(handle, "rb", closefd=False) as file:
             raw += file.read(most + 1 - len(raw))

@@ -54,5 +54,5 @@ def damaged() -> ArtifactError:
 
 
 def contents(identity: str) -> bytes:
-    """What is written for an identity."""
+    """The text of an identity's file."""
     return f"{identity}\n".encode()

@@ -63,7 +63,7 @@ class Bucket(Protocol):
         """Objects whose names begin with ``prefix``; the newest may still be missing."""
 
     def folders(self, prefix: str) -> Iterable[str]:
-        """What stands between ``prefix`` and the next slash in the names of objects; each once."""
+        """The names between ``prefix`` and the next slash in the names of objects; each once."""
 
     def delete(self, key: str) -> None:
         """Remove an object, if it is there."""
@@ -97,7 +97,7 @@ class ObjectStore:
 
     @property
     def throwaway(self) -> bool:
-        """Whether there is an object that marks an experiment."""
+        """True if there is an object that marks an experiment."""
         return self._bucket.get(THROWAWAY, _MOST_PUBLISHED) is not None
 
     def identity(self) -> str | None:
@@ -135,18 +135,18 @@ class ObjectStore:
             attempt=uuid.uuid4().hex,
             files={name: hashlib.sha256(files[name]).hexdigest() for name in names},
         )
-        found = self._published(reference)
-        if found is None:
+        published = self._published(reference)
+        if published is None:
             if self._write(reference, mine, files, names):
                 return True
-            found = self._published(reference)
-            if found is None:
+            published = self._published(reference)
+            if published is None:
                 raise ArtifactError(f"{reference}: its run was removed while it was published.")
-            if found.attempt == mine.attempt:
+            if published.attempt == mine.attempt:
                 return True  # The answer to our own first request was lost on its way.
             with suppress(OpBoostError, ConnectionError):
                 self._delete_attempt(reference, mine.attempt, names)
-        if found.files != mine.files:
+        if published.files != mine.files:
             raise conflict(reference)
         return False
 
@@ -204,11 +204,11 @@ class ObjectStore:
 
     def collect(self, older_than_seconds: float) -> list[str]:
         """See `Store.collect`."""
-        found = self.garbage(older_than_seconds)
-        for name in found:
+        names = self.garbage(older_than_seconds)
+        for name in names:
             for item in self._bucket.list(f"{name}/"):
                 self._bucket.delete(item.key)
-        return found
+        return names
 
     def remove_run(self, federation: str, run: str) -> int:
         """See `Store.remove_run`; what a crash leaves of it is collected later."""

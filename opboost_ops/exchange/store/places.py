@@ -1,4 +1,4 @@
-"""What all stores share: the places, waiting for one, and disk space for what is to be sent."""
+"""Common parts of all stores: the places, waiting for one, and disk space to send."""
 
 import re
 import shutil
@@ -94,7 +94,7 @@ def wait_for(
 
 
 def only_one_wins(write: Callable[[bytes], bool], read: Callable[[], bytes | None]) -> bool:
-    """Whether of two writers of one place at once, and a later one, at most one succeeds.
+    """Test that of two writers of one place at once, and a later one, at most one succeeds.
 
     Args:
         write: Writes the place if nothing is there; returns whether this writer was first.

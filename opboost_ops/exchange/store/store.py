@@ -33,7 +33,7 @@ class Store(Protocol):
 
     @property
     def throwaway(self) -> bool:
-        """Whether the store was made for an experiment and may hold seeded noise."""
+        """True if the store was made for an experiment and may hold seeded noise."""
 
     def identity(self) -> str | None:
         """Which store this is, 32 hex digits; None where nothing says it.
@@ -119,7 +119,7 @@ class Store(Protocol):
         """
 
     def garbage(self, older_than_seconds: float) -> list[str]:
-        """What crashed writers left behind; nothing published is ever among it.
+        """Remains of crashed writers; nothing published is ever among them.
 
         Args:
             older_than_seconds: Only what has not changed for so long.
@@ -226,14 +226,14 @@ def store_of(connection: Mapping[str, str], what: str) -> Store:
 
 
 def _connected(name: str) -> Store:
-    found = connection_of(name)
-    if found is None:
+    connection = connection_of(name)
+    if connection is None:
         raise ConfigError(
             f"store: no connection {name} is in the secrets backends of this worker's own Airflow.",
             "Set it on this party's workers only, for example as AIRFLOW_CONN_"
             f"{name.upper()}. The database of an Airflow that parties share is not asked.",
         )
-    return store_of(found, f"store (the connection {name})")
+    return store_of(connection, f"store (the connection {name})")
 
 
 def _s3(url: str, what: str, login: Login | None = None) -> ObjectStore:
