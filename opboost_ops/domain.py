@@ -41,7 +41,7 @@ class Domain:
         return self.upper - self.lower + 1
 
     def excess(self, most: int = MOST_VALUES) -> str:
-        """What is too large about it, in words; empty if nothing is.
+        """The limit that it exceeds, in words; empty if none.
 
         Args:
             most: Most values that it may have.

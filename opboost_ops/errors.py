@@ -129,7 +129,7 @@ class ApprovalError(PolicyError):
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether a disk was full, by the error or what it came of; SQLite has words of its own."""
+    """True if a disk was full, by the error or its causes; SQLite has words of its own."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True

@@ -23,7 +23,7 @@ _FOLDS = 5
 
 
 def fit(method: Method, label: np.ndarray, score: np.ndarray) -> dict[str, Any]:
-    """What makes a probability of a score, as a JSON value.
+    """Fit a map from score to probability, as a JSON value.
 
     Args:
         method: Which way.
@@ -39,9 +39,13 @@ def fit(method: Method, label: np.ndarray, score: np.ndarray) -> dict[str, Any]:
     means = np.bincount(at, weights=label) / rows
     values = isotonic_regression(means, weights=rows).x
     # Of a flat piece its ends are enough.
-    kept = np.r_[True, (np.diff(values[:-1]) != 0) | (np.diff(values[1:]) != 0), True]
-    kept = kept[: len(values)]
-    return {"method": method, "scores": points[kept].tolist(), "values": values[kept].tolist()}
+    corners = np.r_[True, (np.diff(values[:-1]) != 0) | (np.diff(values[1:]) != 0), True]
+    corners = corners[: len(values)]
+    return {
+        "method": method,
+        "scores": points[corners].tolist(),
+        "values": values[corners].tolist(),
+    }
 
 
 def apply(fitted: Mapping[str, Any], score: np.ndarray) -> np.ndarray:
@@ -93,11 +97,11 @@ def out_of_fold(method: Method, label: np.ndarray, score: np.ndarray) -> np.ndar
     if len(label) < 2:
         return score
     fold = _ranks_of_hashes(len(score)) % min(_FOLDS, len(score))
-    found = np.empty(len(score))
+    calibrated = np.empty(len(score))
     for number in np.unique(fold):
         here = fold == number
-        found[here] = apply(fit(method, label[~here], score[~here]), score[here])
-    return found
+        calibrated[here] = apply(fit(method, label[~here], score[~here]), score[here])
+    return calibrated
 
 
 def _ranks_of_hashes(rows: int) -> np.ndarray:
@@ -120,10 +124,10 @@ def _platt(label: np.ndarray, raw: np.ndarray) -> tuple[float, float]:
     columns = np.column_stack([(raw - middle) / width, np.ones_like(raw)])
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        given = columns @ weights
-        total = float((np.logaddexp(0, given) - target * given).sum())
-        return total, columns.T @ (expit(given) - target)
+        logits = columns @ weights
+        total = float((np.logaddexp(0, logits) - target * logits).sum())
+        return total, columns.T @ (expit(logits) - target)
 
-    found = minimize(loss, np.array([width, middle]), jac=True, method="BFGS").x
-    slope = float(found[0]) / width
-    return slope, float(found[1]) - slope * middle
+    solution = minimize(loss, np.array([width, middle]), jac=True, method="BFGS").x
+    slope = float(solution[0]) / width
+    return slope, float(solution[1]) - slope * middle

@@ -1,4 +1,4 @@
-"""What pictures of a model's held-out rows show, as numbers."""
+"""Numbers for pictures of a model's held-out rows."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def curves(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, A
 
 
 def base_rates(task: Task, label: np.ndarray, classes: int) -> dict[str, Any]:
-    """What there is to be found among the held-out rows, whatever the model.
+    """Base rates among the held-out rows, whatever the model.
 
     Args:
         task: What was learnt.
@@ -71,12 +71,12 @@ def _ranked(label: np.ndarray, score: np.ndarray, order: np.ndarray) -> dict[str
     alarms = count - hits
     recall = hits / max(float(hits[-1]), 1.0)
     wrong = alarms / max(float(alarms[-1]), 1.0)
-    kept = _thinned(len(ends))
+    points = _thinned(len(ends))
     origin = [[0.0, 0.0]]
     return {
-        "roc": origin + np.column_stack([wrong, recall])[kept].tolist(),
-        "pr": np.column_stack([recall, hits / count])[kept].tolist(),
-        "gains": origin + np.column_stack([count / len(label), recall])[kept].tolist(),
+        "roc": origin + np.column_stack([wrong, recall])[points].tolist(),
+        "pr": np.column_stack([recall, hits / count])[points].tolist(),
+        "gains": origin + np.column_stack([count / len(label), recall])[points].tolist(),
     }
 
 
@@ -96,11 +96,11 @@ def _calibration(hit: np.ndarray, score: np.ndarray, order: np.ndarray) -> list[
 
 
 def _residuals(label: np.ndarray, prediction: np.ndarray) -> list[dict[str, float]]:
-    found = []
+    residuals = []
     for at in _groups(np.argsort(prediction, kind="stable")):
         rest = label[at] - prediction[at]
         low, middle, high = np.quantile(rest, [0.1, 0.5, 0.9])
-        found.append(
+        residuals.append(
             {
                 "rows": len(at),
                 "prediction": float(prediction[at].mean()),
@@ -110,4 +110,4 @@ def _residuals(label: np.ndarray, prediction: np.ndarray) -> list[dict[str, floa
                 "high": float(high),
             }
         )
-    return found
+    return residuals

@@ -66,10 +66,10 @@ def on_grid(scores: np.ndarray, ends: np.ndarray) -> np.ndarray:
         scores: As `grid` takes them.
         ends: From `grid`; what lies beyond counts to the first or the last bin.
     """
-    found = np.zeros(len(ends) - 1, dtype=np.int64)
+    bins = np.zeros(len(ends) - 1, dtype=np.int64)
     for block in _finite(scores):
-        found += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
-    return found
+        bins += np.histogram(np.clip(block, ends[0], ends[-1]), ends)[0]
+    return bins
 
 
 def counted(name: str, scores: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
@@ -99,22 +99,22 @@ def merged(name: str, bins: Sequence[int], ends: Sequence[float]) -> dict[str, A
     if rows < LEAST:
         return {"name": name, "rows": None, "edges": [], "counts": []}
     edges, counts = [float(ends[0])], list[int]()
-    held = 0
+    pending = 0
     for count, end in zip(bins, ends[1:], strict=True):
-        held += count
-        if held == 0 and counts and counts[-1] == 0:
+        pending += count
+        if pending == 0 and counts and counts[-1] == 0:
             edges[-1] = end
-        elif held == 0 or held >= LEAST:
-            counts.append(held)
+        elif pending == 0 or pending >= LEAST:
+            counts.append(pending)
             edges.append(end)
-            held = 0
-    if held:
+            pending = 0
+    if pending:
         # The last few go with those before them, and with all that is empty in between.
         edges.append(float(ends[-1]))
-        while held < LEAST:
-            held += counts.pop()
+        while pending < LEAST:
+            pending += counts.pop()
             edges.pop(-2)
-        counts.append(held)
+        counts.append(pending)
     return {"name": name, "rows": rows, "edges": edges, "counts": counts}
 
 
@@ -147,25 +147,25 @@ def held_out_distribution(
 
 
 def new_distribution(
-    task: Task, scores: np.ndarray, said: Mapping[str, int] | None
+    task: Task, scores: np.ndarray, predicted: Mapping[str, int] | None
 ) -> dict[str, Any]:
     """The scores of new rows.
 
     Args:
         task: What was learnt.
         scores: The file's column ``score``, shape (n,), in memory or mapped.
-        said: How many rows are of each class that any is of, as text; None in regression.
+        predicted: How many rows are of each class that any is of, as text; None in regression.
 
     Returns:
         ``least`` and ``series``, of one; ``mean`` of at least `LEAST` scores; ``said``, rows by
         class, if no class has between one and `LEAST` of them.
     """
-    found = _told(task, {"scores": scores}, scores)
+    distribution = _told(task, {"scores": scores}, scores)
     if len(scores) >= LEAST:
-        found["mean"] = total(scores) / len(scores)
-        if said and min(said.values()) >= LEAST:
-            found["said"] = dict(sorted(said.items()))
-    return found
+        distribution["mean"] = total(scores) / len(scores)
+        if predicted and min(predicted.values()) >= LEAST:
+            distribution["said"] = dict(sorted(predicted.items()))
+    return distribution
 
 
 def _told(task: Task, parts: Mapping[str, np.ndarray], scores: np.ndarray) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from opboost_ops.learning.metrics import EVALUATED, LOSSES, Task, all_metrics, r
 def influences(
     task: Task, label: np.ndarray, predictions: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """What each row does to the metrics of several models.
+    """The effect of each row on the metrics of several models.
 
     Args:
         task: What was learnt.
@@ -41,20 +41,20 @@ def influences(
 
 
 def _of(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
-    found = {
+    effects = {
         name: losses - losses.mean() for name, losses in row_losses(task, label, prediction).items()
     }
     if (label == label[0]).all():
-        return found
+        return effects
     if task == "regression":
-        found["r2"] = _r2(label, (label - prediction) ** 2)
+        effects["r2"] = _r2(label, (label - prediction) ** 2)
     elif task == "binary":
-        found["auc"] = _auc(label == 1, prediction)
+        effects["auc"] = _auc(label == 1, prediction)
     else:
         present = [int(c) for c in np.unique(label)]
         areas = [_auc(label == c, prediction[:, c]) for c in present]
-        found["auc"] = np.mean(areas, axis=0)
-    return found
+        effects["auc"] = np.mean(areas, axis=0)
+    return effects
 
 
 def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
@@ -75,11 +75,11 @@ def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     ranks = rankdata(score)
     won = (ranks[positive] - rankdata(score[positive])) / k
     lost = (ranks[~positive] - rankdata(score[~positive])) / m
-    found = np.empty(n)
+    effects = np.empty(n)
     # DeLong's variances have one row less in their denominators, which few positives need.
-    found[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
-    found[~positive] = (lost.mean() - lost) * n / math.sqrt(k * max(k - 1, 1))
-    return found
+    effects[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
+    effects[~positive] = (lost.mean() - lost) * n / math.sqrt(k * max(k - 1, 1))
+    return effects
 
 
 #: Nominal coverage.
@@ -139,9 +139,9 @@ class Comparison:
         columns = [np.atleast_2d(of.T) for of in [*predictions.values()][::-1]]
         order = np.lexsort(np.concatenate([*columns, label[None]]))
         ordered = {name: of[order] for name, of in predictions.items()}
-        found = influences(task, label[order], ordered)
+        effects = influences(task, label[order], ordered)
         self._values = {name: values[of] for name, of in same.items()}
-        self._of = {name: found[of] for name, of in same.items()}
+        self._of = {name: effects[of] for name, of in same.items()}
         self._evaluated = EVALUATED[task]
         self._rarer = len(label)
         if task == "binary":
@@ -162,7 +162,7 @@ class Comparison:
         return tuple(self._values)
 
     def has(self, name: str) -> bool:
-        """Whether a model is among them."""
+        """True if a model is among them."""
         return name in self._values
 
     def interval(self, name: str, metric: str) -> Interval:

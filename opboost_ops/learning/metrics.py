@@ -38,8 +38,8 @@ def evaluate(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str,
         classes present), or ``mse`` and ``r2``; without those that are undefined: the AUC of
         one class, the R2 of one number.
     """
-    found = all_metrics(task, label, prediction)
-    return {name: found[name] for name in EVALUATED[task] if name in found}
+    values = all_metrics(task, label, prediction)
+    return {name: values[name] for name in EVALUATED[task] if name in values}
 
 
 def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
@@ -51,16 +51,16 @@ def all_metrics(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[s
         prediction: As `evaluate` takes it.
     """
     losses = row_losses(task, label, prediction)
-    found = {name: float(of.mean()) for name, of in losses.items()}
+    values = {name: float(of.mean()) for name, of in losses.items()}
     if (label == label[0]).all():
-        return found
+        return values
     if task == "regression":
         spread = float(np.var(label))
-        return {**found, "r2": 1 - found["mse"] / spread if spread > 0 else 0.0}
+        return {**values, "r2": 1 - values["mse"] / spread if spread > 0 else 0.0}
     if task == "binary":
-        return {**found, "auc": _auc(label == 1, prediction)}
+        return {**values, "auc": _auc(label == 1, prediction)}
     areas = [_auc(label == c, prediction[:, int(c)]) for c in np.unique(label)]
-    return {**found, "auc": float(np.mean(areas))}
+    return {**values, "auc": float(np.mean(areas))}
 
 
 def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[str, np.ndarray]:
@@ -79,14 +79,14 @@ def row_losses(task: Task, label: np.ndarray, prediction: np.ndarray) -> dict[st
         return {"mse": error**2, "mae": np.abs(error)}
     if task == "binary":
         hit = (prediction > 0.5) == (label == 1)
-        given = np.where(label == 1, prediction, 1 - prediction)
+        chance = np.where(label == 1, prediction, 1 - prediction)
         brier = (label - prediction) ** 2
     else:
         at = label.astype(np.int64)
         hit = prediction.argmax(axis=1) == label
-        given = prediction[np.arange(len(label)), at]
+        chance = prediction[np.arange(len(label)), at]
         brier = ((prediction - np.eye(prediction.shape[1])[at]) ** 2).sum(axis=1)
-    log_loss = -np.log(np.clip(given, _LEAST, 1.0))
+    log_loss = -np.log(np.clip(chance, _LEAST, 1.0))
     return {"accuracy": hit.astype(np.float64), "brier": brier, "log_loss": log_loss}
 
 
@@ -103,7 +103,7 @@ def main_metric(task: Task, noisy: bool = False) -> str:
 
 
 def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows: int) -> np.ndarray:
-    """What can be predicted without any feature: the training rows' mean or class shares.
+    """A prediction without any feature: the training rows' mean or class shares.
 
     Args:
         task: What is learnt.

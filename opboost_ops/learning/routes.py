@@ -19,14 +19,14 @@ def cells(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return np.searchsorted(thresholds, values, side="left")
 
 
-def stand_ins(found: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+def stand_ins(places: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """An integer for each cell that compares with every threshold as the cell's values do.
 
     It is the greatest integer of the cell, a value that a row might have: so it does not matter
     whether trees ask ``<=`` or ``<``.
 
     Args:
-        found: Integers 0..k, shape (n,), as `cells` gives them for integer values.
+        places: Integers 0..k, shape (n,), as `cells` gives them for integer values.
         thresholds: Strictly increasing, shape (k,), k > 0.
 
     Returns:
@@ -34,4 +34,4 @@ def stand_ins(found: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
         value itself would go.
     """
     values = np.floor(np.append(thresholds, thresholds[-1] + 1.0))
-    return np.asarray(values[found])
+    return np.asarray(values[places])

@@ -27,14 +27,14 @@ def used_splits(
     """
     model = model_of(text)
     splits = model.numeric_splits()
-    found: dict[str, list[int]] = {}
+    used: dict[str, list[int]] = {}
     for name in ranked:
         ranks = {model.rank_below(threshold) for threshold in splits.get(name, [])}
         if name in highest:
             ranks = {rank for rank in ranks if 1 <= rank < highest[name]}
         if ranks:
-            found[name] = sorted(ranks)
-    return found
+            used[name] = sorted(ranks)
+    return used
 
 
 def comparisons(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, list[float]]:
@@ -46,9 +46,9 @@ def comparisons(text: str, bounds: Mapping[str, tuple[int, int]]) -> dict[str, l
     """
     return {
         name: inside
-        for name, found in model_of(text).integer_comparisons().items()
+        for name, thresholds in model_of(text).integer_comparisons().items()
         if name in bounds
-        and (inside := [t for t in found if bounds[name][0] <= t < bounds[name][1]])
+        and (inside := [t for t in thresholds if bounds[name][0] <= t < bounds[name][1]])
     }
 
 
@@ -95,14 +95,14 @@ def materialise(
     splits = model.numeric_splits()
     new: dict[str, dict[float, float]] = {name: {} for name in domain_info}
     for name, bounds in domain_info.items():
-        given = values.get(name, {})
+        by_rank = values.get(name, {})
         for threshold in splits.get(name, []):
             rank = model.rank_below(threshold)
             if name in highest and not 1 <= rank < highest[name]:
                 # On one side of all values: only where a missing one goes is left.
                 new[name][threshold] = bounds[0] - 0.5 if rank < 1 else bounds[1] + 0.5
                 continue
-            if rank not in given:
+            if rank not in by_rank:
                 raise ContractError(f"A split on {name} has no value.", "Ask its holder again.")
-            new[name][threshold] = given[rank]
+            new[name][threshold] = by_rank[rank]
     return model.replace_thresholds(new, domain_info).text()

@@ -27,7 +27,7 @@ FOLDS = 3
 
 @dataclass(frozen=True)
 class TuningResult:
-    """What was found.
+    """The result of a search.
 
     Attributes:
         parameters: Of the best trial; the declared ones if none was better.
@@ -65,7 +65,7 @@ def tune(
     label: np.ndarray,
     parameters: Parameters,
     trials: int,
-    known: Sequence[float] = (),
+    earlier: Sequence[float] = (),
     tell: Callable[[int, float], None] = lambda _number, _score: None,
 ) -> TuningResult:
     """Look for better parameters.
@@ -78,7 +78,7 @@ def tune(
         label: Numbers or class indices, shape (n,).
         parameters: As declared; the seed decides which trials there are.
         trials: How many, the declared parameters among them.
-        known: Scores of trials that an earlier try of the same search has made.
+        earlier: Scores of trials that an earlier try of the same search has made.
         tell: Called with number and score of each further trial.
 
     Raises:
@@ -99,8 +99,8 @@ def tune(
         trial = None if not scores else study.ask()
         candidate = parameters if trial is None else suggested(trial, parameters, len(label))
         number = len(scores)
-        if number < len(known):
-            score = known[number]
+        if number < len(earlier):
+            score = earlier[number]
         else:
             prediction = predicted(frame, label, candidate, part)
             score = trial_score(metric, candidate, label, prediction)
@@ -116,7 +116,7 @@ def tune(
 def predicted(
     frame: Frame, label: np.ndarray, parameters: Parameters, part: np.ndarray
 ) -> np.ndarray:
-    """What models of all other parts predict of each part.
+    """Predictions of each part by models of all other parts.
 
     Args:
         frame: Training rows.
@@ -128,16 +128,16 @@ def predicted(
         Predictions, shape (n,), or (n, classes) for multiclass.
     """
     several = parameters.task == "multiclass"
-    found = np.empty((len(label), parameters.classes) if several else len(label))
+    predictions = np.empty((len(label), parameters.classes) if several else len(label))
     for number in np.unique(part):
         here = part == number
         others, matrix = frame.rows(~here), frame.rows(here).matrix
-        found[here] = trainer.predict(trainer.train(others, label[~here], parameters), matrix)
-    return found
+        predictions[here] = trainer.predict(trainer.train(others, label[~here], parameters), matrix)
+    return predictions
 
 
 def suggested(trial: "optuna.Trial", parameters: Parameters, rows: int) -> Parameters:
-    """What a trial is to try.
+    """The parameters that a trial is to try.
 
     Args:
         trial: Optuna's.

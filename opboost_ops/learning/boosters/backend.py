@@ -59,7 +59,7 @@ class Model(Protocol):
 
 
 class Reader(Protocol):
-    """What reads and asks models of one kind.
+    """A reader of models of one kind, which also predicts.
 
     Attributes:
         name: As people call it.

@@ -83,7 +83,7 @@ def _train(
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     if not workers:
         raise ConnectionError("no workers")
-    held: dict[str, list[Any]] = {worker: [] for worker in workers}
+    shards: dict[str, list[Any]] = {worker: [] for worker in workers}
     sample: list[np.ndarray] = []
     first, rows, highest = None, 0, np.empty(0)
     for number, (frame, label) in enumerate(parts):
@@ -95,17 +95,17 @@ def _train(
         rows += len(label)
         worker = workers[number % len(workers)]
         block = (frame.matrix, label, frame.weight)
-        held[worker].append(client.scatter(block, workers=[worker], hash=False))
+        shards[worker].append(client.scatter(block, workers=[worker], hash=False))
     if first is None or not rows or not first.names:
         raise ContractError("The training frame has no row or no feature.")
-    held = {worker: mine for worker, mine in held.items() if mine}
+    shards = {worker: mine for worker, mine in shards.items() if mine}
     settings = settings_of(first, highest, rows, parameters)
     reference = client.scatter(
         with_all_ranks(np.concatenate(sample), first, highest), broadcast=True, hash=False
     )
-    ports = client.run(_free_port, workers=list(held))
-    machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in held]
-    if len(held) > 1:
+    ports = client.run(_free_port, workers=list(shards))
+    machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in shards]
+    if len(shards) > 1:
         settings |= {
             "tree_learner": "data",
             "pre_partition": True,
@@ -125,7 +125,7 @@ def _train(
             pure=False,
             retries=0,
         )
-        for worker, mine in held.items()
+        for worker, mine in shards.items()
     ]
     text: str = client.gather(models)[0]
     return stated(text, _LOCAL)

@@ -1,4 +1,4 @@
-"""What every booster is given: features as numbers, parts of the rows, and how to train on them."""
+"""Input of every booster: features as numbers, parts of the rows, and how to train on them."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ _SMALL = 250_000
 
 @dataclass(frozen=True)
 class Private:
-    """What a differentially private training needs besides; the defaults are DPBoost's.
+    """Further settings of differentially private training; the defaults are DPBoost's.
 
     Attributes:
         epsilon: What the whole model costs, for one row added or removed.
@@ -113,14 +113,14 @@ class Frame:
     categories: Mapping[str, int] = field(default_factory=dict)
     weight: np.ndarray | None = None
 
-    def rows(self, chosen: np.ndarray) -> "Frame":
+    def rows(self, rows: np.ndarray) -> "Frame":
         """Some of its rows.
 
         Args:
-            chosen: Their positions, or whether each is one.
+            rows: Their positions, or whether each is one.
         """
-        weight = None if self.weight is None else self.weight[chosen]
-        return replace(self, matrix=np.asfortranarray(self.matrix[chosen]), weight=weight)
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, matrix=np.asfortranarray(self.matrix[rows]), weight=weight)
 
 
 def unheard(_what: str, _done: int, _of: int) -> None:
@@ -158,7 +158,7 @@ HELD_BACK = 0.1
 
 
 def held_back(label: np.ndarray, share: float, seed: int, what: str) -> np.ndarray:
-    """Whether each row is in a part of a given size, like the rest in its labels.
+    """True for each row in a part of a given size, like the rest in its labels.
 
     Args:
         label: Numbers or class indices, shape (n,).

@@ -77,8 +77,8 @@ class LightGBM:
         features = matrix.shape[1]
         booster = booster_of(text)
         threads = threads_for(matrix.size * booster.num_trees())
-        found = np.asarray(booster.predict(matrix, pred_contrib=True, num_threads=threads))
-        return found.reshape(len(matrix), -1, features + 1)
+        parts = np.asarray(booster.predict(matrix, pred_contrib=True, num_threads=threads))
+        return parts.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
         """Sums of gains, float64, shape (features,)."""
@@ -167,8 +167,8 @@ def _load() -> None:
     Raises:
         OSError: A system library is missing.
     """
-    found = None if "lightgbm" in sys.modules else importlib.util.find_spec("lightgbm")
-    for folder in found.submodule_search_locations or () if found else ():
+    spec = None if "lightgbm" in sys.modules else importlib.util.find_spec("lightgbm")
+    for folder in spec.submodule_search_locations or () if spec else ():
         library = Path(folder) / "lib" / "lib_lightgbm.so"
         if library.is_file():
             ctypes.CDLL(str(library))
@@ -234,7 +234,7 @@ def highest_of(matrix: np.ndarray) -> np.ndarray:
 
 
 def after_each(tell: Tell, parameters: Parameters) -> Callable[[Any], None]:
-    """What LightGBM calls after each boosting round.
+    """The callback for LightGBM after each boosting round.
 
     Args:
         tell: Told how many there are.
@@ -249,7 +249,7 @@ def after_each(tell: Tell, parameters: Parameters) -> Callable[[Any], None]:
 
 
 def rounds_of(parameters: Parameters) -> str:
-    """What a training makes, in words: where it may end early, there may be fewer of them.
+    """The unit of a training's progress, in words: where it may end early, there may be fewer.
 
     Args:
         parameters: How it trains.

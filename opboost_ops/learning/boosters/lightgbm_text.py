@@ -98,11 +98,11 @@ class TextModel:
             for node, (split, kind) in enumerate(zip(features, kinds, strict=True)):
                 if split not in by_index or int(kind) & _CATEGORICAL:
                     continue
-                found = by_index[split].get(float(thresholds[node]))
-                if found is None:
+                value = by_index[split].get(float(thresholds[node]))
+                if value is None:
                     name = self.feature_names[int(split)]
                     raise ContractError(f"A split on {name} has no value to replace its rank.")
-                thresholds[node] = repr(float(found))
+                thresholds[node] = repr(float(value))
             lines[at] = "threshold=" + " ".join(thresholds)
         at = next(i for i, line in enumerate(lines) if line.startswith(_INFOS))
         infos = lines[at].removeprefix(_INFOS).split(" ")
@@ -128,28 +128,28 @@ class TextModel:
     def without(self, pattern: str) -> "TextModel":
         """The model without the lines that match a regular expression from their beginning."""
         match = re.compile(pattern).match
-        kept = tuple(line for line in self.lines if not match(line))
-        return replace(self, lines=kept)
+        lines = tuple(line for line in self.lines if not match(line))
+        return replace(self, lines=lines)
 
     @cached_property
     def _splits(self) -> tuple[dict[str, list[float]], dict[str, int]]:
-        """What `numeric_splits` and `split_counts` return."""
-        found: dict[str, set[float]] = {}
+        """Numeric splits and split counts, as `numeric_splits` and `split_counts` return them."""
+        thresholds: dict[str, set[float]] = {}
         counts = dict.fromkeys(self.feature_names, 0)
         for _, tree in self._trees(_SPLITS):
             for feature, threshold, kind in zip(*tree, strict=True):
                 name = self.feature_names[int(feature)]
                 counts[name] += 1
                 if not int(kind) & _CATEGORICAL:
-                    found.setdefault(name, set()).add(float(threshold))
-        return {name: sorted(values) for name, values in sorted(found.items())}, counts
+                    thresholds.setdefault(name, set()).add(float(threshold))
+        return {name: sorted(values) for name, values in sorted(thresholds.items())}, counts
 
     def _trees(self, keys: Sequence[str]) -> Iterator[tuple[list[int], list[list[str]]]]:
         """By tree, the places of its lines with some keys, and their values."""
         marks = tuple(f"{key}=" for key in keys)
-        found = [(at, line) for at, line in enumerate(self.lines) if line.startswith(marks)]
-        for begin in range(0, len(found), len(keys)):
-            tree = found[begin : begin + len(keys)]
+        lines = [(at, line) for at, line in enumerate(self.lines) if line.startswith(marks)]
+        for begin in range(0, len(lines), len(keys)):
+            tree = lines[begin : begin + len(keys)]
             yield [at for at, _ in tree], [line.partition("=")[2].split() for _, line in tree]
 
 

@@ -117,7 +117,7 @@ def predict(text: str, matrix: np.ndarray) -> np.ndarray:
 
 
 def contributions(text: str, matrix: np.ndarray) -> np.ndarray:
-    """What each column adds to each raw score: the booster's own SHAP values (TreeSHAP).
+    """The part of each column in each raw score: the booster's own SHAP values (TreeSHAP).
 
     Args:
         text: A model.

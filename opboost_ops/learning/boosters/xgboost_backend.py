@@ -66,13 +66,13 @@ class JsonModel:
 
     def numeric_splits(self) -> dict[str, list[float]]:
         """Distinct thresholds of numeric splits by feature name, sorted; used features only."""
-        found: dict[str, set[float]] = {}
+        thresholds: dict[str, set[float]] = {}
         for tree in self._trees():
             for node in _splits(tree):
                 if tree["split_type"][node] != _CATEGORICAL:
                     name = self.feature_names[tree["split_indices"][node]]
-                    found.setdefault(name, set()).add(float(tree["split_conditions"][node]))
-        return {name: sorted(values) for name, values in sorted(found.items())}
+                    thresholds.setdefault(name, set()).add(float(tree["split_conditions"][node]))
+        return {name: sorted(values) for name, values in sorted(thresholds.items())}
 
     def split_counts(self) -> dict[str, int]:
         """How many splits of all trees, categorical ones included, use each feature."""
@@ -135,10 +135,10 @@ class JsonModel:
             feature = self.feature_names[tree["split_indices"][node]]
             if feature not in new or tree["split_type"][node] == _CATEGORICAL:
                 continue
-            found = new[feature].get(float(thresholds[node]))
-            if found is None:
+            value = new[feature].get(float(thresholds[node]))
+            if value is None:
                 raise ContractError(f"A split on {feature} has no value to replace its rank.")
-            thresholds[node] = float(found)
+            thresholds[node] = float(value)
         return {**tree, "split_conditions": thresholds}
 
     def _trees(self) -> list[Mapping[str, Any]]:
@@ -220,11 +220,11 @@ class XGBoost:
             settings["monotone_constraints"] = tuple(directions)
         if settings["objective"] == "reg:quantileerror":
             settings.setdefault("quantile_alpha", 0.5)
-        stop, told = parameters.stop, [_after_each(tell, parameters)]
+        stop, callbacks = parameters.stop, [_after_each(tell, parameters)]
         if stop is None:
             data = _matrix(frame, label, threads)
             booster = xgboost.train(
-                settings, data, num_boost_round=parameters.trees, callbacks=told
+                settings, data, num_boost_round=parameters.trees, callbacks=callbacks
             )
         else:
             judged = held_back(label, HELD_BACK, parameters.seed, "early stopping")
@@ -237,7 +237,7 @@ class XGBoost:
                 evals=[(others, "held_back")],
                 early_stopping_rounds=stop.rounds,
                 verbose_eval=False,
-                callbacks=told,
+                callbacks=callbacks,
             )
             booster = booster[: booster.best_iteration + 1]
         return JsonModel.parse(booster.save_raw("json").decode()).text()
@@ -245,8 +245,8 @@ class XGBoost:
     def predict(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """Predict as stock XGBoost does: 32-bit numbers, given as float64."""
         booster = _booster(text, threads_for(matrix.size))
-        found = booster.inplace_predict(_narrow(matrix), validate_features=False)
-        return np.asarray(found, dtype=np.float64)
+        scores = booster.inplace_predict(_narrow(matrix), validate_features=False)
+        return np.asarray(scores, dtype=np.float64)
 
     def explained(self, text: str, matrix: np.ndarray) -> np.ndarray:
         """XGBoost's own SHAP values (TreeSHAP), and the expected score last."""
@@ -254,15 +254,15 @@ class XGBoost:
         threads = threads_for(matrix.size * _booster(text, 1).num_boosted_rounds())
         booster = _booster(text, threads)
         data = _xgboost().DMatrix(_narrow(matrix), nthread=threads)
-        found = booster.predict(data, pred_contribs=True, validate_features=False)
-        parts = np.asarray(found, dtype=np.float64)
+        contributions = booster.predict(data, pred_contribs=True, validate_features=False)
+        parts = np.asarray(contributions, dtype=np.float64)
         return parts.reshape(len(matrix), -1, features + 1)
 
     def gains(self, text: str) -> np.ndarray:
         """Sums of gains, float64, shape (features,)."""
         booster = _booster(text, 1)
-        found = booster.get_score(importance_type="total_gain")
-        return np.array([found.get(name, 0.0) for name in booster.feature_names or ()])
+        gains = booster.get_score(importance_type="total_gain")
+        return np.array([gains.get(name, 0.0) for name in booster.feature_names or ()])
 
     def export(self, text: str, form: str) -> str:  # noqa: ARG002
         """``json``, XGBoost's own file, is the only form."""
@@ -270,7 +270,7 @@ class XGBoost:
 
 
 def _after_each(tell: Tell, parameters: Parameters) -> Any:
-    """What XGBoost calls after each boosting round."""
+    """The callback for XGBoost after each boosting round."""
     what = rounds_of(parameters)
 
     class Told(_xgboost().callback.TrainingCallback):  # type: ignore[misc]

@@ -48,8 +48,8 @@ class Classes:
         """Logarithms of what level and own codes say, by line and possible class; see `Seen`."""
         first = _log(self.pi) if self.fixed else _log(self.phi) + _log(self.pi)
         # A code that no fitted row had says nothing of the class.
-        known = (np.where(of.any(axis=1, keepdims=True), of, 1.0) for of in self.psi.values())
-        return self._lines([first, *map(_log, known)])
+        shares = (np.where(of.any(axis=1, keepdims=True), of, 1.0) for of in self.psi.values())
+        return self._lines([first, *map(_log, shares)])
 
     def noisy(self, laws: Mapping[str, np.ndarray]) -> np.ndarray:
         """Logarithms of what released cells say, by line and possible class; see `Seen`."""
@@ -61,7 +61,7 @@ class Classes:
 
 @dataclass(frozen=True, eq=False)
 class Smoothing:
-    """What keeps shares of few rows near those of all.
+    """Smoothing that keeps shares of few rows near those of all.
 
     Attributes:
         alpha: How many rows' worth.
@@ -112,10 +112,10 @@ def moved(classes: Classes, counts: Counts, rows: Rows, smoothing: Smoothing) ->
     """
     alpha, total = smoothing.alpha, counts.weight + smoothing.alpha
     theta = {}
-    for name, found in counts.noisy.items():
+    for name, table in counts.noisy.items():
         law, old = rows.laws[name], classes.theta[name]
         expected = np.maximum(law.T @ old, 1e-300)
-        gain = law @ (found / expected) / np.maximum(found.sum(axis=0), 1e-12)
+        gain = law @ (table / expected) / np.maximum(table.sum(axis=0), 1e-12)
         move = np.clip(smoothing.speed[name] * np.log(np.maximum(gain, 1e-300)), -_STRIDE, _STRIDE)
         new = old * np.exp(move)
         new /= new.sum(axis=0)

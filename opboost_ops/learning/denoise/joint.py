@@ -34,7 +34,7 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
     """
     widest = max([len(classes.pi), *(len(law) for law in rows.laws.values())])
     size = max(1, BLOCK // (4 * widest))
-    found = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
+    values = {name: np.empty(len(rows), dtype=np.int32) for name in rows.noisy}
     for begin in range(0, len(rows), size):
         end = min(begin + size, len(rows))
         block = rows.at(slice(begin, end))
@@ -45,8 +45,8 @@ def impute(classes: Classes, rows: Rows, draws: Draws, draw: int) -> dict[str, n
         for name, outputs in block.noisy.items():
             behind = classes.theta[name][:, z] * rows.laws[name][:, outputs]
             place = draws.uniform(f"{draw}/{name}", begin, end)
-            found[name][begin:end] = inverted(behind, place)
-    return found
+            values[name][begin:end] = inverted(behind, place)
+    return values
 
 
 def inverted(weights: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -178,19 +178,19 @@ def imputed(
     if len(label) > FITTED_ROWS:
         order = np.argsort(draws.uniform("fitted", 0, len(label)), kind="stable")
         some = np.sort(order[:FITTED_ROWS])
-    chosen = choose([(start, data.at(some)) for start, data in levels.items()], draws)
+    models = choose([(start, data.at(some)) for start, data in levels.items()], draws)
     times = max(1, min(IMPUTATIONS, STACKED_ROWS // len(label)))
     matrix = np.empty((times * len(label), len(frame.names)), order="F")
-    picks = np.searchsorted(np.cumsum([c.weight for c in chosen]), draws.uniform("model", 0, times))
-    for draw, pick in enumerate(np.minimum(picks, len(chosen) - 1)):
+    picks = np.searchsorted(np.cumsum([c.weight for c in models]), draws.uniform("model", 0, times))
+    for draw, pick in enumerate(np.minimum(picks, len(models) - 1)):
         here = slice(draw * len(label), (draw + 1) * len(label))
         matrix[here] = frame.matrix
-        model = chosen[pick]
+        model = models[pick]
         for name, values in impute(model.classes, levels[model.start], draws, draw).items():
             matrix[here, frame.names.index(name)] = values + 1.0
     weight = None if frame.weight is None else np.tile(frame.weight, times)
     frame = replace(frame, matrix=matrix, weight=weight)
-    return Imputed(frame, np.tile(label, times), times, chosen)
+    return Imputed(frame, np.tile(label, times), times, models)
 
 
 def _labelled(
@@ -222,8 +222,8 @@ def _groups(
     if len(np.unique(fold)) < _FOLDS:
         return np.zeros(len(label), dtype=np.int64), 1
     rows = Frame(names, frame.matrix[:, own], categorical, ())
-    given = predicted(rows, label, parameters, fold)
+    predictions = predicted(rows, label, parameters, fold)
     if parameters.task == "multiclass":
-        found, codes = np.unique(given.argmax(axis=1), return_inverse=True)
-        return codes.reshape(-1), len(found)
-    return quantile_levels(given, _GROUPS)
+        classes, codes = np.unique(predictions.argmax(axis=1), return_inverse=True)
+        return codes.reshape(-1), len(classes)
+    return quantile_levels(predictions, _GROUPS)

@@ -70,13 +70,13 @@ class LatentRows:
     def scores(self, classes: Classes) -> np.ndarray:
         """Each row's ln p(y | w, l): what released cells say, given what is known clearly."""
         noisy, clear = classes.noisy(self._rows.laws), classes.clear()
-        found = []
+        scores = []
         for _, parts in self._blocks:
             for part in parts:
-                known = part.clear @ clear
-                both = part.noisy @ noisy + known
-                found.append(logsumexp(both, axis=1) - logsumexp(known, axis=1))
-        return np.concatenate(found)
+                base = part.clear @ clear
+                both = part.noisy @ noisy + base
+                scores.append(logsumexp(both, axis=1) - logsumexp(base, axis=1))
+        return np.concatenate(scores)
 
     def step(self, classes: Classes, smoothing: Smoothing) -> Classes:
         """One step of expectation maximisation.
@@ -91,10 +91,10 @@ class LatentRows:
         clear = np.zeros((rows.levels + sum(rows.sizes.values()) * self._times, self._possible))
         weight = np.zeros(self._possible)
         for block, parts in self._blocks:
-            found = self._found(classes, parts)
-            noisy += block.noisy.T @ found
-            clear += block.clear.T @ found
-            weight += found.sum(axis=0)
+            responsibilities = self._found(classes, parts)
+            noisy += block.noisy.T @ responsibilities
+            clear += block.clear.T @ responsibilities
+            weight += responsibilities.sum(axis=0)
         level, own = clear[: rows.levels], clear[rows.levels :]
         counts = Counts(
             level.reshape(-1) if classes.fixed else weight,
@@ -107,17 +107,17 @@ class LatentRows:
 
     def _found(self, classes: Classes, parts: Sequence[_Lines]) -> np.ndarray:
         noisy, clear = classes.noisy(self._rows.laws), classes.clear()
-        found = np.empty((sum(part.noisy.shape[0] for part in parts), self._possible))
+        responsibilities = np.empty((sum(part.noisy.shape[0] for part in parts), self._possible))
         begin = 0
         for part in parts:
-            seen = part.noisy @ noisy
-            seen += part.clear @ clear
-            seen -= seen.max(axis=1, keepdims=True)
-            np.exp(seen, out=seen)
-            end = begin + len(seen)
-            np.divide(seen, seen.sum(axis=1, keepdims=True), out=found[begin:end])
+            logits = part.noisy @ noisy
+            logits += part.clear @ clear
+            logits -= logits.max(axis=1, keepdims=True)
+            np.exp(logits, out=logits)
+            end = begin + len(logits)
+            np.divide(logits, logits.sum(axis=1, keepdims=True), out=responsibilities[begin:end])
             begin = end
-        return found
+        return responsibilities
 
 
 def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matrix:
@@ -131,9 +131,9 @@ def _ones(codes: Sequence[np.ndarray], sizes: Sequence[int]) -> sparse.csr_matri
 
 def _by_column(lines: np.ndarray, sizes: Mapping[str, int], width: int) -> dict[str, np.ndarray]:
     """Tables that lie one below the other, each with all classes side by side again."""
-    found = lines.reshape(-1, width)
+    table = lines.reshape(-1, width)
     begins = np.concatenate([[0], np.cumsum(list(sizes.values()))]).astype(int)
     return {
-        name: found[begin : begin + size]
+        name: table[begin : begin + size]
         for (name, size), begin in zip(sizes.items(), begins, strict=False)
     }

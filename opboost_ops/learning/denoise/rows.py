@@ -115,7 +115,7 @@ def _filled(column: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What the latent classes are fitted to.
+    """Rows to which the latent classes are fitted.
 
     Attributes:
         noisy: Released outputs from 0, int32, shape (n,), by column.
@@ -197,5 +197,5 @@ def rows_of(frame: Frame, laws: Mapping[str, np.ndarray]) -> Rows:
 
 def quantile_levels(values: np.ndarray, count: int) -> tuple[np.ndarray, int]:
     """Levels of equal shares, as far as ties allow, and how many there are."""
-    found = Cells.learnt(values, count)
-    return found.codes(values), found.size
+    cells = Cells.learnt(values, count)
+    return cells.codes(values), cells.size

@@ -48,18 +48,18 @@ def choose(candidates: Sequence[tuple[Start, Rows]], draws: Draws) -> tuple[Chos
         Those of at least 0.05 of the weight, weights summing to 1, heaviest first.
     """
     rows = len(candidates[0][1])
-    held = draws.uniform("held out", 0, rows) < 1 / _HELD
-    if not held.any() or held.all():
-        held = np.arange(rows) % _HELD == 0
-    tried = [_tried(start, data, held, draws) for start, data in candidates]
+    held_out = draws.uniform("held out", 0, rows) < 1 / _HELD
+    if not held_out.any() or held_out.all():
+        held_out = np.arange(rows) % _HELD == 0
+    tried = [_tried(start, data, held_out, draws) for start, data in candidates]
     weights = _weights([start.kind == "tied" for start, _ in candidates], [s for s, _ in tried])
-    found = []
+    models = []
     for i in np.argsort(-weights, kind="stable"):
         if weights[i] > 0:
             start, data = candidates[i]
             classes = _fitted(start, data, tried[i][1], draws)
-            found.append(Chosen(start, classes, float(weights[i])))
-    return tuple(found)
+            models.append(Chosen(start, classes, float(weights[i])))
+    return tuple(models)
 
 
 def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
@@ -73,8 +73,10 @@ def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
     totals = np.array([score.sum() for score in scores])
     family = np.array(tied)
     if family.any() and not family.all():
-        free, kept = (np.flatnonzero(of) for of in (~family, family))
-        gain = scores[free[totals[free].argmax()]] - scores[kept[totals[kept].argmax()]]
+        free, constrained = (np.flatnonzero(of) for of in (~family, family))
+        gain = (
+            scores[free[totals[free].argmax()]] - scores[constrained[totals[constrained].argmax()]]
+        )
         better = gain.sum() > _ERRORS * gain.std() * np.sqrt(len(gain))
         totals[family if better else ~family] = -np.inf
     weights = np.exp(totals - totals.max())
@@ -83,8 +85,8 @@ def _weights(tied: Sequence[bool], scores: Sequence[np.ndarray]) -> np.ndarray:
     return np.asarray(weights / weights.sum())
 
 
-def _tried(start: Start, data: Rows, held: np.ndarray, draws: Draws) -> tuple[np.ndarray, int]:
-    fit, rest = data.at(~held), data.at(held)
+def _tried(start: Start, data: Rows, held_out: np.ndarray, draws: Draws) -> tuple[np.ndarray, int]:
+    fit, rest = data.at(~held_out), data.at(held_out)
     smoothing = smoothing_of(fit, start)
     classes = classes_of(fit, start, smoothing, draws)
     learnt, scored = LatentRows(fit, classes), LatentRows(rest, classes)
@@ -103,7 +105,7 @@ def _tried(start: Start, data: Rows, held: np.ndarray, draws: Draws) -> tuple[np
 def _fitted(start: Start, data: Rows, steps: int, draws: Draws) -> Classes:
     smoothing = smoothing_of(data, start)
     classes = classes_of(data, start, smoothing, draws)
-    seen = LatentRows(data, classes)
+    latent = LatentRows(data, classes)
     for _ in range(steps):
-        classes = seen.step(classes, smoothing)
+        classes = latent.step(classes, smoothing)
     return classes

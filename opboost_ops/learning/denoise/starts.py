@@ -21,8 +21,8 @@ def counted(codes: np.ndarray, size: int, groups: np.ndarray, count: int) -> np.
         groups: From 0, shape (n,).
         count: How many groups there are.
     """
-    found = np.bincount(codes * count + groups, minlength=size * count)
-    return found.reshape(size, count).astype(float)
+    counts = np.bincount(codes * count + groups, minlength=size * count)
+    return counts.reshape(size, count).astype(float)
 
 
 def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
@@ -36,12 +36,12 @@ def shares(counts: np.ndarray, law: np.ndarray) -> np.ndarray:
         Shares, float64, shape (k,) or (k, groups); even ones of a group without rows.
     """
     total = counts.sum(axis=0)
-    seen = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
-    seen = seen / seen.sum(axis=0)
-    found = np.full((len(law), *counts.shape[1:]), 1 / len(law))
+    observed = np.where(total > 0, counts, law.mean(axis=0).reshape(-1, *[1] * (counts.ndim - 1)))
+    observed = observed / observed.sum(axis=0)
+    estimate = np.full((len(law), *counts.shape[1:]), 1 / len(law))
     for _ in range(_STEPS):
-        found = found * (law @ (seen / (law.T @ found)))
-    return found
+        estimate = estimate * (law @ (observed / (law.T @ estimate)))
+    return estimate
 
 
 #: Rows' worth of smoothing; less where there are many classes.
@@ -104,11 +104,11 @@ def smoothing_of(rows: Rows, start: Start) -> Smoothing:
     behind, speed = {}, {}
     for name, law in rows.laws.items():
         counts = np.bincount(rows.noisy[name], minlength=law.shape[1]).astype(float)
-        found = (1 - _UNIFORM) * shares(counts, law) + _UNIFORM / len(law)
-        behind[name] = found
-        joint = np.sqrt(found)[:, None] * law / np.sqrt(np.maximum(found @ law, 1e-300))
-        kept = np.linalg.svd(joint, compute_uv=False)[1]
-        speed[name] = 1.0 / max(float(kept), 1e-3) if start.fast else 1.0
+        estimate = (1 - _UNIFORM) * shares(counts, law) + _UNIFORM / len(law)
+        behind[name] = estimate
+        joint = np.sqrt(estimate)[:, None] * law / np.sqrt(np.maximum(estimate @ law, 1e-300))
+        correlation = np.linalg.svd(joint, compute_uv=False)[1]
+        speed[name] = 1.0 / max(float(correlation), 1e-3) if start.fast else 1.0
     own = {
         name: np.bincount(codes, minlength=rows.sizes[name]) / len(rows)
         for name, codes in rows.own.items()
@@ -135,9 +135,9 @@ def classes_of(rows: Rows, start: Start, smoothing: Smoothing, draws: Draws) -> 
     counts = np.bincount(rows.level, minlength=rows.levels).astype(float)
     theta = {}
     for name, law in rows.laws.items():
-        seen = counted(rows.noisy[name], law.shape[1], rows.level, rows.levels)
+        observed = counted(rows.noisy[name], law.shape[1], rows.level, rows.levels)
         behind = smoothing.behind[name][:, None]
-        columns = (shares(seen, law) * counts + alpha * behind) / (counts + alpha)
+        columns = (shares(observed, law) * counts + alpha * behind) / (counts + alpha)
         theta[name] = columns[:, home]
         if start.count > 1:
             theta[name] = _tilted(theta[name], draws, f"{start}/{name}")

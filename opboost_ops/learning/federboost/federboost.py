@@ -62,7 +62,7 @@ class Level(Record):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is learnt, and how; the same at all parties.
+    """Settings of learning; the same at all parties.
 
     Attributes:
         objective: The loss.
@@ -83,7 +83,7 @@ class Settings:
 
     @property
     def missing(self) -> tuple[int | None, ...]:
-        """What integer stands for a missing value, by column; None where none may be missing."""
+        """The integer that stands for a missing value, by column; None where there may be none."""
         keeps = self.keeps or (False,) * len(self.domains)
         return tuple(
             domain.upper + 1 if keep else None
@@ -147,8 +147,8 @@ def learn(
         return np.concatenate([objective.tell(truth), np.array(missing, dtype=np.int64)])
 
     def open_run(sums: np.ndarray) -> Facts:
-        told, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
-        return Facts(rows=told[0], initial=objective.initial(told), missing=tuple(missing))
+        facts, missing = [[int(s) for s in part] for part in np.split(sums, [objective.facts])]
+        return Facts(rows=facts[0], initial=objective.initial(facts), missing=tuple(missing))
 
     size = objective.facts + len(gaps)
     bounds = [MOST_ROWS] * size
@@ -223,27 +223,27 @@ def _grow(
         if not any(opened):
             break
         planted: list[Tree | None] = [*trees] or [None] * count
-        asked = [
+        wanted = [
             asked_of(tree, each, rounds.derives)
             for tree, each in zip(planted, opened, strict=True)
         ]  # fmt: skip
-        size = sum(histogram.size_of(rows.widths, each) for each in asked)
+        size = sum(histogram.size_of(rows.widths, each) for each in wanted)
 
-        def vector(asked: list[list[int]] = asked) -> np.ndarray:
+        def vector(wanted: list[list[int]] = wanted) -> np.ndarray:
             if not derivatives:
-                made = settings.objective.derivatives(scores, truth)
-                derivatives.extend(Derivatives.of(g, h) for g, h in zip(*made, strict=True))
-            parts = zip(derivatives, nodes, asked, strict=True)
+                pairs = settings.objective.derivatives(scores, truth)
+                derivatives.extend(Derivatives.of(g, h) for g, h in zip(*pairs, strict=True))
+            parts = zip(derivatives, nodes, wanted, strict=True)
             return np.concatenate([histogram.histograms(rows, *part) for part in parts])
 
         def decide(sums: np.ndarray, before: list[Tree] = trees, level: int = level) -> Level:
             parts = levels.whole(sums, before)
             decided = [histogram.decide(part, rows.widths, rows.keeps, growth) for part in parts]
-            roots = [found[0] for found, _ in decided] if level == 0 else []
+            roots = [leaves[0] for leaves, _ in decided] if level == 0 else []
             return Level(splits=tuple(tuple(s) for _, s in decided), roots=tuple(roots))
 
         name = Round("trees", number, level)
-        levels.ask(name, asked, opened)
+        levels.ask(name, wanted, opened)
         decision = rounds.step(name, size, vector, decide, Level, bounds)
         if not _fits(decision, opened, rows.widths, count if level == 0 else 0):
             raise name.unfit()
@@ -272,7 +272,7 @@ def _fits(
 
 
 def _narrower(before: Sequence[Search], after: Sequence[Search]) -> bool:
-    """Whether a decision takes halves of every open interval of the search before."""
+    """True if a decision takes halves of every open interval of the search before."""
     return len(before) == len(after) and all(
         len(old.quantiles) == len(new.quantiles)
         and all(n in quantiles.halves(o) for o, n in zip(old.quantiles, new.quantiles, strict=True))
@@ -321,15 +321,15 @@ class Levels:
         self._asked: list[tuple[Round, list[list[int]], list[list[int]]]] = []
         self._known: dict[int, list[Sums]] = {}
 
-    def ask(self, name: Round, asked: list[list[int]], opened: list[list[int]]) -> None:
+    def ask(self, name: Round, wanted: list[list[int]], opened: list[list[int]]) -> None:
         """Note the next level.
 
         Args:
             name: Its round.
-            asked: By tree, the nodes that are asked for.
+            wanted: By tree, the nodes that are asked for.
             opened: By tree, all open nodes.
         """
-        self._asked.append((name, asked, opened))
+        self._asked.append((name, wanted, opened))
 
     def whole(self, sums: np.ndarray, trees: Sequence[Tree]) -> list[np.ndarray]:
         """By tree, the sums of all open nodes of the last level, flat.
@@ -339,26 +339,26 @@ class Levels:
             trees: Before that level's splits; none at the first level.
         """
         level = len(self._asked) - 1
-        known = self._complete(level, sums, trees)
+        tables = self._complete(level, sums, trees)
         opened = self._asked[level][2]
         none = np.zeros(0, dtype=np.int64)
         return [
             np.concatenate([of[node] for node in nodes]) if nodes else none
-            for of, nodes in zip(known, opened, strict=True)
+            for of, nodes in zip(tables, opened, strict=True)
         ]
 
     def _complete(self, level: int, sums: np.ndarray, trees: Sequence[Tree]) -> list[Sums]:
-        _, asked, opened = self._asked[level]
-        rows = iter(sums.reshape(sum(map(len, asked)), -1))
-        found: list[Sums] = [{node: next(rows) for node in nodes} for nodes in asked]
-        if any(set(a) != set(o) for a, o in zip(asked, opened, strict=True)):
+        _, wanted, opened = self._asked[level]
+        rows = iter(sums.reshape(sum(map(len, wanted)), -1))
+        tables: list[Sums] = [{node: next(rows) for node in nodes} for nodes in wanted]
+        if any(set(a) != set(o) for a, o in zip(wanted, opened, strict=True)):
             if level - 1 not in self._known:
                 before = self._rounds.total(self._asked[level - 1][0])
                 self._complete(level - 1, before, trees)
             for at, tree in enumerate(trees):
                 parents = {c: node for node, (_, *both) in tree.splits.items() for c in both}
-                for node in set(opened[at]) - set(found[at]):
+                for node in set(opened[at]) - set(tables[at]):
                     parent = self._known[level - 1][at][parents[node]]
-                    found[at][node] = parent - found[at][sibling_of(node)]
-        self._known[level] = found
-        return found
+                    tables[at][node] = parent - tables[at][sibling_of(node)]
+        self._known[level] = tables
+        return tables

@@ -30,7 +30,7 @@ Weight = Annotated[float, Field(ge=-(2.0**40), le=2.0**40)]
 
 
 class Leaf(Record):
-    """What is known of a node's rows.
+    """Value and sums of a node's rows.
 
     Attributes:
         value: Its weight in the prediction, shrunk by the learning rate.
@@ -188,7 +188,7 @@ def histograms(
     slot[list(open_nodes)] = np.arange(count)
     slots = slot[nodes]
     here = np.flatnonzero(slots < count)
-    found = np.zeros((count * width, SUMS), dtype=np.int64)
+    sums = np.zeros((count * width, SUMS), dtype=np.int64)
     features = len(rows.widths)
     for begin in range(0, here.size, _BLOCK):
         block = here[begin : begin + _BLOCK]
@@ -197,10 +197,10 @@ def histograms(
         ends = np.arange(0, cells.size + 1, features, dtype=np.int32)
         at = csc_array(
             (np.ones(cells.size, dtype=np.int64), cells.ravel(), ends),
-            shape=(len(found), len(cells)),
+            shape=(len(sums), len(cells)),
         )
-        found += at @ derivatives.table[block]
-    return found.ravel()
+        sums += at @ derivatives.table[block]
+    return sums.ravel()
 
 
 def size_of(widths: Sequence[int], open_nodes: Sequence[int]) -> int:
@@ -255,8 +255,8 @@ def left_sides(table: np.ndarray, widths: Sequence[int], keeps: Sequence[bool]) 
     if not any(keeps):
         return np.concatenate(right, axis=1)[None]
     left = [
-        np.concatenate([found[:, :-1] + part[:, -1:], found[:, -1:]], axis=1) if keep else found
-        for found, part, keep in zip(right, parts, keeps, strict=True)
+        np.concatenate([sums[:, :-1] + part[:, -1:], sums[:, -1:]], axis=1) if keep else sums
+        for sums, part, keep in zip(right, parts, keeps, strict=True)
     ]
     return np.stack([np.concatenate(left, axis=1), np.concatenate(right, axis=1)])
 

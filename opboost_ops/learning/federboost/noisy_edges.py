@@ -56,30 +56,30 @@ def noisy_edges(
     sizes = [len(ends[i]) for i in counted]
 
     def counts() -> np.ndarray:
-        found = (
+        per_column = (
             # A missing value lies above all cells, and is counted in none.
             np.bincount(np.searchsorted(ends[i], columns[i]), minlength=len(ends[i]))[
                 : len(ends[i])
             ]
             for i in counted
         )
-        return np.concatenate(list(found)).astype(np.int64) * COUNT_UNITS
+        return np.concatenate(list(per_column)).astype(np.int64) * COUNT_UNITS
 
     def decide(sums: np.ndarray) -> Ends:
         parts = np.split(sums, np.cumsum(sizes)[:-1])
-        found = {
+        edges = {
             i: bucket_ends(part, ends[i], settings.buckets)
             for i, part in zip(counted, parts, strict=True)
         }
-        return Ends(edges=tuple(found.get(i) or fixed[i] for i in range(len(columns))))
+        return Ends(edges=tuple(edges.get(i) or fixed[i] for i in range(len(columns))))
 
     decided = rounds.step(Round("lookup"), sum(sizes), counts, decide, Ends, (most,)).edges
     if len(decided) != len(columns) or not all(
-        chosen
-        and domain.lower <= chosen[0]
-        and chosen[-1] < domain.upper
-        and all(a < b for a, b in pairwise(chosen))
-        for domain, chosen in zip(settings.domains, decided, strict=True)
+        edges
+        and domain.lower <= edges[0]
+        and edges[-1] < domain.upper
+        and all(a < b for a, b in pairwise(edges))
+        for domain, edges in zip(settings.domains, decided, strict=True)
     ):
         raise Round("lookup").unfit()
     return decided

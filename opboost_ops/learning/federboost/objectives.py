@@ -47,7 +47,7 @@ class Objective:
 
     @property
     def unit(self) -> float:
-        """What a score of 1 is in the label's unit."""
+        """The value of a score of 1 in the label's unit."""
         return self.bounds[1] - self.bounds[0] if self.bounds else 1.0
 
     def raw(self, score: float) -> float:
@@ -85,7 +85,7 @@ class Objective:
         return (label - self.bounds[0]) / self.unit
 
     def tell(self, label: np.ndarray) -> np.ndarray:
-        """What the initial score is made of: rows, and rows of each class or the labels' sum.
+        """Components of the initial score: rows, and rows of each class or the labels' sum.
 
         Args:
             label: Scaled labels, shape (n,).

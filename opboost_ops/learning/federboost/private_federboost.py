@@ -61,7 +61,7 @@ class Leaves(Record):
 
 @dataclass(frozen=True)
 class Private:
-    """What a session may cost, and for how many parties' noise that holds.
+    """The allowed cost of a session, and for how many parties' noise that holds.
 
     Attributes:
         epsilon: For a row that is added or removed.
@@ -126,8 +126,8 @@ def learn_private(
     target = label if bounds is None else sensitivity.scaled(label, bounds)
     parties = rounds.parties
 
-    def open_run(told: np.ndarray) -> Start:
-        rows, initial = leaf_sums.initial_of(told, task, sums.units)
+    def open_run(facts: np.ndarray) -> Start:
+        rows, initial = leaf_sums.initial_of(facts, task, sums.units)
         return Start(rows=round(rows), initial=initial, seed=noise.fresh_key().hex())
 
     start = rounds.step(
@@ -141,7 +141,7 @@ def learn_private(
         )
 
     def bound(phase: Phase, units: int) -> int:
-        """What no noisy sum passes, but by a chance below e^-100; it follows from declarations."""
+        """The bound of any noisy sum, but by a chance below e^-100; declarations decide it."""
         rows = 1 / private.delta + 32 * sums.noise.deviation("facts", parties) / sums.units
         return ceil(units * rows + 16 * sums.noise.deviation(phase, parties))
 
@@ -184,9 +184,9 @@ def _grow(
     """The leaf values of a round's trees."""
 
     def vector() -> np.ndarray:
-        found = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
+        parts = (leaf_sums.leaf_sums(scores, target, place, leaves, sums) for place in places)
         # Gradient and hessian of a leaf side by side, as their bounds are.
-        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in found])
+        return np.concatenate([each.reshape(2, leaves).T.ravel() for each in parts])
 
     def decide(total: np.ndarray) -> Leaves:
         spread = sums.noise.deviation("trees", rounds.parties)
@@ -195,10 +195,10 @@ def _grow(
             values=tuple(leaf_sums.leaf_values(part.T.ravel(), sums, spread) for part in parts)
         )
 
-    found = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
-    if [len(each) for each in found] != [leaves] * len(places):
+    values = rounds.step(name, 2 * leaves * len(places), vector, decide, Leaves, most).values
+    if [len(each) for each in values] != [leaves] * len(places):
         raise name.unfit()
-    return found
+    return values
 
 
 def drawn_splits(seed: str, number: int, depth: int, candidates: Candidates) -> list[int]:
@@ -227,14 +227,14 @@ def candidates_of(widths: Sequence[int], keeps: Sequence[bool]) -> Candidates:
         widths: How many bins each column has.
         keeps: Whether a column's last bin holds rows whose value is missing.
     """
-    found = []
+    splits = []
     for i, (width, keep) in enumerate(zip(widths, keeps, strict=True)):
         last = width - 1 - keep
-        found += [(i, 0, cut) for cut in range(last)]
+        splits += [(i, 0, cut) for cut in range(last)]
         if keep:
             # All that is there on one side; then what lies above a cut, and nothing missing.
-            found += [(i, 0, last), *((i, cut + 1, last) for cut in range(last))]
-    feature, low, high = np.array(found, dtype=np.int64).T
+            splits += [(i, 0, last), *((i, cut + 1, last) for cut in range(last))]
+    feature, low, high = np.array(splits, dtype=np.int64).T
     starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     names = tuple(str(i) for i in range(len(widths)))
     empty = (np.empty(0),) * len(names)

@@ -31,7 +31,7 @@ class Search(Record):
 
     @property
     def over(self) -> bool:
-        """Whether every interval is one value."""
+        """True if every interval is one value."""
         return all(b - a == 1 for a, b in (*self.quantiles, *(self.present or ())))
 
     @property
@@ -68,7 +68,7 @@ class Ordered:
         self._sorted = [np.sort(column) for column in columns]
 
     def counts(self, searches: Sequence[Search]) -> np.ndarray:
-        """What the parties add up in one round, int64.
+        """The integers that the parties add up in one round, int64.
 
         By column: how many rows lie at or below the middle of each open quantile's interval, and
         in the lower and upper half of each present one that is more than one value.
@@ -76,14 +76,14 @@ class Ordered:
         Args:
             searches: Of each column.
         """
-        found = []
+        parts = []
         for column, search in zip(self._sorted, searches, strict=True):
             middles = [_middle(each) for each in _open(search.quantiles)]
-            found.append(np.searchsorted(column, middles, side="right"))
+            parts.append(np.searchsorted(column, middles, side="right"))
             edges = [(a, _middle((a, b)), b) for a, b in _open(search.present or ())]
             below = np.searchsorted(column, np.reshape(edges, (-1, 3)), side="right")
-            found.append(np.diff(below, axis=1).ravel())
-        return np.concatenate(found).astype(np.int64) if found else np.zeros(0, np.int64)
+            parts.append(np.diff(below, axis=1).ravel())
+        return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, np.int64)
 
 
 def narrow(
@@ -109,10 +109,8 @@ def narrow(
         for interval in search.present or ():
             parts = halves(interval)
             present += parts if len(parts) == 1 else [half for half in parts if next(values)]
-        known = search.present is not None and len(present) <= buckets
-        narrowed.append(
-            Search(quantiles=tuple(quantiles), present=tuple(present) if known else None)
-        )
+        few = search.present is not None and len(present) <= buckets
+        narrowed.append(Search(quantiles=tuple(quantiles), present=tuple(present) if few else None))
     return tuple(narrowed)
 
 
@@ -139,10 +137,10 @@ def bins_of(
     """
     bins = np.empty((len(columns), len(columns[0]) if columns else 0), dtype=np.int64)
     gaps = missing or (None,) * len(columns)
-    for found, column, ends, gap in zip(bins, columns, edges, gaps, strict=True):
-        found[:] = np.searchsorted(np.asarray(ends, dtype=np.int64), column, side="left")
+    for row, column, ends, gap in zip(bins, columns, edges, gaps, strict=True):
+        row[:] = np.searchsorted(np.asarray(ends, dtype=np.int64), column, side="left")
         if gap is not None:
-            found += column == gap
+            row += column == gap
     return bins
 
 

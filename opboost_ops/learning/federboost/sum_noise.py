@@ -114,9 +114,9 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
         return SumNoise(honest, means, *curves(honest), *curves(1))
 
     low, high = 2.0**-40, 1.0
-    while (found := noise(high)).curve.epsilon > epsilon:
+    while (candidate := noise(high)).curve.epsilon > epsilon:
         high *= 2
-        if max(found.means.values()) > GREATEST:
+        if max(candidate.means.values()) > GREATEST:
             break
     while high / low > 1 + 1e-6:
         middle = (low * high) ** 0.5
@@ -124,12 +124,12 @@ def calibrated(releases: Sequence[Release], honest: int, epsilon: float, delta: 
             low = middle
         else:
             high = middle
-    found = noise(high)
-    if max(found.means.values()) > GREATEST or found.curve.epsilon > epsilon:
+    candidate = noise(high)
+    if max(candidate.means.values()) > GREATEST or candidate.curve.epsilon > epsilon:
         raise ConfigError(
             "The noise that this epsilon takes is out of range.", "Declare a greater epsilon."
         )
-    return found
+    return candidate
 
 
 def _curve(
@@ -139,7 +139,7 @@ def _curve(
     delta: float,
     moved: Callable[[Release], tuple[int, int]],
 ) -> RenyiCurve:
-    """What all releases cost where each moves by so much: sums of absolute and squared changes."""
+    """The cost of all releases where each moves by sums of absolute and squared changes."""
     curves = (
         renyi.repeated(renyi.skellam(*moved(each), 2 * honest * means[each.phase]), each.rounds)
         for each in releases

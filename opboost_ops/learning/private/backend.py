@@ -179,7 +179,7 @@ class DPBoost(LightGBM):
             A text model that tells of the data no more than its epsilon allows.
         """
         self.require()
-        found = fit(frame, label, parameters, memory, tell=tell)
+        trained = fit(frame, label, parameters, memory, tell=tell)
         return model_text(
-            found.trees, found.candidates, parameters, bounds_of(parameters), found.initial
+            trained.trees, trained.candidates, parameters, bounds_of(parameters), trained.initial
         )

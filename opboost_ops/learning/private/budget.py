@@ -32,7 +32,7 @@ def ensembles(trees: int, size: int) -> list[int]:
 
 
 def tree_budget(epsilon: float, trees: int, size: int) -> Fraction:
-    """What a tree may spend: ensembles add up; the trees of one hold different rows.
+    """The budget of a tree: ensembles add up; the trees of one hold different rows.
 
     Args:
         epsilon: Of the whole model.
@@ -57,7 +57,7 @@ def parts(tree: Fraction, depth: int) -> tuple[Fraction, Fraction]:
 
 
 def total(events: Iterable[Spent]) -> Fraction:
-    """What a log adds up to: the sum over ensembles of their dearest tree.
+    """The sum of a log: over ensembles, of their dearest tree.
 
     Args:
         events: Of one training.

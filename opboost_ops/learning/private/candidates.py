@@ -47,18 +47,18 @@ class Candidates:
         Raises:
             ContractError: A feature has neither, or thresholds that do not rise.
         """
-        edges, counts, found, sizes = [], [], [], []
+        edges, counts, splits, sizes = [], [], [], []
         for i, name in enumerate(names):
             own = np.asarray(thresholds.get(name, ()), dtype=np.float64)
             count = categories.get(name, 0)
             if not (len(own) or count) or not (np.diff(own) > 0).all():
                 raise ContractError(f"{name} has no declared candidate splits.")
-            found += [(i, 0, k) for k in range(len(own))] + [(i, k, k) for k in range(count)]
+            splits += [(i, 0, k) for k in range(len(own))] + [(i, k, k) for k in range(count)]
             edges.append(own)
             counts.append(count)
             # Codes: the thresholds below a value; or the category, and one code for all unknown.
             sizes.append(len(own) + 1 if len(own) else count + 1)
-        feature, low, high = np.array(found, dtype=np.int64).T
+        feature, low, high = np.array(splits, dtype=np.int64).T
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         return cls(tuple(names), tuple(edges), tuple(counts), feature, low, high, starts)
 
@@ -78,8 +78,8 @@ class Candidates:
         for i, (edges, count) in enumerate(zip(self.thresholds, self.categories, strict=True)):
             column = matrix[:, i]
             if count:
-                known = (column >= 0) & (column < count)
-                codes[:, i] = np.where(known, column, count)
+                valid = (column >= 0) & (column < count)
+                codes[:, i] = np.where(valid, column, count)
             elif np.isnan(column).any():
                 raise ContractError(
                     f"{self.names[i]} has missing values.", "Declare a fill for it."

@@ -67,7 +67,7 @@ _MEAN = 2**30
 
 @dataclass(frozen=True)
 class Sums:
-    """What the sums of a model are worth, and their noise; it follows from declarations alone.
+    """Units of a model's sums, and their noise; it follows from declarations alone.
 
     Attributes:
         task: ``binary`` or ``regression``.
@@ -124,14 +124,14 @@ def sums_of(
             Release("trees", trees, units + hessians, square, rest, leaves),
         )
         try:
-            found = calibrated(releases, honest, epsilon, delta)
+            calibration = calibrated(releases, honest, epsilon, delta)
         except ConfigError:
             # So fine a step takes more noise than can be drawn; the coarsest one decides.
             if exponent == _COARSEST:
                 raise
             continue
-        if max(found.means.values()) <= _MEAN or exponent == _COARSEST:
-            return Sums(task, trees, units, found)
+        if max(calibration.means.values()) <= _MEAN or exponent == _COARSEST:
+            return Sums(task, trees, units, calibration)
     raise AssertionError("unreachable")
 
 
@@ -247,8 +247,8 @@ def leaf_sums(
     steps = np.clip(np.rint(gradient * (units / _CLIP[task])), -units, units)
     weights = np.clip(np.rint(hessian * (most / _HESSIAN[task])), 0, most)
     # Sums of integers of 12 bits are exact in floats far beyond any number of rows.
-    found = [np.bincount(place, each, minlength=leaves) for each in (steps, weights)]
-    return np.concatenate(found).astype(np.int64)
+    parts = [np.bincount(place, each, minlength=leaves) for each in (steps, weights)]
+    return np.concatenate(parts).astype(np.int64)
 
 
 def leaf_values(noisy: np.ndarray, sums: Sums, spread: float) -> tuple[int, ...]:
@@ -267,9 +267,9 @@ def leaf_values(noisy: np.ndarray, sums: Sums, spread: float) -> tuple[int, ...]
     slope = noisy[:leaves] * gradient
     curvature = np.maximum(noisy[leaves:], spread) * hessian
     tau = signal_of(task)
-    found = -slope * curvature / (curvature**2 + (spread * gradient / tau) ** 2)
-    found = np.clip(found, -_LONGEST * tau, _LONGEST * tau)
-    return tuple(int(value) for value in np.rint(found * LEAF_UNITS))
+    values = -slope * curvature / (curvature**2 + (spread * gradient / tau) ** 2)
+    values = np.clip(values, -_LONGEST * tau, _LONGEST * tau)
+    return tuple(int(value) for value in np.rint(values * LEAF_UNITS))
 
 
 def signal_of(task: Task) -> float:

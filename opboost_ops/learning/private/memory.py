@@ -1,4 +1,4 @@
-"""What a private training has drawn, committed before anything is made from it."""
+"""The draws of a private training, committed before anything is made from them."""
 
 import hashlib
 import json

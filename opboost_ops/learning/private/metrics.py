@@ -15,7 +15,7 @@ _STEPS = 1 << 20
 def loss_sum(
     task: Task, label: np.ndarray, prediction: np.ndarray, bounds: tuple[float, float]
 ) -> int:
-    """What a metric is made of: wrong classes, or squared errors, added up over the rows.
+    """The sum of a metric over the rows: wrong classes, or squared errors.
 
     Args:
         task: ``binary`` or ``regression``.

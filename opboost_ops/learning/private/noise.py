@@ -208,10 +208,10 @@ def choose(scores: np.ndarray, factor: Fraction) -> np.ndarray:
     points = drawn.astype(np.float64) * 2.0**-64 * sums[:, -1]
     lowest = (sums < (points - error)[:, None]).sum(axis=1)
     highest = (sums < (points + error)[:, None]).sum(axis=1)
-    chosen = np.minimum(highest, candidates - 1)
+    columns = np.minimum(highest, candidates - 1)
     for row in np.flatnonzero(lowest < highest):
-        chosen[row] = _chosen_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
-    return np.asarray(chosen)
+        columns[row] = _chosen_exactly([int(b) for b in below[row]], factor, int(drawn[row]))
+    return np.asarray(columns)
 
 
 def _chosen_exactly(below: list[int], factor: Fraction, word: int) -> int:

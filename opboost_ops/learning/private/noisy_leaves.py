@@ -78,12 +78,12 @@ def fit(
     depth = depth_of(rows, sums, parameters.depth)
     score = np.full(len(target), initial)
     for number in range(parameters.trees):
-        known = number < len(trees)
+        committed = number < len(trees)
         splits = (
-            list(trees[number].splits) if known else random_tree.drawn(2**depth - 1, candidates)
+            list(trees[number].splits) if committed else random_tree.drawn(2**depth - 1, candidates)
         )
         place = leaf_of(splits, codes, candidates)
-        if not known:
+        if not committed:
             leaves = _leaves(score, target, place, 2**depth, sums)
             tree = Tree(tuple(splits), leaves)
             commit(memory, tree=tree.document())
@@ -96,8 +96,8 @@ def fit(
 
 def _facts(target: np.ndarray, sums: Sums) -> list[int]:
     exact = facts_of(target, sums)
-    found: list[int] = (exact + noise.skellam(2, sums.noise.means["facts"])).tolist()
-    return [*found, sums.units]
+    noisy: list[int] = (exact + noise.skellam(2, sums.noise.means["facts"])).tolist()
+    return [*noisy, sums.units]
 
 
 def _leaves(

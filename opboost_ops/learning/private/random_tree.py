@@ -61,11 +61,11 @@ def drawn(nodes: int, candidates: Candidates) -> list[int]:
         nodes: How many.
         candidates: What is drawn from.
     """
-    found = []
+    splits = []
     for feature in _even(nodes, len(candidates.names)):
         mine = np.flatnonzero(candidates.feature == feature)
-        found.append(int(mine[_even(1, len(mine))[0]]))
-    return found
+        splits.append(int(mine[_even(1, len(mine))[0]]))
+    return splits
 
 
 def _even(draws: int, size: int) -> np.ndarray:
@@ -86,5 +86,5 @@ def values(sums: Sequence[int], counts: Sequence[int], spend: Fraction) -> tuple
     """
     variance = 2 / float(spend * SUMS) ** 2
     rows = np.maximum(np.array(counts, dtype=np.float64), 1.0)
-    found = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
-    return tuple(int(v) for v in np.rint(np.clip(found, -1.0, 1.0) * LEAF_UNITS))
+    raw = -np.array(sums) / GRADIENT_UNITS * rows / (rows**2 + variance / _SIGNAL**2)
+    return tuple(int(v) for v in np.rint(np.clip(raw, -1.0, 1.0) * LEAF_UNITS))

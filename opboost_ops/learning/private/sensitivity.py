@@ -96,16 +96,16 @@ def gradients(score: np.ndarray, target: np.ndarray) -> np.ndarray:
     return np.asarray(np.rint(gradient * GRADIENT_UNITS), dtype=np.int64)
 
 
-def taking_part(found: np.ndarray) -> np.ndarray:
+def taking_part(gradient: np.ndarray) -> np.ndarray:
     """Gradient-based data filtering: a row with |g| > g_l* sits this tree out.
 
     A filter and not a clip: such a row has no influence on this tree at all. It decides about each
     row by that row alone.
 
     Args:
-        found: From `gradients`.
+        gradient: From `gradients`.
 
     Returns:
         bool, shape (n,).
     """
-    return np.asarray(np.abs(found) <= GRADIENT_UNITS)
+    return np.asarray(np.abs(gradient) <= GRADIENT_UNITS)

@@ -59,7 +59,7 @@ def tree_of_row(key: bytes, ensemble: int, rows: int, rate: Fraction, trees: int
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training has drawn.
+    """The draws of a training.
 
     Attributes:
         trees: In order.
@@ -116,8 +116,8 @@ def fit(
     together = 1 if private.random else private.trees_per_ensemble
     spend = budget.tree_budget(private.epsilon, parameters.trees, together)
     score = np.zeros(len(target))
-    for known in trees:
-        score += parameters.learning_rate * known.values(codes, candidates)
+    for former in trees:
+        score += parameters.learning_rate * former.values(codes, candidates)
     begin = 0
     sizes = budget.ensembles(parameters.trees, together)
     for ensemble, size in enumerate(sizes):
@@ -160,15 +160,15 @@ def _next(
     parameters: Parameters,
 ) -> tuple[Tree, list[Spent]]:
     assert parameters.private is not None
-    found = sensitivity.gradients(score[rows], target[rows])
+    gradients = sensitivity.gradients(score[rows], target[rows])
     if parameters.private.random:
-        within = np.clip(found, -GRADIENT_UNITS, GRADIENT_UNITS)
+        within = np.clip(gradients, -GRADIENT_UNITS, GRADIENT_UNITS)
         drawn = random_tree.grow(codes, within, candidates, spend, parameters.depth)
         return drawn, [Spent(ensemble=place[0], tree=place[1], depth=None, epsilon=str(spend))]
-    kept = sensitivity.taking_part(found)
+    inside = sensitivity.taking_part(gradients)
     drawn = tree.grow(
-        codes[rows[kept]],
-        found[kept],
+        codes[rows[inside]],
+        gradients[inside],
         candidates,
         spend,
         parameters.depth,
@@ -185,7 +185,7 @@ def _next(
 
 
 def checked(parameters: Parameters) -> Private:
-    """What DPBoost needs of the parameters.
+    """DPBoost's settings among the parameters, checked.
 
     Raises:
         ConfigError: Something is missing, or cannot be learnt privately.

@@ -53,10 +53,10 @@ class Tree:
         Returns:
             float64, shape (n,), or as many as there are rows.
         """
-        asked = np.arange(len(codes)) if rows is None else rows
-        node = np.zeros(len(asked), dtype=np.int64)
+        wanted = np.arange(len(codes)) if rows is None else rows
+        node = np.zeros(len(wanted), dtype=np.int64)
         for _ in range(self.depth):
-            node = below(node, self.splits, codes, asked, candidates)
+            node = below(node, self.splits, codes, wanted, candidates)
         leaf = node - (len(self.leaves) - 1)
         return np.asarray((np.array(self.leaves) / LEAF_UNITS)[leaf])
 
@@ -77,12 +77,12 @@ def below(
         rows: Which rows of the codes.
         candidates: What splits were chosen from.
     """
-    chosen = np.array(splits)
-    column = candidates.feature[chosen]
+    index = np.array(splits)
+    column = candidates.feature[index]
     # Indices into all codes at once: five times as fast as two indices a cell.
     cells = np.take(column * len(codes), node) + rows
     code = np.take(codes.reshape(-1, order="F"), cells)
-    low, high = candidates.low[chosen], candidates.high[chosen]
+    low, high = candidates.low[index], candidates.high[index]
     left = (np.take(low, node) <= code) & (code <= np.take(high, node))
     return np.asarray(2 * node + 2 - left)
 

@@ -302,13 +302,13 @@ def make_card(
 
 
 def _training(federation: Federation, tuned: Mapping[str, Any]) -> dict[str, Any]:
-    found = federation.training.model_dump(mode="json", exclude_none=True)
+    facts = federation.training.model_dump(mode="json", exclude_none=True)
     if federation.denoising != "none":
-        found["denoise"] = federation.denoising
+        facts["denoise"] = federation.denoising
     if tuned:
-        found |= {name: tuned[name] for name in ("trees", "learning_rate", "depth")}
-        found["parameters"] |= tuned["own"]
-    return {name: value for name, value in found.items() if value != {}}
+        facts |= {name: tuned[name] for name in ("trees", "learning_rate", "depth")}
+        facts["parameters"] |= tuned["own"]
+    return {name: value for name, value in facts.items() if value != {}}
 
 
 def _told(federation: Federation) -> tuple[str, ...]:
@@ -322,19 +322,23 @@ def _told(federation: Federation) -> tuple[str, ...]:
     lines: Sequence[str] = _TOLD
     if "routed" in federation.scoring.modes:
         lines = (*_TOLD, *_ROUTED)
-    told = tuple(line.format(label=federation.label_holder, holders=holders) for line in lines)
+    statements = tuple(
+        line.format(label=federation.label_holder, holders=holders) for line in lines
+    )
     exposed = (f"{holder}: {words}" for holder in federation.feature_holders
                if (words := exposure_words(federation, holder)))  # fmt: skip
-    told = (alignment_words(federation), *told, *exposed)
+    statements = (alignment_words(federation), *statements, *exposed)
     private = federation.training.private
     if private is None:
-        return told
+        return statements
     # Where trees split is all that such a line tells.
-    told = tuple(
+    statements = tuple(
         line.replace("exact, no epsilon", _COVERED) if "the trees split" in line else line
-        for line in told
+        for line in statements
     )
     if private.metrics_epsilon is None:
-        return told
-    exact = [line for line in told if "the metrics above" not in line and "importance" not in line]
+        return statements
+    exact = [
+        line for line in statements if "the metrics above" not in line and "importance" not in line
+    ]
     return (*exact, _NOISY)

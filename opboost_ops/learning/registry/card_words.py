@@ -107,7 +107,7 @@ _MEANS = {
 def training_words(
     federation: Federation, tuned: Mapping[str, Any], alone: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What the line of parameters does not say by itself.
+    """Facts that the line of parameters omits.
 
     Args:
         federation: As it was run.
@@ -176,18 +176,18 @@ def alignment_words(federation: Federation, holders: str | None = None) -> str:
         holders: What the feature holders are called; by their names when absent.
     """
     names = holders or ", ".join(federation.feature_holders)
-    one = len(federation.feature_holders) == 1
+    single = len(federation.feature_holders) == 1
     words = _SEALED if federation.alignment.overlap == "common" else _LEFT
     return words.format(
         label=federation.label_holder,
         holders=names,
-        all=names if one else "all of them",
+        all=names if single else "all of them",
     )
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What only the party that registers a model can say of it.
+    """Facts about a model that only the party that registers it knows.
 
     Attributes:
         replaced: Epsilon of a row that is replaced, at the declared delta.

@@ -1,4 +1,4 @@
-"""What a model goes by: SHAP contributions of its features over the held-out rows."""
+"""Importance of a model's features: SHAP contributions over the held-out rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,18 +64,18 @@ def columns_by_feature(federation: Federation) -> dict[tuple[str, str], tuple[st
         Full names ``<party>.<column>``, of horizontal learning the columns' own; several for a
         feature holder's nominal feature. A missing bit is under its own name, as it is charged.
     """
-    found: dict[tuple[str, str], list[str]] = {}
+    by_feature: dict[tuple[str, str], list[str]] = {}
     if federation.learning == "horizontal":
         for shared in shared_columns(federation):
-            found.setdefault((EVERYONE, shared.feature), []).append(shared.name)
-        return {feature: tuple(columns) for feature, columns in found.items()}
+            by_feature.setdefault((EVERYONE, shared.feature), []).append(shared.name)
+        return {feature: tuple(columns) for feature, columns in by_feature.items()}
     for party, spec in federation.parties.items():
         if party in federation.feature_holders:
             for column in columns_of(federation, party):
-                found.setdefault((party, column.charge), []).append(f"{party}.{column.name}")
+                by_feature.setdefault((party, column.charge), []).append(f"{party}.{column.name}")
         else:
-            found |= {(party, name): [f"{party}.{name}"] for name in spec.features}
-    return {feature: tuple(columns) for feature, columns in found.items()}
+            by_feature |= {(party, name): [f"{party}.{name}"] for name in spec.features}
+    return {feature: tuple(columns) for feature, columns in by_feature.items()}
 
 
 def importance_of(federation: Federation, text: str, held_out: Frame) -> Importance:
@@ -90,8 +90,8 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
         held_out: Held-out rows, others' features as (randomised) domain values; of all of them
             those of `rows_for` are used.
     """
-    chosen = rows_for(federation, text, len(held_out.matrix))
-    parts = contributions(text, held_out.matrix[chosen])
+    rows = rows_for(federation, text, len(held_out.matrix))
+    parts = contributions(text, held_out.matrix[rows])
     gained = gains(text)
     at = {name: i for i, name in enumerate(held_out.names)}
     values: dict[tuple[str, str], float] = {}
@@ -100,9 +100,9 @@ def importance_of(federation: Federation, text: str, held_out: Frame) -> Importa
         columns = [at[name] for name in names if name in at]
         # Bits of one feature are added before the absolute value: what they say, they say together.
         together = np.abs(parts[:, :, columns].sum(axis=2))
-        values[feature] = float(together.mean()) if len(chosen) else 0.0
+        values[feature] = float(together.mean()) if len(rows) else 0.0
         gain[feature] = float(gained[columns].sum())
-    return Importance(len(chosen), _lines(values, gain))
+    return Importance(len(rows), _lines(values, gain))
 
 
 def _lines(
@@ -152,5 +152,5 @@ def row_cap(training: Training, splits: int) -> int:
 
 
 def _evenly(rows: int, most: int) -> np.ndarray:
-    kept = min(rows, most)
-    return np.arange(kept) * rows // max(kept, 1)
+    count = min(rows, most)
+    return np.arange(count) * rows // max(count, 1)

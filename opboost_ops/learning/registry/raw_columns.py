@@ -52,16 +52,16 @@ def raw_columns(federation: Federation, facts: Mapping[str, Any]) -> list[RawCol
         facts: Its ``columns.json``.
     """
     shared = federation.learning == "horizontal"
-    made = _shared(federation) if shared else _of_parties(federation, facts["categories"])
-    found = {column.name: column for column in made}
-    return [found[name] for name in facts["names"]]
+    columns = _shared(federation) if shared else _of_parties(federation, facts["categories"])
+    by_name = {column.name: column for column in columns}
+    return [by_name[name] for name in facts["names"]]
 
 
 def _shared(federation: Federation) -> Iterator[RawColumn]:
     for column in shared_columns(federation):
         declared = federation.shared_features[column.feature]
-        made: Literal["number", "bit"] = "number" if column.bit is None else "bit"
-        yield RawColumn(column.name, EVERYONE, column.feature, declared, made, bit=column.bit)
+        kind: Literal["number", "bit"] = "number" if column.bit is None else "bit"
+        yield RawColumn(column.name, EVERYONE, column.feature, declared, kind, bit=column.bit)
 
 
 def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> Iterator[RawColumn]:
@@ -69,8 +69,8 @@ def _of_parties(federation: Federation, categories: Mapping[str, list[str]]) -> 
     for name, feature in federation.parties[owner].features.items():
         full = f"{owner}.{name}"
         if feature.type == "nominal":
-            known = tuple(categories.get(full, ()))
-            yield RawColumn(full, owner, name, feature, "code", categories=known)
+            values = tuple(categories.get(full, ()))
+            yield RawColumn(full, owner, name, feature, "code", categories=values)
         else:
             yield RawColumn(full, owner, name, feature, "number")
     for party in federation.feature_holders:

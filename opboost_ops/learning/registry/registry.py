@@ -26,7 +26,7 @@ Event = Literal["promoted", "kept", "rolled back"]
 
 
 class Decision(Record):
-    """What was decided about a version.
+    """A decision about a version.
 
     Attributes:
         at: When, UTC, to the second.
@@ -80,8 +80,8 @@ class Registry:
                 shutil.rmtree(temporary, ignore_errors=True)
                 if not target.exists():
                     raise
-        found = {path.name: path.read_bytes() for path in target.iterdir()}
-        if found != dict(files):
+        stored = {path.name: path.read_bytes() for path in target.iterdir()}
+        if stored != dict(files):
             raise ContractError(
                 f"Model version {version} exists already, with other content.",
                 "Versions are never changed: trigger a new run.",
@@ -152,8 +152,8 @@ class Registry:
         Raises:
             ContractError: There was none before, it is gone, or it never was champion.
         """
-        present, known = self.champion(), self.versions()
-        used = [e for e in self.history() if e.event != "kept" and e.version in known]
+        present, versions = self.champion(), self.versions()
+        used = [e for e in self.history() if e.event != "kept" and e.version in versions]
         line = _way_back(used)
         while line and line[-1] != present:
             line.pop()
@@ -189,13 +189,13 @@ class Registry:
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
         files = {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
-        found = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
-        found.pop(_DIGESTS, None)
+        digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        digests.pop(_DIGESTS, None)
         try:
-            kept = json.loads(files[_DIGESTS])
+            recorded = json.loads(files[_DIGESTS])
         except (ValueError, KeyError):
-            kept = None
-        if found != kept:
+            recorded = None
+        if digests != recorded:
             raise ContractError(
                 f"Model version {version} is damaged: its files are not as they were registered.",
                 "Restore them from a backup, or promote another version with `opboost models "
@@ -240,8 +240,8 @@ class Registry:
         """All versions, oldest first."""
         if not self._folder.is_dir():
             return []
-        with os.scandir(self._folder) as found:
-            folders = [(e.stat().st_mtime_ns, e.name) for e in found if e.is_dir()]
+        with os.scandir(self._folder) as entries:
+            folders = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir()]
         return [name for _, name in sorted(folders) if name[0] != "."]
 
 
@@ -261,7 +261,7 @@ def _way_back(used: Sequence[Decision]) -> list[str]:
 
 
 def backend_in(files: Mapping[str, bytes]) -> Reader:
-    """What reads a version, by the name of its model file.
+    """The reader of a version, by the name of its model file.
 
     Args:
         files: The version's files.
@@ -288,7 +288,7 @@ def model_in(files: Mapping[str, bytes]) -> str:
 
 
 def has_model(names: Collection[str]) -> bool:
-    """Whether this release reads the model of a version.
+    """True if this release reads the model of a version.
 
     Args:
         names: Of the version's files.

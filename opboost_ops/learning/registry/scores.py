@@ -77,14 +77,14 @@ def _holds(path: Path, groups: Groups) -> bool:
         # By this thread alone, as everywhere: Arrow's own might outlive the interpreter.
         with pq.ParquetFile(path, pre_buffer=False) as file:
             blocks = file.iter_batches(_ROWS, use_threads=False)
-            kept = _said(file.schema_arrow, (pa.Table.from_batches([b]) for b in blocks))
+            stored = _said(file.schema_arrow, (pa.Table.from_batches([b]) for b in blocks))
     except (pa.ArrowException, OSError, ValueError):
         return False
-    return kept == _said(next(groups()).schema, groups())
+    return stored == _said(next(groups()).schema, groups())
 
 
 def _said(schema: pa.Schema, tables: Iterator[pa.Table]) -> tuple[object, ...]:
-    """What scores say, by person: whatever order, pieces and dictionaries their tables have."""
+    """A summary of scores by person, for any order, pieces and dictionaries of their tables."""
     rows, total, types = 0, np.zeros(len(_SEEDS), dtype=np.uint64), {}
     # A file without rows has no block at all.
     for table in filter(len, tables):
