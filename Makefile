@@ -31,7 +31,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # Where it is set, each of many processes compiles all packages once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo ui test test-slow test-deployments matrix lint type fmt bench docs tour lock release clean
+.PHONY: help setup demo ui test test-slow test-deployments mutants matrix lint type fmt bench docs tour lock release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -71,6 +71,9 @@ test-slow: setup ## run the tests that need a browser or a server, and long ones
 
 test-deployments: setup ## run the tests of whole deployments, for an hour, as root
 	pytest -m deployment
+
+mutants: setup ## the mutation score of PART=mechanisms|privacy|acceptance|private, for some minutes to hours
+	python -m tests.mutants $(or $(PART),acceptance)
 
 matrix: setup ## lint, types and fast tests on six corners of Pythons and packages, for an hour
 	.ci/matrix

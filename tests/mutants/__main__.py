@@ -1,0 +1,167 @@
+"""The mutation score of a part of the package: ``python -m tests.mutants PART --count 150``.
+
+Mutants are drawn by a seed. Each runs in a process of its own, which compiles one module from a
+changed syntax tree and leaves all files as they are, until the first of the part's tests fails.
+"""
+
+import argparse
+import ast
+import importlib.abc
+import importlib.util
+import json
+import math
+import os
+import random
+import signal
+import sys
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tests.mutants.operators import mutants_of
+
+ROOT = Path(__file__).parents[2]
+
+#: Seconds after which a mutant has been noticed by its slowness.
+PATIENCE = 120
+
+#: What is imported once, and is there in every mutant's process.
+_LIBRARIES = (
+    *("numpy", "polars", "pyarrow.parquet", "pyarrow.feather", "pydantic", "sqlalchemy", "yaml"),
+    *("cryptography.hazmat.primitives.ciphers.aead", "hypothesis", "lightgbm", "mpmath", "typer"),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Modules and the tests that must notice a change of them.
+
+    Attributes:
+        modules: Files or folders below the package.
+        tests: Tests, the quickest first.
+    """
+
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+PARTS = {
+    "mechanisms": Part(("mechanisms",), ("tests/unit/mechanisms",)),
+    "privacy": Part(
+        ("privacy",), ("tests/unit/privacy", "tests/e2e_local/test_month.py", "tests/oracle")
+    ),
+    "acceptance": Part(
+        ("exchange/acceptance.py", "exchange/order.py", "exchange/contents.py"),
+        (
+            "tests/unit/exchange/test_acceptance.py",
+            "tests/unit/exchange/test_simulated_federations.py",
+            "tests/unit/exchange/test_artifact.py",
+        ),
+    ),
+    "private": Part(("learning/private",), ("tests/unit/boosting/dp",)),
+}
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds one module, and makes it from a syntax tree."""
+
+    def __init__(self, name: str, path: Path, tree: ast.Module) -> None:
+        self._name, self._path, self._tree = name, path, tree
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: object = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname != self._name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self._path, loader=self)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The ordinary module object."""
+        del spec
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Run the changed code."""
+        exec(compile(self._tree, self._path, "exec"), module.__dict__)
+
+
+def main() -> None:
+    """Print the score of a part as JSON, with all survivors."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("part", choices=PARTS)
+    parser.add_argument("--count", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    part = PARTS[chosen.part]
+    every = [(path, number, words, tree) for path in _files(part)
+             for number, (words, tree) in enumerate(mutants_of(path.read_text()))]  # fmt: skip
+    some = random.Random(chosen.seed).sample(every, min(chosen.count, len(every)))
+    for name in _LIBRARIES:
+        if importlib.util.find_spec(name.partition(".")[0]):
+            importlib.import_module(name)
+    if _outcome(part, None) != 0:
+        raise SystemExit("The tests fail without a mutant.")
+    survivors = []
+    for path, _, words, tree in some:
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if _outcome(part, _Mutated(name, path, tree)) == 0:
+            survivors.append(f"{path.relative_to(ROOT)}: {words}")
+            sys.stderr.write(f"{survivors[-1]}\n")
+    killed = len(some) - len(survivors)
+    low, high = _interval(killed, len(some))
+    score = {
+        "part": chosen.part,
+        "mutants": len(every),
+        "drawn": len(some),
+        "killed": killed,
+        "score": round(killed / len(some), 3),
+        "interval": [round(low, 3), round(high, 3)],
+        "survivors": survivors,
+    }
+    sys.stdout.write(f"{json.dumps(score, indent=1)}\n")
+
+
+def _files(part: Part) -> Iterator[Path]:
+    for name in part.modules:
+        path = ROOT / "opboost_ops" / name
+        yield from [path] if path.is_file() else sorted(path.rglob("*.py"))
+
+
+def _outcome(part: Part, mutant: _Mutated | None) -> int:
+    """Exit status of the part's tests; another one than 0 where they took too long."""
+    pid = os.fork()
+    if not pid:
+        _run(part, mutant)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _run(part: Part, mutant: _Mutated | None) -> NoReturn:
+    status = 1
+    try:
+        signal.alarm(PATIENCE if mutant else 0)
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        if mutant:
+            sys.meta_path.insert(0, mutant)
+        options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        status = int(pytest.main([*options, *(str(ROOT / test) for test in part.tests)]))
+    finally:
+        os._exit(status)
+
+
+def _interval(killed: int, drawn: int) -> tuple[float, float]:
+    """Wilson's interval of a share, 95 %."""
+    z, share = 1.96, killed / drawn
+    middle = share + z * z / (2 * drawn)
+    spread = z * math.sqrt(share * (1 - share) / drawn + z * z / (4 * drawn * drawn))
+    return (middle - spread) / (1 + z * z / drawn), (middle + spread) / (1 + z * z / drawn)
+
+
+if __name__ == "__main__":
+    main()
