@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "opboost_ops"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -118,24 +116,6 @@ def test_dotted_references_lead_to_what_they_name() -> None:
         if not leads_somewhere(reference)
     ]
     assert lost == []
-
-
-@pytest.mark.parametrize(
-    ("reference", "found"),
-    [
-        ("privacy.ledger", True),
-        ("privacy.worst", False),
-        ("looks.LOOKS", False),
-        ("Store.put_once", True),
-        ("Store.put_twice", False),
-        ("exchange/store/store.py", True),
-        ("exchange/nothing.py", False),
-        ("training.tuning", True),
-        ("math.fsum", True),
-    ],
-)
-def test_what_is_nowhere_is_noticed(reference: str, found: bool) -> None:
-    assert leads_somewhere(reference) is found
 
 
 def test_decisions_are_numbered_without_gaps_and_named_by_their_number() -> None:

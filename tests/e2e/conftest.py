@@ -62,7 +62,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="package")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("e2e") / "credit"
-    file = write_workspace(load("credit", rows=8000), folder, training={"trees": 40})
+    file = write_workspace(load("credit", rows=2000), folder, training={"trees": 20})
     data: dict[str, Any] = yaml.safe_load(file.read_text())
     # Looked at by hand in the tests; by itself on the first of January alone.
     data["schedule"] = {"on_tables": "0 0 1 1 *"}

@@ -15,7 +15,7 @@ from opboost_ops.pipeline.party.recovery import recover
 from opboost_ops.pipeline.party.rollback import check
 from tests.commands import printed, printed_json
 from tests.federation import Workspace
-from tests.party_state import forget, state_of
+from tests.party_state import state_of
 
 DRAW = ["edges", "bank", "--federation", "federation.yaml", "--column", "income", "--private", "2"]
 
@@ -58,22 +58,6 @@ def test_a_run_releases_by_private_edges_and_draws_none(fresh: Workspace) -> Non
     step, entries = spent(fresh)
     assert entries == 1
     assert step > loss + 0.01
-
-
-def test_another_table_gives_the_same_edges_and_another_number_draws_again(
-    fresh: Workspace,
-) -> None:
-    first = draw(fresh)
-    fresh.edit_table("bank", lambda t: t.with_columns(pl.col("income") * 1.5))
-    again = draw(fresh)
-    assert (again["scale"], again["charged"]) == (first["scale"], False)
-    person = pl.read_parquet(fresh.table_path("bank")).get_column(fresh.declared.id.column)[0]
-    forget(fresh.site("bank"), person)
-    assert draw(fresh)["scale"] == first["scale"]
-    second = printed_json(*DRAW, "--number", "2", folder=fresh.folder)["columns"]["income"]
-    assert second["charged"]
-    assert second["scale"] != first["scale"]
-    assert spent(fresh) == (pytest.approx(4, abs=0.01), 2)
 
 
 def test_losses_are_shown_by_steps_and_in_raw_units(fresh: Workspace) -> None:

@@ -26,7 +26,7 @@ import os, sys
 if "scheduler" in sys.orig_argv:
     sys.path.insert(0, os.environ["TEST_ROOT"])
     import json
-    from opboost_ops.pipeline.steps import catalogue
+    from opboost_ops.pipeline import catalogue
     from tests.leakage.failing_stage import failing
 
     class Now:

@@ -141,29 +141,6 @@ def test_a_direction_is_kept_on_values(trainer: str, objective: str, direction: 
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_objectives_predict_what_they_say(trainer: str) -> None:
-    """On one feature with many rows a level: medians, quantiles and means of each level."""
-    rng = np.random.RandomState(1)
-    level = rng.randint(1, 4, 6000)
-    label = np.floor(rng.gamma(level.astype(float), 2.0))
-    frame = Frame(("b.x",), level.astype(float)[:, None], (), ("b.x",))
-    quantile = {"lightgbm": "alpha", "xgboost": "quantile_alpha"}[trainer]
-    wanted = {
-        ("l2", ""): np.mean,
-        ("poisson", ""): np.mean,
-        ("tweedie", ""): np.mean,
-        ("l1", ""): np.median,
-        ("quantile", quantile): lambda of: np.quantile(of, 0.9),
-    }
-    for (objective, name), of in wanted.items():
-        parameters = Parameters("regression", 0, 200, 0.2, 2, 0, 1, trainer, objective=objective,
-                                own={name: 0.9} if name else {})  # type: ignore[arg-type]  # fmt: skip
-        found = predict(train(frame, label, parameters), np.array([[1.0], [2.0], [3.0]]))
-        expected = [of(label[level == at]) for at in (1, 2, 3)]
-        np.testing.assert_allclose(found, expected, rtol=0.06, atol=0.6)
-
-
-@pytest.mark.parametrize("trainer", TRAINERS)
 def test_a_weight_is_that_many_rows(trainer: str) -> None:
     rng = np.random.RandomState(2)
     ranks, label = rng.randint(1, 20, 300), rng.normal(size=300)

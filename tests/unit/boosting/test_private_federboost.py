@@ -63,7 +63,7 @@ class Recorder:
 PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2)
 
 
-@options(max_examples=15, deadline=None)
+@options(max_examples=8, deadline=None)
 @given(
     st.integers(0, 2**31),
     st.sampled_from(["binary", "regression"]),
@@ -87,7 +87,7 @@ def test_one_row_changes_a_round_by_no_more_than_is_counted(seed, task, missing)
             assert moved.sum() <= phase.l1 and (moved**2).sum() <= phase.l2_squared
 
 
-@options(max_examples=15, deadline=None)
+@options(max_examples=8, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from(["binary", "regression"]))
 def test_a_replaced_row_changes_a_round_by_no_more_than_is_counted_for_it(seed, task):
     x, label, settings = problem(120, seed, task)
@@ -174,23 +174,6 @@ def releases(settings, private):
     return seen[-1]
 
 
-def test_a_single_row_can_reach_what_is_counted():
-    """The bound is no more than it must be: a row of the greatest gradient in one node."""
-    _, _, settings = problem()
-    columns = [np.array([domain.upper]) for domain in DOMAINS]
-    recorder = Recorder(decided=None)
-    recorder.parties = 1
-    one = Private(2.0, 1e-9, 1)
-    learn_private(columns, np.array([1.0]), settings, one, recorder)
-    counted = {r.phase: r for r in releases(settings, one)}
-    assert np.abs(recorder.vectors["facts-00000-00"]).sum() == counted["facts"].l1
-    assert recorder.vectors["lookup-00000-00"].sum() == counted["lookup"].l1
-    # A chance next to 0 or 1 never has both at once: the gradient alone is reached.
-    units = learner.sums_of(settings, one).units
-    assert np.abs(recorder.vectors["trees-00000-00"]).max() <= units
-    assert counted["trees"].l1 == units + units // 4
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_the_noise_is_the_least_that_keeps_epsilon(epsilon):
     _, _, settings = problem()
@@ -223,23 +206,6 @@ def test_it_learns(task):
     else:
         truth = label / 10
         assert np.mean((scores - truth) ** 2) < 0.5 * np.var(truth)
-
-
-def test_labels_outside_their_bounds_are_clipped_and_stop_no_session():
-    x, label, settings = problem(task="regression")
-    beyond = label.copy()
-    label[:20], label[20:40] = 10, 0
-    beyond[:20], beyond[20:40] = 1e6, -1e6
-    decided = None
-    vectors = []
-    for each in (label, beyond):
-        recorder = Recorder(noise_of(settings, PRIVATE).means, decided=decided)
-        learn_private(x, each, settings, PRIVATE, recorder)
-        vectors.append(recorder.vectors)
-        decided = decided or recorder.decisions
-    assert vectors[0].keys() == vectors[1].keys()
-    for name, vector in vectors[0].items():
-        assert np.array_equal(vector, vectors[1][name])
 
 
 def test_splits_follow_from_the_seed_alone_and_use_all_columns_alike():

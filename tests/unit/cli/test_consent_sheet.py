@@ -23,8 +23,6 @@ from opboost_ops.reports import consent_words
 from tests.federation import FIRST_RUN, Workspace, small_credit
 from tests.unit.cli.conftest import Opboost
 
-ROWS = 200_000
-
 
 @pytest.fixture
 def bank(tmp_path: Path) -> tuple[Path, Path]:
@@ -78,44 +76,6 @@ def test_it_shows_all_that_leaves_and_cuts_nothing(
     whole = sum(line["loss_whole"] for line in said["columns"])
     assert totals["loss_whole"] == pytest.approx(whole)
     assert "…" not in done.out and "opboost check" not in done.out
-
-
-def test_the_sentence_on_guessing_against_an_attack_that_is_run(
-    opboost: Opboost, bank: tuple[Path, Path]
-) -> None:
-    """Bayes' rule on 200,000 drawn people and their releases, five columns of other mechanisms."""
-    mechanisms: list[Any] = [
-        {"name": "global_map", "epsilon": 1.5},
-        {"name": "geometric", "epsilon": 0.9},
-        {"name": "adj_map", "epsilon": 2.0, "theta": 3},
-        {"name": "bucket_response", "epsilon": 2.0, "buckets": 4},
-        {"name": "piecewise", "epsilon": 1.0},
-    ]
-
-    def declare(data: Any) -> None:
-        for feature, mechanism in zip(features(data).values(), mechanisms, strict=True):
-            feature["mechanism"] = mechanism
-
-    edit(bank[1], declare)
-    declared = load_federation(bank[1])
-    said = sheet(opboost, bank)
-    random = np.random.default_rng(5)
-    guessed: list[np.ndarray] = []
-    for line in said["columns"]:
-        mechanism = declared.parties["bank"].features[line["column"]].mechanism
-        assert mechanism is not None
-        channel = mechanism.channel(declared.domain.to_domain())
-        values = random.integers(0, 10, ROWS)
-        words = random.integers(0, 2**64, ROWS, dtype=np.uint64)
-        released = channel.alias.sample(values, words)
-        likelihood = np.array(channel.counts, dtype=np.float64)
-        guessed.append(likelihood.argmax(axis=0)[released] == values)
-        assert guessed[-1].mean() == pytest.approx(line["guess"]["after"], rel=0.015)
-    record = said["whole_record"]
-    assert np.sum(guessed, axis=0).mean() == pytest.approx(record["right_after"], rel=0.01)
-    several = np.prod(guessed[:2], axis=0).mean()
-    both = [line["guess"]["after"] for line in said["columns"][:2]]
-    assert several == pytest.approx(both[0] * both[1], rel=0.02)
 
 
 def test_a_value_and_its_missing_bit_are_guessed_together(

@@ -139,14 +139,13 @@ def test_init_declares_which_class_is_positive(
 
 
 def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables: Path) -> None:
-    """Again where the answer is none of them; nobody is asked where no terminal is."""
+    """Again where the answer is none of them."""
     classes = ["default", "no"]
     pl.DataFrame({"id": [f"P{i}" for i in range(40)], "default": classes * 20}).write_parquet(
         tmp_path / "lender.parquet"
     )
     entry = "import sys; from opboost_ops.cli import main; sys.argv[0] = 'opboost'; main()"
-    program = [sys.executable, "-c", entry]
-    command = [*program, *arguments(tmp_path / "new", tables, "lender")]
+    command = [sys.executable, "-c", entry, *arguments(tmp_path / "new", tables, "lender")]
     ours, theirs = pty.openpty()
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
@@ -160,11 +159,6 @@ def test_at_a_terminal_init_asks_which_class_is_positive(tmp_path: Path, tables:
     assert said.count(b"Which: default or no") == 2 and b"it is default or no" in said
     data = yaml.safe_load((tmp_path / "new" / "lender" / "lender-offer.yaml").read_text())
     assert data["label"]["classes"] == ["no", "default"]
-    silent = subprocess.run(
-        [*program, *arguments(tmp_path / "other", tables, "lender")],
-        stdin=subprocess.PIPE, capture_output=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert silent.returncode == 1 and b"--positive no" in silent.stderr
 
 
 @pytest.mark.parametrize(

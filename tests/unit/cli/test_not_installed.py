@@ -48,23 +48,19 @@ def test_a_federation_is_run(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["demo", "ui"])
-def test_what_needs_airflow_names_the_command_that_installs_it(
-    tmp_path: Path, command: str
-) -> None:
-    done = opboost(tmp_path, command)
+def test_what_needs_airflow_names_the_command_that_installs_it(tmp_path: Path) -> None:
+    done = opboost(tmp_path, "demo")
     assert done.returncode == 1
     assert "pip install 'opboost-ops[airflow]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "run"])
-def test_a_missing_openmp_runtime_is_named(tmp_path: Path, command: str) -> None:
+def test_a_missing_openmp_runtime_is_named(tmp_path: Path) -> None:
     package = tmp_path / "path" / "lightgbm"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(WITHOUT_OPENMP)
     file = write_workspace(load("credit", rows=60), tmp_path / "credit")
-    done = opboost(tmp_path, command, str(file))
+    done = opboost(tmp_path, "run", str(file))
     assert done.returncode == 1
     assert "libgomp.so.1" in done.stderr
     assert "apt-get install libgomp1" in done.stderr

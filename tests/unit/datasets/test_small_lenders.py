@@ -1,7 +1,6 @@
 """The generated lenders of the demo need one another: together beats each alone."""
 
 import numpy as np
-import pytest
 
 from benchmarks.papers import horizontal
 from opboost_ops.domain import Domain, DomainMap
@@ -57,12 +56,3 @@ def gains(seed):
 
 def test_every_lender_of_the_demo_gains():
     assert min(gains(0)) > 1.0
-
-
-@pytest.mark.slow
-def test_in_nearly_all_of_20_draws_every_lender_gains():
-    found = np.array([gains(seed) for seed in range(20)])
-    # One draw stands at about nothing: another order of sums moves it to either side.
-    assert (found > 0).all(axis=1).sum() >= 19
-    assert found.min() > -1.0
-    assert found.mean() == pytest.approx(2.3, abs=0.1)

@@ -31,12 +31,9 @@ class Parser(html.parser.HTMLParser):
         self.attributes: list[tuple[str, str]] = []
         self.open: list[str] = []
         self.text = ""
-        self.rectangles: list[list[tuple[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag == "rect":
-            self.rectangles.append(attrs)
         self.attributes += [(name, value or "") for name, value in attrs]
         if tag not in self.VOID:
             self.open.append(tag)

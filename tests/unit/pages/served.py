@@ -8,16 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import uvicorn
 from fastapi import FastAPI
 
 from opboost_ops.config.loading import site_of
-from opboost_ops.errors import BudgetError
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.exchange.party_state import open_state
-from opboost_ops.pipeline.party.inbox import Run, note_refused
 from tests.browser import SHOTS, chromium
 from tests.federation import SECOND_RUN, Workspace
 from tests.unit.pages.airflow_runs import TRAIN, forget_runs, tell_trees, write_run
@@ -33,31 +30,21 @@ def histories(
     made: dict[str, Workspace] = {}
     folder = tmp_path_factory.mktemp("states")
 
-    def trained(name: str, parties: int) -> Workspace:
-        new = Workspace.write(folder / name, many_parties(parties))
-        with new.known():
-            new.all()
-        return new
-
     def make(name: str) -> Workspace:
         if name == "none":
             return Workspace.write(folder / name)
-        if name in ("two", "sixteen"):
-            return trained(name, {"two": 2, "sixteen": 16}[name])
+        if name == "sixteen":
+            new = Workspace.write(folder / name, many_parties(16))
+            with new.known():
+                new.all()
+            return new
         copy = trained_once.copy(folder / name, SECOND_RUN)
-        if name == "drifted":
-            copy.let_join("bank", pl.col("income") * 0 + 400)
-            with copy.known():
-                copy.all()
         if name == "scored":
             with copy.known():
                 copy.scoring().all()
                 in_production(copy)
-        if name == "capped":
-            path, budget = "bank/policy.yaml", {"budget": 26.0}
-            copy.edit_yaml(path, lambda policy: policy["features"]["income"].update(budget))
-        if nights := {"twelve": 12, "capped": 5, "two_hundred": 200}.get(name):
-            lengthen(copy, nights)
+        if name == "twelve":
+            lengthen(copy, 12)
         return copy
 
     def get(name: str) -> Workspace:
@@ -92,9 +79,6 @@ def in_airflow(state: str) -> None:
         with open_state(site_of("bank")[0]) as state:
             reason = "it is the first release of credit_scoring to credit"
             state.audit.add("asked", f"credit_scoring/{run}/approval", "bank", "0" * 64, reason)
-    elif state == "refused":
-        run = Run("credit_scoring", SECOND_RUN, "credit")
-        note_refused(site_of("bank")[0], run, "desensitize", BudgetError("No budget is left."))
 
 
 @pytest.fixture(scope="module")

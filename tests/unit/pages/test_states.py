@@ -1,4 +1,4 @@
-"""The pages in a real browser in 32 states: nothing overlaps, is cut, or keeps anybody out."""
+"""The pages in a real browser in ten states: nothing overlaps, is cut, or keeps anybody out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.federation import FIRST_RUN, SCORING_RUN
+from tests.federation import FIRST_RUN
 from tests.unit.pages.airflow_runs import TRAIN
 from tests.unit.pages.long_history import run_of
 from tests.unit.pages.served import shot
@@ -18,46 +18,22 @@ _JANUARY = "since=2026-01-01&until=2026-01-31"
 #: Name, history, page, width, theme.
 STATES = [
     ("no_run_status", "none", "status", 1440, "light"),
-    ("no_run_ledger", "none", "ledger", 400, "dark"),
-    ("no_run_models", "none", "models", 1440, "light"),
-    ("one_run_ledger", "one", "ledger", 1440, "light"),
-    ("one_run_version", "one", _VERSION, 400, "light"),
-    ("one_run_exchange", "one", "exchange", 1440, "dark"),
     ("one_run_run", "one", f"run?id={FIRST_RUN}", 1440, "light"),
-    ("twelve_runs_models", "twelve", "models", 1440, "light"),
-    ("twelve_runs_compare", "twelve", f"{_VERSION}/beside/{run_of(10)}", 1440, "light"),
     ("twelve_runs_compare_narrow", "twelve", f"{_VERSION}/beside/{run_of(10)}", 400, "dark"),
-    ("twelve_runs_statement", "twelve", f"ledger?{_JANUARY}", 1440, "light"),
     ("twelve_runs_statement_narrow", "twelve", f"ledger?{_JANUARY}", 400, "light"),
-    ("two_hundred_runs_models", "two_hundred", "models", 1440, "dark"),
-    ("two_hundred_runs_ledger", "two_hundred", "ledger", 1440, "light"),
-    ("two_hundred_runs_quality", "two_hundred", "quality", 400, "light"),
-    ("two_parties_exchange", "two", "exchange", 400, "dark"),
-    ("sixteen_parties_exchange", "sixteen", "exchange?party=credit", 1440, "light"),
     ("sixteen_parties_exchange_narrow", "sixteen", "exchange?party=credit", 400, "dark"),
     ("sixteen_parties_version", "sixteen", _VERSION, 1440, "dark"),
     ("failed_run", "failed", f"run?dag={TRAIN}&run=failed", 1440, "light"),
-    ("refused_ledger", "refused", "ledger?party=bank", 400, "dark"),
     ("running_run", "running", f"run?dag={TRAIN}&run=running", 400, "light"),
     ("approval_waits", "waiting", "status", 1440, "dark"),
-    ("two_parties_run", "two", f"run?id={FIRST_RUN}", 400, "dark"),
-    ("scored_run", "scored", f"run?id={SCORING_RUN}", 1440, "light"),
-    ("scored_run_narrow", "scored", f"run?id={SCORING_RUN}", 400, "dark"),
-    ("scored_version", "scored", _VERSION, 1440, "light"),
-    ("scored_version_dark", "scored", _VERSION, 1440, "dark"),
-    ("scored_version_narrow", "scored", _VERSION, 390, "light"),
     ("scored_version_narrow_dark", "scored", _VERSION, 390, "dark"),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "history", "path", "width", "theme"),
-    [
-        pytest.param(
-            *state, id=state[0], marks=pytest.mark.deployment if n % 3 else pytest.mark.slow
-        )
-        for n, state in enumerate(STATES)
-    ],
+    [pytest.param(*state, id=state[0]) for state in STATES],
 )
 def test_nothing_overlaps_is_cut_or_keeps_anybody_out(
     name: str,

@@ -103,22 +103,3 @@ def test_columns_are_judged_by_what_own_columns_leave(tmp_path: Path) -> None:
         )
         best[name] = proposal.details["columns"][0]["name"]
     assert best == {"whole": "fresh", "theirs": "same"}
-
-
-def test_a_number_between_0_and_1_may_lie_on_other_cells(tmp_path: Path) -> None:
-    random = np.random.default_rng(5)
-    table = pl.DataFrame(
-        {"id": [f"p{i:03d}" for i in range(600)], "share": random.random(600) ** 8,
-         "flag": random.integers(0, 2, 600)}
-    ).with_columns(y=pl.col("share") + pl.col("flag"))  # fmt: skip
-    tables = {"a": table.select("id", "y"), "b": table.select("id", "share", "flag")}
-    features: dict[str, Any] = {"a": {}, "b": {"share": {"bounds": [0, 1]}}}
-    features["b"]["flag"] = {"type": "boolean"}
-    label = {"column": "y", "task": "regression"}
-    made = Dataset("sums", "regression", tables, "a", label, features, 0.2, 1.0, (1, 10))
-    workspace = Workspace.write(tmp_path / "fed", made)
-    sample = tmp_path / "sample.parquet"
-    table.write_parquet(sample)
-    api.plan(workspace.file, "b", sample=sample, max_loss_1=0.5, write=True)
-    scales = {n: f.scale for n, f in workspace.declared.parties["b"].features.items()}
-    assert scales["flag"] == "linear" != scales["share"]

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-import lightgbm
-import polars as pl
 import pytest
 
 from opboost_ops import api
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.lab.scales import compare_scales
 from opboost_ops.privacy.loss import loss_curve
-from tests.federation import FIRST_RUN, Workspace
+from tests.federation import Workspace
 
 
 def test_mechanisms_are_ranked_under_caps(trained_once: Workspace, tmp_path: Path) -> None:
@@ -70,23 +68,3 @@ def test_a_release_is_attacked_before_it_is_made(trained_once: Workspace) -> Non
     attacked = api.leakage(trained_once.folder, "shop")
     assert attacked.party == "shop" and attacked.picture.is_file()
     assert attacked.document()["worst"]["column"] in repr(attacked)
-
-
-def test_models_are_listed_and_exported(trained_once: Workspace, tmp_path: Path) -> None:
-    models = api.models(trained_once.folder)
-    (line,) = models.versions.iter_rows(named=True)
-    assert (line["version"], line["champion"]) == (FIRST_RUN, True) == (models.champion, True)
-    assert FIRST_RUN in repr(models) and models.card().run == FIRST_RUN
-    model, columns = models.export(tmp_path / "model.txt")
-    assert lightgbm.Booster(model_file=str(model)).num_trees() == 4 and columns.is_file()
-    with pytest.raises(ConfigError, match="exists already"):
-        models.export(tmp_path / "model.txt")
-
-
-def test_a_federation_is_simulated_from_one_table() -> None:
-    table = pl.DataFrame(
-        {"a": [i * 37 % 101 for i in range(400)], "b": [i % 7 for i in range(400)]}
-    ).with_columns(y=(pl.col("a") + pl.col("b") > 50).cast(int))
-    found = api.simulate(table, "y", {"bank": ["a"]})
-    assert found.document()["rows"] == {"training": 320, "held_out": 80}
-    assert "pays from" in repr(found)

@@ -205,28 +205,6 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         federation.declared  # noqa: B018
 
 
-def test_a_model_with_a_delta_is_charged_by_its_curve_and_shares_it_with_the_next(
-    federation: Workspace,
-) -> None:
-    def noisy_leaves(data: dict[str, Any]) -> None:
-        data["training"]["private"] = {"epsilon": 2.0, "delta": 1e-6, "splits": "random"}
-        data["training"]["trees"] = 20
-
-    federation.edit_yaml("federation.yaml", noisy_leaves)
-    federation.all()
-    charged = [r for r in ledger(federation, "credit") if r.account == "model"]
-    assert [r.kind for r in charged] == ["model"]
-    assert charged[0].curve is not None
-    assert charged[0].curve.delta == 1e-6
-    assert 1.99 < float(account_of(charged).epsilon) <= 2.0
-    # Two models on the same rows cost less than the sum: sqrt(2) of it, roughly.
-    again = [charged[0], charged[0].model_copy(update={"run": "f" * 16})]
-    assert 2.5 < float(account_of(again).epsilon) < 3.2
-    files = federation.files("credit", "models", "credit_scoring", federation.run)
-    words = " ".join(json.loads(files["card.json"])["private"])
-    assert "(epsilon 2, delta 1e-06)-differentially private for each row of credit's table" in words
-
-
 def test_check_warns_of_a_table_that_is_too_small_for_noise_or_delta(federation: Workspace) -> None:
     def shown(epsilon: float, delta: float = 1e-6) -> str:
         def noisy_leaves(data: dict[str, Any]) -> None:

@@ -98,29 +98,6 @@ def test_a_row_of_fixed_levels_sees_only_its_own_levels_classes() -> None:
     assert one.psi["w"] == pytest.approx(other.psi["w"])
 
 
-def explained(classes: Classes, rows: Rows) -> float:
-    """ln p(y, w, l) of all rows, by the formula."""
-    joint = classes.phi[rows.level] * classes.pi
-    for name, codes in rows.noisy.items():
-        joint = joint * (rows.laws[name].T @ classes.theta[name])[codes]
-    return float(np.log(joint.sum(axis=1)).sum())
-
-
-def test_an_unsmoothed_plain_step_never_explains_less() -> None:
-    clear, label = planted(2_000)
-    frame = released(clear)
-    rows = rows_of(frame, drawable(frame, CHANNELS)).labelled(*quantile_levels(label, 4))
-    start = Start("untied", 4, 2, fast=False)
-    smoothing = smoothing_of(rows, start)
-    classes = classes_of(rows, start, smoothing, DRAWS)
-    bare, seen = replace(smoothing, alpha=0.0), LatentRows(rows, classes)
-    before = -np.inf
-    for _ in range(15):
-        now = explained(classes, rows)
-        assert now >= before - 1e-6
-        before, classes = now, seen.step(classes, bare)
-
-
 def test_values_drawn_back_follow_the_law_of_the_clear_ones() -> None:
     """Within levels of the label, each column: much nearer than what was released."""
     clear, label = planted(20_000)

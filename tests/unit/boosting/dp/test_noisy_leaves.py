@@ -27,7 +27,7 @@ def settings(epsilon: float, delta: float, trees: int, **more: object) -> Parame
 
 
 # Calibration takes a tenth of a second, more on a busy machine.
-@hypothesis_settings(deadline=None)
+@hypothesis_settings(max_examples=25, deadline=None)
 @given(
     epsilon=st.floats(0.05, 8),
     exponent=st.integers(4, 9),
