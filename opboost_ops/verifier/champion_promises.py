@@ -306,7 +306,8 @@ def _forgotten(own: OwnSide, run: Run, plan: Plan, kept: Path) -> Iterator[Check
     """Nobody on the list of the forgotten is in the frame of the champion."""
     party, identity, name = own.party, plan.federation["id"], run.federation
     secret, path = party.path("secret", "keys/noise.secret"), party.table(name)
-    if path is None or secret is None or plan.is_horizontal or identity["column"] is None:
+    is_made = identity.get("columns") or identity.get("normalise")
+    if path is None or secret is None or plan.is_horizontal or is_made:
         yield None, "a Parquet table with IDs as they are, and keys in files"
         return
     label = plan.parties[party.name]["label"]
@@ -336,8 +337,8 @@ def _forgotten(own: OwnSide, run: Run, plan: Plan, kept: Path) -> Iterator[Check
         for part in ("frame", "holdout_frame")
         for value in feather.read_table(kept / f"{part}.arrow").column("label").to_pylist()
     ]
-    same = stated == ([classes.index(value) for value in labels] if classes else labels)
-    yield same, "its rows are not those of its people"
+    coded = [classes.index(value) for value in labels if value in classes] if classes else labels
+    yield stated == coded, "its rows are not those of its people"
 
 
 def _matrix(table: pa.Table, names: Sequence[str]) -> np.ndarray:
