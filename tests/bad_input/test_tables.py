@@ -11,8 +11,10 @@ import pyarrow.feather as feather
 import pytest
 
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.steps import check_model
 from opboost_ops.quality.report import Report
+from opboost_ops.tables.parquet import read_all
 from tests.bad_input.faults import (
     ASKED,
     CANARY_NUMBER,
@@ -25,6 +27,7 @@ from tests.bad_input.faults import (
     untouched,
 )
 from tests.federation import Workspace
+from tests.fuzz.targets import CORPUS
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -139,6 +142,22 @@ def test_a_file_that_is_no_table(workspace: Workspace, party: str) -> None:
         check.refuses(content, party, "missing, truncated or not a Parquet")
     # A truncated middle with an intact footer.
     check.refuses(whole[:40] + b"\0" * (half - 40) + whole[half:], party)
+
+
+def test_a_panic_of_a_library_is_told_like_any_foreign_error(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A panic is no Exception, and its text could show a cell."""
+
+    def reads(_: object) -> None:
+        read_all(CORPUS / "parquet" / "panic.parquet")
+
+    workspace.until("preprocess", "bank")
+    monkeypatch.setitem(STAGES, "preprocess", reads)
+    with pytest.raises(ContractError) as failed:
+        workspace.step("bank", "preprocess")
+    assert "Panic" not in str(failed.value) and "unwrap" not in str(failed.value)
+    assert failed.value.__cause__ is None and failed.value.__context__ is None
 
 
 def test_a_table_rewritten_during_the_run(workspace: Workspace) -> None:

@@ -37,6 +37,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from polars.exceptions import PanicException
+
 from opboost_ops.config.loading import site_of
 from opboost_ops.errors import (
     BudgetError,
@@ -253,6 +255,9 @@ def _executed(
             if mailbox.closed:
                 forget_session(party, federation, run, mailbox, context.home)
         raise
+    except PanicException:
+        # No Exception: it would pass every handler, with a text that may show a cell.
+        raise RuntimeError(f"a library panicked: {traceback.format_exc()}") from None
     if outcome.model is not None:
         charge_model(party, federation, run, outcome.model)
     for name, table in outcome.tables.items():
