@@ -50,7 +50,7 @@ $(STAMP): requirements.lock pyproject.toml
 		"$(UV)" pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; \
 	else \
 		$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null; \
-		$(PIP) --require-hashes -r requirements.lock \
+		$(PIP) --no-deps --require-hashes -r requirements.lock \
 		&& $(PIP) --no-deps --no-build-isolation --editable .; \
 	fi
 	@touch $@

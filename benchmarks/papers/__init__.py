@@ -17,6 +17,7 @@ MODULES = (
     "first_mechanism",
     "tuning",
     "gate_year",
+    "refresh",
     "order",
     "table5",
     "range_query",

@@ -98,7 +98,7 @@ def _averaging(path: Path) -> Path:
         plot,
         list(range(1, 31)),
         {
-            "keyed noise (as released)": [a.success for a in curves.pinned],
+            "pinned responses (as released)": [a.success for a in curves.pinned],
             "fresh noise at every run": [a.success for a in curves.fresh],
         },
     )

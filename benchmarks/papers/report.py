@@ -20,7 +20,7 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 
 [The papers' own workloads](evaluation-papers.md) are beside the papers' figures where we know them.
 """,
-        ("federation", "first-mechanism", "denoise", "tuning", "gate"),
+        ("federation", "first-mechanism", "denoise", "tuning", "gate", "refresh"),
     ),
     "evaluation-papers": (
         """# Evaluation: the papers' own workloads

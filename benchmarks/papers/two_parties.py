@@ -62,6 +62,8 @@ class TwoParties:
         label: All labels, numbers or class indices.
         order: Positions of all rows in the tables, training rows first.
         own: Party A's columns, by name.
+        nominal: Names of those that are categories.
+        integers: Party B's columns on the domain, by name, before they are randomised.
         maps: How each of party B's columns is laid on the domain.
     """
 
@@ -88,10 +90,10 @@ class TwoParties:
         self.task = label.task
         self.label, classes = encode_label(rows.get_column(label.column), label, self.train)
         self.classes = len(classes)
-        self.own, self._nominal = self._own_columns(rows, dataset.features[dataset.label_holder])
+        self.own, self.nominal = self._own_columns(rows, dataset.features[dataset.label_holder])
         other = dataset.tables[holder][order]
         self._raw: dict[str, np.ndarray] = {}
-        self._clear: dict[str, np.ndarray] = {}
+        self.integers: dict[str, np.ndarray] = {}
         self.maps: dict[str, DomainMap] = {}
         for column, declared in dataset.features[holder].items():
             feature = Feature.model_validate({"uuid": _UUID, **declared})
@@ -106,12 +108,20 @@ class TwoParties:
             else:
                 mapping = feature.domain_map(domain)
             self._raw[column] = values
-            self._clear[column] = mapping.encode(values)
+            self.integers[column] = mapping.encode(values)
             self.maps[column] = mapping
 
-    def evaluated(self, prediction: np.ndarray) -> dict[str, float]:
-        """Accuracy or mean squared error of the test rows, and the second figure of the task."""
-        found = metrics.evaluate(self.task, self.label[self.train :], prediction)
+    def evaluated(
+        self, prediction: np.ndarray, label: np.ndarray | None = None
+    ) -> dict[str, float]:
+        """Accuracy or mean squared error of the test rows, and the second figure of the task.
+
+        Args:
+            prediction: Of the test rows.
+            label: Theirs; those of the table where absent.
+        """
+        truth = self.label[self.train :] if label is None else label
+        found = metrics.evaluate(self.task, truth, prediction)
         first = "mse" if self.task == "regression" else "accuracy"
         return {"metric": found[first], "second": found[metrics.main_metric(self.task)]}
 
@@ -154,7 +164,7 @@ class TwoParties:
         if method == "raw":
             others = self._raw
         elif method != "alone":
-            others = {n: v.astype(float) for n, v in self._clear.items()}
+            others = {n: v.astype(float) for n, v in self.integers.items()}
             ranked = tuple(others)
         names = (*self.own, *others)
         columns = {**self.own, **others}
@@ -168,13 +178,13 @@ class TwoParties:
                 self._values[name] = own
                 columns[name] = inverse.reshape(-1) + 1.0
         matrix = np.column_stack([columns[n][: self.train] for n in names])
-        frame = Frame(names, np.asfortranarray(matrix), self._nominal, ranked)
+        frame = Frame(names, np.asfortranarray(matrix), self.nominal, ranked)
         return frame, np.asfortranarray(test)
 
     @property
     def protected(self) -> dict[str, np.ndarray]:
         """B's training rows as integers of the domain, by column, before they are randomised."""
-        return {name: values[: self.train] for name, values in self._clear.items()}
+        return {name: values[: self.train] for name, values in self.integers.items()}
 
     def released(self, mechanism: Chosen, draw: int = 0) -> dict[str, np.ndarray]:
         """B's training rows as a mechanism releases them, by column.
@@ -192,7 +202,7 @@ class TwoParties:
         Args:
             mechanism: What randomises them, as in `frames`.
         """
-        held = {name: values[self.train :] for name, values in self._clear.items()}
+        held = {name: values[self.train :] for name, values in self.integers.items()}
         released = self._randomised(mechanism, held, "held out")
         own = [values[self.train :] for values in self.own.values()]
         matrix = np.column_stack([*own, *(v.astype(float) for v in released.values())])
