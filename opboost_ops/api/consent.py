@@ -1,4 +1,4 @@
-"""What is wrong, what will leave, and a party's consent to it."""
+"""Faults of a federation's files, releases that will leave, and a party's consent to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,13 +62,13 @@ class Checked:
         }
 
     def __repr__(self) -> str:
-        found = f"{len(self.faults)} faults" if self.faults else "no faults"
-        return f"Checked({self.federation.name}: {found}, {self.leaves.height} releases)"
+        count = f"{len(self.faults)} faults" if self.faults else "no faults"
+        return f"Checked({self.federation.name}: {count}, {self.leaves.height} releases)"
 
 
 @dataclass(frozen=True, repr=False)
 class Consent:
-    """What a party would agree to.
+    """A party's agreement before it is given.
 
     Attributes:
         party: Which.
@@ -132,15 +132,15 @@ def check(federation: str | Path) -> Checked:
 
 
 def _lacking(path: Path, federation: Federation) -> dict[str, str]:
-    found: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for party, file in site_files(path, federation).items():
         try:
             lacks = agreement.lacking(load_site(file), federation)
         except ConfigError as error:
             lacks = error.problem
         if lacks:
-            found[party] = lacks
-    return found
+            problems[party] = lacks
+    return problems
 
 
 def agree(
@@ -166,10 +166,10 @@ def agree(
     path = federation_file(Path(federation))
     mine, declared = load_site(Path(site) / "site.yaml"), load_federation(path)
     agreement.require_member(mine, declared)
-    found = digest_of(document(declared))
-    if digest is not None and digest != found:
+    current = digest_of(document(declared))
+    if digest is not None and digest != current:
         raise ConfigError(
-            f"{digest} is not the digest of {path.name}, which is {found} now.",
+            f"{digest} is not the digest of {path.name}, which is {current} now.",
             "Nothing was agreed to. Read what is new, and give its digest.",
         )
     if digest is not None:
@@ -177,10 +177,10 @@ def agree(
         agreement.agree(mine, declared, by=by, because=because)
     agreements = agreements_of(mine)
     newest = agreements.newest(declared.name)
-    number = newest.number if newest is not None and newest.digest == found else None
+    number = newest.number if newest is not None and newest.digest == current else None
     policy = load_policy(Path(site) / POLICY)
     policy = once_agreed(policy, declared)
     exact, models = exact_releases(declared), sum_guarantee(declared)
-    sheet = consent_sheet(declared, mine.party, policy, found, exact, models)
+    sheet = consent_sheet(declared, mine.party, policy, current, exact, models)
     new = tuple(changes(agreements, declared))
-    return Consent(mine.party, declared, found, new, number, sheet, policy)
+    return Consent(mine.party, declared, current, new, number, sheet, policy)

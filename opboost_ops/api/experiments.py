@@ -92,10 +92,12 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
     sites = site_files(file, declared)
     models = load_site(sites[owner]).models
     horizontal = declared.learning == "horizontal"
-    found = _horizontal(finished) if horizontal else _vertical(finished, sites, models, experiment)
+    results = (
+        _horizontal(finished) if horizontal else _vertical(finished, sites, models, experiment)
+    )
     name = format_of(declared.training.trainer).file
     return {
-        **found,
+        **results,
         "federation": declared.name,
         "run": finished.run,
         "seconds": finished.seconds(),
@@ -109,32 +111,34 @@ def _vertical(
 ) -> dict[str, Any]:
     declared = finished.federation
     owner = declared.label_holder
-    said = finished.summaries[owner]
-    metrics = {"centralised": None, "federated": None, **said["evaluate"]["metrics"]}
+    summaries = finished.summaries[owner]
+    metrics = {"centralised": None, "federated": None, **summaries["evaluate"]["metrics"]}
     if experiment:
         metrics = centralised.metrics(sites, declared.name, owner, finished.run)
     files = Registry(models, declared.name).files(finished.run)
     return {
         "metrics": metrics,
-        "outcome": outcome(declared, files, said["register"]),
+        "outcome": outcome(declared, files, summaries["register"]),
         "bytes": artifact_sizes(sites[owner], declared.name, finished.run),
     }
 
 
 def _horizontal(finished: Finished) -> dict[str, Any]:
-    said = finished.summaries
-    boosted = {party: stages["boost"] for party, stages in said.items()}
-    spent = {party: finished.spent[party]["boost"] for party in said}
+    summaries = finished.summaries
+    boosted = {party: stages["boost"] for party, stages in summaries.items()}
+    spent = {party: finished.spent[party]["boost"] for party in summaries}
     active = boosted[finished.federation.label_holder]
     private = {"private": active["private"]} if "private" in active else {}
     return {
         **private,
-        "metrics": {party: stages["evaluate_own"]["metrics"] for party, stages in said.items()},
+        "metrics": {
+            party: stages["evaluate_own"]["metrics"] for party, stages in summaries.items()
+        },
         "rows": active["rows"],
         "messages": max(summary["messages"] for summary in boosted.values()),
         "bytes": sum(summary["bytes"] for summary in boosted.values()),
         "sums": active["sums"],
         # Waiting for one another is part of it here.
         "training": round(max(s["seconds"] + s["waited"] for s in spent.values()), 6),
-        "cpu": {party: found["cpu"] for party, found in spent.items()},
+        "cpu": {party: used["cpu"] for party, used in spent.items()},
     }

@@ -1,4 +1,4 @@
-"""What a party has released, and what it cost."""
+"""Releases of a party, and their cost."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from opboost_ops.reports.ledger import ledger_of
 
 @dataclass(frozen=True, repr=False)
 class Statement:
-    """What a party has released, and what it cost.
+    """A party's releases, and their cost.
 
     Attributes:
         party: Whose.

@@ -65,7 +65,7 @@ class Model:
         return len(self.features)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """What scikit-learn makes a copy from."""
+        """The arguments from which scikit-learn makes a copy."""
         del deep
         return {"files": self._files, "version": self.version}
 
@@ -96,8 +96,8 @@ class Model:
         truth, predicted = np.asarray(label), self.predict(frame)
         if self.classes:
             return float((truth == predicted).mean())
-        found = evaluate("regression", truth.astype(np.float64), predicted)
-        return found.get("r2", float("nan"))
+        metrics = evaluate("regression", truth.astype(np.float64), predicted)
+        return metrics.get("r2", float("nan"))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -148,8 +148,8 @@ class Model:
             for party in self._federation.feature_holders
             if self._federation.keeps_all
         }
-        made = [_made(c, sources[c.source], lacking.get(c.party)) for c in self._columns]
-        return np.column_stack(made) if made else np.empty((frame.height, 0))
+        columns = [_made(c, sources[c.source], lacking.get(c.party)) for c in self._columns]
+        return np.column_stack(columns) if columns else np.empty((frame.height, 0))
 
     def predict_proba(self, frame: Any) -> np.ndarray:
         """Predict uncalibrated class probabilities.
@@ -165,8 +165,12 @@ class Model:
         """
         if not self.classes:
             raise ContractError("A regression has no classes.", "Use predict.")
-        found = predict(self._text, self.matrix(frame))
-        return found if found.ndim == 2 else np.column_stack([1 - found, found])
+        probabilities = predict(self._text, self.matrix(frame))
+        return (
+            probabilities
+            if probabilities.ndim == 2
+            else np.column_stack([1 - probabilities, probabilities])
+        )
 
     def predict(self, frame: Any) -> np.ndarray:
         """Predict each row's likeliest class, or its number in regression.
@@ -184,13 +188,13 @@ class Model:
         return likeliest
 
 
-def _frame(given: Any, features: tuple[str, ...]) -> pl.DataFrame:
+def _frame(data: Any, features: tuple[str, ...]) -> pl.DataFrame:
     """A frame of polars, of what people have."""
-    if isinstance(given, pl.DataFrame):
-        return given
-    if hasattr(given, "columns"):
-        return pl.DataFrame({name: pl.Series(given[name].tolist()) for name in given.columns})
-    array = np.asarray(given)
+    if isinstance(data, pl.DataFrame):
+        return data
+    if hasattr(data, "columns"):
+        return pl.DataFrame({name: pl.Series(data[name].tolist()) for name in data.columns})
+    array = np.asarray(data)
     if array.ndim != 2 or array.shape[1] != len(features):
         raise ContractError(
             f"An array of shape {array.shape} was given, but the model has {len(features)} raw "
@@ -223,9 +227,9 @@ def _made(column: RawColumn, raw: pl.Series, lacking: np.ndarray | None = None) 
     """One of the model's columns, of its raw one; NaN for people whom the party lacks."""
     feature = column.declared
     if lacking is not None:
-        made = np.full(len(raw), np.nan)
-        made[~lacking] = _made(column, raw.filter(pl.Series(~lacking)))
-        return made
+        values = np.full(len(raw), np.nan)
+        values[~lacking] = _made(column, raw.filter(pl.Series(~lacking)))
+        return values
     if column.made == "missing":
         return np.asarray(raw_table.missing(raw), np.float64)
     if column.made in ("code", "number"):

@@ -87,12 +87,12 @@ class Models:
         Raises:
             ContractError: There is none, or it is damaged.
         """
-        chosen = version or self.champion
-        if chosen is None:
+        name = version or self.champion
+        if name is None:
             raise ContractError(
                 f"{self.federation} has no champion.", "Train a model, or name a version."
             )
-        return self._registry.files(chosen)
+        return self._registry.files(name)
 
     def card(self, version: str | None = None) -> Card:
         """Return a version's card, by default the champion's.
@@ -132,9 +132,9 @@ class Models:
         Raises:
             ContractError: There is none.
         """
-        found = self.version(version)
-        named = {name.replace("_", " "): of for name, of in found.curves.items()}
-        figures = [*importance_figures(found.shares, found.parties), *held_out_figures(named)]
+        record = self.version(version)
+        named = {name.replace("_", " "): of for name, of in record.curves.items()}
+        figures = [*importance_figures(record.shares, record.parties), *held_out_figures(named)]
         return {figure.caption: Picture(figure) for figure in figures}
 
     def model(self, version: str | None = None) -> Model:
@@ -163,21 +163,21 @@ class Models:
         """
         target = Path(out)
         files = self.files(version)
-        made = {target: export_model(files, form)}
+        contents = {target: export_model(files, form)}
         if form != "onnx":
             columns = target.with_name(f"{target.name}.columns.json")
-            made[columns] = model_columns(files).json_bytes()
-        for path in made:
+            contents[columns] = model_columns(files).json_bytes()
+        for path in contents:
             if path.exists():
                 raise ConfigError(
                     f"{path.name} exists already; nothing was written.", "Name another file."
                 )
         try:
-            for path, content in made.items():
+            for path, content in contents.items():
                 path.write_bytes(content)
         except OSError as error:
             raise ConfigError(f"{target.name} cannot be written: {error.strerror}.") from None
-        return tuple(made)
+        return tuple(contents)
 
     def promote(self, version: str, because: str = "by hand") -> str:
         """Make a version champion, whatever the gate decided; its name."""
@@ -217,15 +217,15 @@ def models_at(site: str | Path, federation: str | None = None) -> Models:
     Raises:
         ConfigError: There are several federations and none is named, or none of that name.
     """
-    found = load_site(Path(site) / "site.yaml")
-    folder = found.models
+    loaded = load_site(Path(site) / "site.yaml")
+    folder = loaded.models
     names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
     if federation is None and len(names) == 1:
-        return Models(found, names[0])
+        return Models(loaded, names[0])
     if federation is None or federation not in names:
         listed = f"They are {', '.join(names)}." if names else "There are none yet."
         raise ConfigError("Name a federation that has models with --federation.", listed)
-    return Models(found, federation)
+    return Models(loaded, federation)
 
 
 def outcomes(
@@ -245,12 +245,12 @@ def outcomes(
     Raises:
         OpBoostError: The file is not of that form, or the version has scored too few of them.
     """
-    found = models_at(site, federation)
+    models = models_at(site, federation)
     policy = load_policy(Path(site) / POLICY)
-    files = found.files(version)
+    files = models.files(version)
     columns = id_columns(federation_in(files), policy)
     table, _, _ = read_table(policy.party, str(file), None, columns)
-    return report(found.site, policy, found.federation, version or str(found.champion), table)
+    return report(models.site, policy, models.federation, version or str(models.champion), table)
 
 
 def card(federation: str | Path, version: str | None = None) -> Card:

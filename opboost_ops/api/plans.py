@@ -69,9 +69,9 @@ def plan(
             "about it.",
             "Give --sample with public rows.",
         )
-    found = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)
-    write_proposal(file, found.party, found.mechanisms, found.chosen)
-    return found
+    ranking = rank(file, party, _path(sample), limits, _path(out) or file.parent, progress, True)
+    write_proposal(file, ranking.party, ranking.mechanisms, ranking.chosen)
+    return ranking
 
 
 def divide(
@@ -116,13 +116,13 @@ def divide(
         rescale=write,
     )
     file = federation_file(Path(federation))
-    found = divide_total(file, party, request, progress)
+    proposal = divide_total(file, party, request, progress)
     if write:
-        details = found.details
+        details = proposal.details
         write_proposal(
-            file, details["party"], found.mechanisms, details["scales"], details["left_out"]
+            file, details["party"], proposal.mechanisms, details["scales"], details["left_out"]
         )
-    return found
+    return proposal
 
 
 def simulate(
@@ -161,10 +161,10 @@ def simulate(
         frame, unusable = read_local(Path(table), dialect=dialect)
     parts = {party: list(names) for party, names in split.items()}
     imagined = split_table(frame, label, parts, domain, unusable)
-    found = simulation.simulate(imagined, domain, seed=seed, progress=progress)
+    result = simulation.simulate(imagined, domain, seed=seed, progress=progress)
     if out is not None:
         title = "A table" if isinstance(table, pl.DataFrame) else Path(table).stem
         picture = Path(out)
-        picture.write_text(simulation_report(f"{title}: would it pay?", found), encoding="utf-8")
+        picture.write_text(simulation_report(f"{title}: would it pay?", result), encoding="utf-8")
         picture.chmod(0o600)
-    return found
+    return result

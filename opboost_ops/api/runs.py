@@ -109,18 +109,18 @@ def run(
     """
     path = federation_file(Path(federation))
     finished = run_federation(path, form, listener, "train", answering(because))
-    said = finished.summaries[finished.federation.label_holder]
+    summary = finished.summaries[finished.federation.label_holder]
     registered = models(path)
-    made = registered.card(finished.run)
-    lines = [{"model": name, **found} for name, found in made.metrics.items()]
+    card = registered.card(finished.run)
+    lines = [{"model": name, **values} for name, values in card.metrics.items()]
     return Trained(
         federation=finished.federation,
         version=finished.run,
-        champion=said["register"]["champion"],
-        why=said["register"]["why"],
+        champion=summary["register"]["champion"],
+        why=summary["register"]["why"],
         metrics=pl.DataFrame(lines, infer_schema_length=None),
         model=model_in(registered.files(finished.run)),
-        card=made,
+        card=card,
         seconds=finished.seconds(),
     )
 
@@ -146,18 +146,18 @@ def score(
     path = federation_file(Path(federation))
     finished = run_federation(path, {"version": version}, listener, "score", answering(because))
     owner, name = finished.federation.label_holder, finished.federation.name
-    said = finished.summaries[owner]
+    summary = finished.summaries[owner]
     site = load_site(site_files(path, finished.federation)[owner])
-    used, written = said["score"]["version"], said["write_scores"]
+    used, written = summary["score"]["version"], summary["write_scores"]
     file = site.scores / name / used / written["file"]
     # By this path alone: polars would take brackets in a folder's name for a pattern.
     scores = pl.read_parquet(file.read_bytes())
-    mode, new = said["score"]["mode"], written["new"]
+    mode, new = summary["score"]["mode"], written["new"]
     return Scored(name, finished.run, used, mode, file, scores, new, finished.seconds())
 
 
 def answering(because: str | None) -> AtWait:
-    """What answers a party's question with a reason, or says that nobody can answer.
+    """Answer a party's approval request with a reason, or raise where there is none.
 
     Args:
         because: The reason; without one nobody can answer.
@@ -172,10 +172,10 @@ def answering(because: str | None) -> AtWait:
                 "Approve for all parties with `because='...'`, or begin with `opboost run` or "
                 "`opboost score`, which wait for `opboost approve`.",
             )
-        for asked, answered in approval.waiting(loaded, run.run):
+        for request, decision in approval.waiting(loaded, run.run):
             # Another federation's question with the same run id is not this call's to answer.
-            if answered is None and asked.place.startswith(f"{run.federation}/"):
+            if decision is None and request.place.startswith(f"{run.federation}/"):
                 who, why = getpass.getuser(), because.strip()
-                approval.answer(loaded, run.run, asked.artifact, True, who, why)
+                approval.answer(loaded, run.run, request.artifact, True, who, why)
 
     return at_wait

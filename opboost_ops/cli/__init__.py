@@ -45,8 +45,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         typer.echo(f"OpBoost Ops {__version__}")
         raise typer.Exit
 

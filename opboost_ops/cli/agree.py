@@ -110,7 +110,7 @@ def command(
         _list(agreements_of(mine), as_json)
         return
     consent = api.agree(site, federation)
-    declared, found, sheet = consent.federation, consent.digest, consent.sheet
+    declared, current, sheet = consent.federation, consent.digest, consent.sheet
     if html is not None:
         lead = f"Digest of what is agreed to: {sheet.digest}"
         signed = [*consent_words.blocks(sheet), *consent_words.signature(declared)]
@@ -119,13 +119,13 @@ def command(
         print(f"Wrote the consent sheet: {html}", file=sys.stderr)
     if as_json:
         new = [vars(change) for change in consent.changes]
-        told = {"digest": found, "changes": new}
-        print(json.dumps({**told, "sheet": sheet.document()}))
+        document = {"digest": current, "changes": new}
+        print(json.dumps({**document, "sheet": sheet.document()}))
         return
-    if digest is not None and digest != found:
+    if digest is not None and digest != current:
         raise ConfigError(
             f"--yes {digest} is not the digest of {federation_file(federation).name}, which is "
-            f"{found} now.",
+            f"{current} now.",
             "Nothing was agreed to. Read what is new (--json), and give its digest.",
         )
     if yes:
@@ -134,13 +134,13 @@ def command(
     newest = agreements.newest(declared.name)
     if newest is not None and consent.number and not keep_version:
         print(f"{mine.party} has agreed to {declared.name} as it is: number {newest.number}, "
-              f"{newest.at}, {found}.")  # fmt: skip
+              f"{newest.at}, {current}.")  # fmt: skip
         _show_queries(mine, consent)
         return
     _show(consent, agreements)
     _show_queries(mine, consent)
     _show_retired(mine, declared, keep_version or [])
-    print(f"Digest: {found}")
+    print(f"Digest: {current}")
     if not yes and digest is None:
         try:
             agreed = typer.confirm(f"Does {mine.party} agree?", default=False)
@@ -153,8 +153,8 @@ def command(
             )
     for pinned in pin(site, declared):
         print(f"Pinned in policy.yaml: {pinned}.")
-    made = agreement.agree(mine, declared, keep_version or (), by=by, because=because)
-    print(f"{mine.party} agrees: number {made.number}, {made.at}.")
+    record = agreement.agree(mine, declared, keep_version or (), by=by, because=because)
+    print(f"{mine.party} agrees: number {record.number}, {record.at}.")
 
 
 def _beside(folder: Path) -> list[tuple[Path, Path]]:
@@ -165,7 +165,7 @@ def _beside(folder: Path) -> list[tuple[Path, Path]]:
     file = federation_file(folder)
     if (folder / "site.yaml").is_file() or file.name == "site.yaml" or not file.is_file():
         return []
-    return [(one.parent, file) for one in site_files(file, load_federation(file)).values()]
+    return [(path.parent, file) for path in site_files(file, load_federation(file)).values()]
 
 
 def _withdraw(site: "Site", number: int) -> None:
@@ -185,9 +185,9 @@ def _list(agreements: "Agreements", as_json: bool) -> None:
         return
     if not agreements.agreements:
         print(f"{agreements.party} has agreed to nothing.")
-    for made in agreements.agreements:
-        state = f"withdrawn {made.withdrawn}" if made.withdrawn else "stands"
-        print(f"{made.number}  {made.federation}  {made.at}  {made.digest[:16]}  {state}")
+    for entry in agreements.agreements:
+        state = f"withdrawn {entry.withdrawn}" if entry.withdrawn else "stands"
+        print(f"{entry.number}  {entry.federation}  {entry.at}  {entry.digest[:16]}  {state}")
 
 
 def _show_queries(mine: "Site", consent: "Consent") -> None:
@@ -197,8 +197,8 @@ def _show_queries(mine: "Site", consent: "Consent") -> None:
     from opboost_ops.reports.ledger import queries
 
     with open_state(mine) as state:
-        found = queries(state, consent.policy.alignment, (consent.federation.name,))
-    print_blocks(found)
+        blocks = queries(state, consent.policy.alignment, (consent.federation.name,))
+    print_blocks(blocks)
 
 
 def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None:
@@ -210,17 +210,19 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
     with open_state(mine) as state:
         trained = agreement.trained_under(state, declared.name)
     digest = digest_of(document(declared))
-    former = {version: made for version, made in trained.items() if made.digest != digest}
+    former = {version: entry for version, entry in trained.items() if entry.digest != digest}
     if not former:
         return
     print("Versions trained under a former agreement are scored no more, unless they are kept:")
     for version in list(former)[:_LISTED]:
-        made = former[version]
-        told = made.content["federation"]
-        features = ", ".join(told["parties"].get(mine.party, {}).get("features", {})) or "nothing"
-        mode = told.get("scoring", {}).get("mode", "desensitised")
-        kept = "kept" if version in keep else f"--keep-version {version}"
-        print(f"  {version}, agreement {made.number}, may ask for {features} ({mode}): {kept}")
+        entry = former[version]
+        content = entry.content["federation"]
+        features = (
+            ", ".join(content["parties"].get(mine.party, {}).get("features", {})) or "nothing"
+        )
+        mode = content.get("scoring", {}).get("mode", "desensitised")
+        action = "kept" if version in keep else f"--keep-version {version}"
+        print(f"  {version}, agreement {entry.number}, may ask for {features} ({mode}): {action}")
     if len(former) > _LISTED:
         print(f"  and {len(former) - _LISTED} earlier ones")
 
@@ -247,8 +249,8 @@ def _show(consent: "Consent", agreements: "Agreements") -> None:
 
     sheet, declared = consent.sheet, consent.federation
     print_blocks([Heading(consent_words.title(sheet)), *consent_words.blocks(sheet)])
-    made = agreements.of(declared.name)
-    since = f"since number {made[-1].number} of {made[-1].at}" if made else "(all of it)"
+    earlier = agreements.of(declared.name)
+    since = f"since number {earlier[-1].number} of {earlier[-1].at}" if earlier else "(all of it)"
     print(f"New in {declared.name} {since}:")
     for change in consent.changes:
         was = "" if change.before is None else f"{_short(change.before)} -> "
@@ -263,8 +265,8 @@ def _show(consent: "Consent", agreements: "Agreements") -> None:
     print("Fingerprints of the keys; compare each with what its party reads out to you:")
     for party, spec in declared.parties.items():
         own = " (your own)" if party == sheet.party else ""
-        known = fingerprint(spec.signing_key, spec.encryption_key)
-        print(f"  {party}: {known}{own}")
+        fingerprint_text = fingerprint(spec.signing_key, spec.encryption_key)
+        print(f"  {party}: {fingerprint_text}{own}")
 
 
 def _short(value: Any) -> str:

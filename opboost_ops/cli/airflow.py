@@ -21,12 +21,12 @@ def check() -> None:
     require_airflow("opboost airflow check")
     from opboost_ops.orchestration.deployment.doctor import examine
 
-    found = examine()
-    for finding in found:
+    findings = examine()
+    for finding in findings:
         print(f"{finding.state.upper():<7} {finding.text}")
         if finding.fix:
             print(f"        {finding.fix}")
-    blocking = sum(finding.state == "blocks" for finding in found)
+    blocking = sum(finding.state == "blocks" for finding in findings)
     if blocking:
         problems = "1 problem blocks" if blocking == 1 else f"{blocking} problems block"
         raise OpBoostError(f"{problems} runs in this Airflow.", "Fix what is named above.")

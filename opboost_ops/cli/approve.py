@@ -28,12 +28,15 @@ def command(
 
     loaded = load_site(site / "site.yaml")
     if answer is None:
-        for asked, answered in approval.waiting(loaded, run):
-            federation, digest = asked.place.split("/")[0], asked.artifact[: approval.PLAN_DIGITS]
-            print(f"Run {run} of {federation}, plan {digest}, asked {asked.at} (UTC): "
-                  f"{asked.detail}.")  # fmt: skip
-            if answered is not None:
-                print(f"It was {answered.action} at {answered.at}: {answered.detail}.")
+        for request, decision in approval.waiting(loaded, run):
+            federation, digest = (
+                request.place.split("/")[0],
+                request.artifact[: approval.PLAN_DIGITS],
+            )
+            print(f"Run {run} of {federation}, plan {digest}, asked {request.at} (UTC): "
+                  f"{request.detail}.")  # fmt: skip
+            if decision is not None:
+                print(f"It was {decision.action} at {decision.at}: {decision.detail}.")
                 continue
             print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
             print(f"Answer: opboost approve {site} {run} --plan {digest} --yes --because '...'"
@@ -41,6 +44,6 @@ def command(
         return
     if not because.strip():
         raise ConfigError("A decision needs a reason.", "Give it with --because.")
-    asked = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
-    federation, done = asked.place.split("/")[0], "approved" if answer else "declined"
+    request = approval.answer(loaded, run, plan, answer, getpass.getuser(), because.strip())
+    federation, done = request.place.split("/")[0], "approved" if answer else "declined"
     print(f"Run {run} of {federation} is {done}; its task goes on by itself.")

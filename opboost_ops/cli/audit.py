@@ -33,7 +33,7 @@ def show(
     with open_state(declared) as state:
         count, last = state.audit.verify(head)
         # What another process has added since then was not verified.
-        entries = [found for found in state.audit.entries() if found[0] <= count]
+        entries = [line for line in state.audit.entries() if line[0] <= count]
     if as_json:
         listed = [
             {"number": number, **entry.model_dump(mode="json"), "hash": hash_}

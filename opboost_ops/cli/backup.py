@@ -24,13 +24,13 @@ def backup(
     from opboost_ops.extras.backup.writing import back_up
 
     with counting("backup", in_bytes=True) as progress:
-        made = back_up(site, file, recipient, progress)
+        contents = back_up(site, file, recipient, progress)
     print(
-        f"{made.party}: {made.lines} ledger entries, {made.entries} audit entries, head "
-        f"{made.head[:16]}, {len(made.files)} files, {file.stat().st_size:,} bytes, as of "
-        f"{made.at}."
+        f"{contents.party}: {contents.lines} ledger entries, {contents.entries} audit entries, "
+        f"head {contents.head[:16]}, {len(contents.files)} files, {file.stat().st_size:,} bytes, "
+        f"as of {contents.at}."
     )
-    for what in made.left_out:
+    for what in contents.left_out:
         typer.secho(f"Not in it: {what}.", fg="yellow")
 
 
@@ -50,10 +50,10 @@ def restore(
     with counting("verified", in_bytes=True) as progress:
         done = put_back(site, file, key, yes, progress)
     _report(done)
-    found = check(done.site)
-    for gap in found:
+    gaps = check(done.site)
+    for gap in gaps:
         print(gap)
-    lost = sum(gap.lacks != "open" for gap in found)
+    lost = sum(gap.lacks != "open" for gap in gaps)
     if lost:
         raise ConfigError(
             f"The state is restored, with {lost} gaps.",
@@ -66,10 +66,10 @@ def restore(
 def _report(done: "Restored") -> None:
     from opboost_ops.extras.backup.present import runs_of
 
-    made = done.contents
+    contents = done.contents
     print(
-        f"{made.party}: the state of {made.at} is back: {made.lines} ledger entries, "
-        f"{made.entries} audit entries, head {made.head[:16]}."
+        f"{contents.party}: the state of {contents.at} is back: {contents.lines} ledger entries, "
+        f"{contents.entries} audit entries, head {contents.head[:16]}."
     )
     if done.aside:
         print(f"What was there is kept: {', '.join(done.aside)}.")

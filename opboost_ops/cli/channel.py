@@ -49,7 +49,7 @@ def command(
         alpha=alpha,
         buckets=buckets,
     )
-    channel, curve, made = measured.channel, measured.curve, measured.design
+    channel, curve, design = measured.channel, measured.curve, measured.design
     if as_json:
         print(json.dumps(measured.document()))
         return
@@ -60,11 +60,11 @@ def command(
     for t, loss in enumerate(curve.loss, start=1):
         print(f"loss({t}) = {loss if isinstance(loss, str) else f'{loss:.4f}'}")
     print(f"loss(t) <= t epsilon {'holds' if curve.certificate else 'does not hold'}")
-    if made:
-        found = made["expected_cost"]
+    if design:
+        expected = design["expected_cost"]
         print(
-            f"Expected {cost} cost {found['channel']:.6g}, of the linear programme "
-            f"{found['programme']:.6g}."
+            f"Expected {cost} cost {expected['channel']:.6g}, of the linear programme "
+            f"{expected['programme']:.6g}."
         )
         if out is not None:
-            print(f"Beside federation.yaml: {out}\nmechanism: {json.dumps(made['declaration'])}")
+            print(f"Beside federation.yaml: {out}\nmechanism: {json.dumps(design['declaration'])}")

@@ -44,8 +44,8 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     declared = load_federation(path)
     faults, contexts, people = site_faults(path, declared)
     for party, tables in people.items():
-        for purpose, found in tables.items():
-            print_people(party, purpose, declared.id.normalise, found)
+        for purpose, facts in tables.items():
+            print_people(party, purpose, declared.id.normalise, facts)
     if faults:
         raise ConfigError(f"{len(faults)} at the parties' sites", file=path.name, faults=faults)
     site = contexts[declared.label_holder][0].site
@@ -103,7 +103,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
 def _print_json(federation: Path) -> None:
     from opboost_ops import api
 
-    found = api.check(federation)
-    print(json.dumps(found.document()))
-    if found.faults or found.lacking:
+    checked = api.check(federation)
+    print(json.dumps(checked.document()))
+    if checked.faults or checked.lacking:
         raise typer.Exit(1)

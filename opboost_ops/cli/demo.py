@@ -232,7 +232,7 @@ def follow(
     dag = f"{federation.name}_{purpose}"
     run = run or client.trigger(dag)
     finished = Finished(run_id(dag, run), federation)
-    seen: set[tuple[str, str]] = set()
+    shown: set[tuple[str, str]] = set()
     looked = 0.0
     while True:
         airflow.check()
@@ -243,7 +243,7 @@ def follow(
             continue
         looked, tasks = time.monotonic(), client.tasks(dag, run)
         for task in sorted(tasks, key=lambda t: t["start_date"] or "~"):
-            _show(client, task, seen, finished, progress, purpose)
+            _show(client, task, shown, finished, progress, purpose)
         if state == "success":
             # The demo runs all parties, so it may read what no XCom holds.
             finished.read_homes(site_files(file, federation))
@@ -255,7 +255,7 @@ def follow(
 def _show(
     client: "Client",
     task: dict[str, Any],
-    seen: set[tuple[str, str]],
+    shown: set[tuple[str, str]],
     finished: "Finished",
     progress: Any,
     purpose: "Purpose",
@@ -264,25 +264,25 @@ def _show(
 
     name, state = task["task_id"], str(task["state"])
     event = {"running": "started", "success": "finished", "failed": "failed"}.get(state)
-    if event is None or (name, event) in seen:
+    if event is None or (name, event) in shown:
         return
-    seen.add((name, event))
+    shown.add((name, event))
     group, own = name.split(".")
     party = group.rpartition("_")[0]
     federation = finished.federation
     stages = stages_of(federation, purpose, party)
     opens = party == federation.label_holder
-    told: dict[str, Any] = {"event": event, "stage": own, "of": len(stages) + opens}
+    message: dict[str, Any] = {"event": event, "stage": own, "of": len(stages) + opens}
     if event != "finished":
-        progress(party, told)
+        progress(party, message)
         return
     chain = stages_by_task(federation, purpose).get(name)
     for stage in chain or (own,):
         key = "return_value" if chain is None or stage == chain[-1] else stage
-        told["stage"] = stage
-        told["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name, key)
-        finished.summaries.setdefault(party, {})[stage] = told["summary"]
-        progress(party, dict(told))
+        message["stage"] = stage
+        message["summary"] = client.summary(task["dag_id"], task["dag_run_id"], name, key)
+        finished.summaries.setdefault(party, {})[stage] = message["summary"]
+        progress(party, dict(message))
 
 
 def _failure(client: "Client", dag: str, run: str, tasks: list[dict[str, Any]]) -> str:

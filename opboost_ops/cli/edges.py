@@ -95,18 +95,20 @@ def _print_private(written: "EdgesWritten", as_json: bool) -> None:
         name: compare_scales(written.federation, written.party, name) for name in written.columns
     }
     if as_json:
-        found = {
+        columns = {
             name: {"scale": edges.scale, "loss": edges.loss, "charged": edges.charged,
                    "compared": [vars(line) for line in compared[name]]}
             for name, edges in written.columns.items()
         }  # fmt: skip
-        print(json.dumps({"file": str(written.file), "columns": found}))
+        print(json.dumps({"file": str(written.file), "columns": columns}))
         return
     from opboost_ops.cli.output.tables import print_scales
 
     for name, edges in written.columns.items():
-        said = "charged to its account" if edges.charged else "the same draw as before, at no cost"
+        charge = (
+            "charged to its account" if edges.charged else "the same draw as before, at no cost"
+        )
         print(f"{name}: {', '.join(f'{edge:g}' for edge in edges.edges)}")
-        print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {said}.")
+        print(f"Epsilon {edges.epsilon:g} for a person added, removed or replaced: {charge}.")
         print_scales(name, compared[name])
     print(f"Written into {written.file}. The edges are public from now on.")

@@ -18,14 +18,14 @@ def command(
     """
     from opboost_ops import api
 
-    made = api.federate(offers, out)
-    for party, known in made.fingerprints.items():
-        role = "has the label" if party == made.label_holder else "sends randomised columns"
-        print(f"{party} ({role}), fingerprint {known}")
-    for word, parties in (("Joins", made.joined), ("Leaves", made.left)):
+    federated = api.federate(offers, out)
+    for party, fingerprint in federated.fingerprints.items():
+        role = "has the label" if party == federated.label_holder else "sends randomised columns"
+        print(f"{party} ({role}), fingerprint {fingerprint}")
+    for word, parties in (("Joins", federated.joined), ("Leaves", federated.left)):
         if parties:
             print(f"{word}: {', '.join(parties)}.")
     print(
-        f"Wrote {made.file}. Send it to every party; each reads it and agrees: "
-        f"opboost agree SITE {made.file.name}"
+        f"Wrote {federated.file}. Send it to every party; each reads it and agrees: "
+        f"opboost agree SITE {federated.file.name}"
     )

@@ -42,24 +42,24 @@ def command(
     from opboost_ops.tables.id_recipe import id_of_text
 
     declared, policy = load_party(site / "site.yaml")
-    given = sys.stdin.readline().strip() if person == "-" else person
+    entered = sys.stdin.readline().strip() if person == "-" else person
     if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
         raise ConfigError(
             f"The receipt cannot be written to {receipt.name}: it is there already, or its folder "
             "is not.",
             "Name a new file. Nobody was forgotten yet.",
         )
-    whole = int(given) if re.fullmatch(r"-?\d{1,19}", given) else None
+    whole = int(entered) if re.fullmatch(r"-?\d{1,19}", entered) else None
     number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
-    if not given or (integer and number is None):
+    if not entered or (integer and number is None):
         raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
     # them.
-    found_as: list[str | int] = [] if integer else [given]
-    if number is not None and (integer or str(number) == given):
+    found_as: list[str | int] = [] if integer else [entered]
+    if number is not None and (integer or str(number) == entered):
         found_as.append(number)
     # Under one recipe as under another.
-    found_as += [id_of_text(given, one) for _, one in _ids_of(declared) if one.is_made]
+    found_as += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]
     identities = list(dict.fromkeys(found_as))
     with open_state(declared) as state, state.together():
         entries = [e for e in state.ledger.entries() if e.account == "local_dp"]
@@ -75,8 +75,8 @@ def command(
     for path in cached_files(declared.home):
         # It would outlive the runs; the next one makes it again.
         path.unlink(missing_ok=True)
-    found, unread = _tables_with(declared, policy, identities)
-    if removed or found or copies:
+    still_in, unread = _tables_with(declared, policy, identities)
+    if removed or still_in or copies:
         print(f"{declared.party} forgot the person: {removed} pins were removed.")
     elif unread:
         print(
@@ -115,7 +115,7 @@ def command(
     )
 
     if receipt is not None:
-        told = {
+        content = {
             "party": declared.party,
             "at": now(),
             "software": __version__,
@@ -124,14 +124,14 @@ def command(
             "pins_removed": removed,
             "points_removed": points,
             "copies_cleaned": copies,
-            "still_in_the_tables_of": found,
+            "still_in_the_tables_of": still_in,
             "tables_not_looked_at": unread,
             "artifacts_that_cannot_be_recalled": {
                 receiver: sorted(places) for receiver, places in received.items() if removed
             },
             "models_trained_before": versions,
         }
-        receipt.write_text(f"{json.dumps(told, indent=1)}\n", encoding="utf-8")
+        receipt.write_text(f"{json.dumps(content, indent=1)}\n", encoding="utf-8")
         print(f"Receipt: {receipt}. `opboost audit show` has its entry, number {number_of_entry}.")
 
 
@@ -156,26 +156,26 @@ def _tables_with(
     from opboost_ops.tables.parquet import files_of, scan_common
 
     names = dict(_ids_of(site))
-    found: list[str] = []
+    federations: list[str] = []
     unread: list[str] = []
     for federation, tables in site.tables.items():
         declared = names.get(federation)
         name = "" if declared is None else declared.column
         column = policy.raw_column(name, name)
-        made = declared is not None and declared.is_made
+        derived = declared is not None and declared.is_made
         for path in (tables.train, tables.score):
             if path is None:
                 continue
-            if isinstance(path, Source) or made:
+            if isinstance(path, Source) or derived:
                 # Only a run reads it, or makes its IDs: told is of what lies here as it is.
                 unread.append(federation)
                 continue
             try:
                 ids = scan_common(files_of(path), site.party, {})[0]
                 ids = ids.select(pl.col(column).cast(pl.String))
-                known = ids.filter(pl.col(column).is_in([str(i) for i in identities]))
-                if known.collect(engine="streaming").height:
-                    found.append(federation)
+                rows = ids.filter(pl.col(column).is_in([str(i) for i in identities]))
+                if rows.collect(engine="streaming").height:
+                    federations.append(federation)
             except (OSError, pl.exceptions.PolarsError):
                 unread.append(federation)
-    return found, sorted(set(unread) - set(found))
+    return federations, sorted(set(unread) - set(federations))

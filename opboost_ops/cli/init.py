@@ -82,7 +82,7 @@ def command(
     with TemporaryDirectory(prefix="opboost-init-") as trial:
         if dry_run and where.exists() and any(where.iterdir()):
             raise ConfigError(f"The folder {where} is not empty.", "Name a new one.")
-        made = api.init(
+        offered = api.init(
             Path(trial) / party if dry_run else where,
             party,
             table,
@@ -101,27 +101,27 @@ def command(
             ask=_ask,
         )
         if dry_run:
-            for file in (made.folder / POLICY, made.offer):
+            for file in (offered.folder / POLICY, offered.offer):
                 print(f"# {file.name}")
                 print(file.read_text(encoding="utf-8"))
-    for column, why in made.left_out.items():
+    for column, why in offered.left_out.items():
         print(f"Left out {column}: {why}.")
-    if made.task:
+    if offered.task:
         guessed = "" if task else " (a guess; --task says otherwise)"
-        print(f"The label {label} is learnt as {made.task}{guessed}.")
+        print(f"The label {label} is learnt as {offered.task}{guessed}.")
     if dry_run:
         print(f"Nothing was written to {where}; new keys and UUIDs are made when it is.")
         return
-    if made.read_anew:
+    if offered.read_anew:
         print("The table stays where it is: each run reads it again (site.yaml).")
-    print(f"Wrote {made.folder}. Fingerprint of the keys of {party}: {made.fingerprint}")
-    if made.blanks:
+    print(f"Wrote {offered.folder}. Fingerprint of the keys of {party}: {offered.fingerprint}")
+    if offered.blanks:
         print(
-            f"Fill in {made.folder / 'bounds.csv'} ({made.blanks} blank) with public facts, then: "
-            f"opboost bounds {made.folder}"
+            f"Fill in {offered.folder / 'bounds.csv'} ({offered.blanks} blank) with public facts, "
+            f"then: opboost bounds {offered.folder}"
         )
     print(
-        f"{made.offer} is public: read it, then send it to the party that runs "
+        f"{offered.offer} is public: read it, then send it to the party that runs "
         "`opboost federate`. All other files stay here."
     )
 

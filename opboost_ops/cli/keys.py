@@ -28,11 +28,11 @@ def show(site: Site, as_json: AsJson = False) -> None:
 
     from opboost_ops.extras.setup.keys import show_keys
 
-    found = show_keys(site)
+    keys = show_keys(site)
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(keys))
         return
-    for name, value in found.items():
+    for name, value in keys.items():
         print(f"{name}: {value if isinstance(value, str) else ', '.join(value)}")
 
 

@@ -40,22 +40,22 @@ def command(
 def _show(attacked: "Attacked") -> None:
     from opboost_ops.cli.output.printing import print_line, print_table
 
-    found = attacked.found
+    result = attacked.found
     heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")
     rows = (
-        (name, one.name, f"{one.success:.3f}", f"{one.low:.3f} to {one.high:.3f}",
-         f"{one.baseline:.3f}", one.verdict)
-        for name, tried in found.columns.items()
-        for one in tried
+        (name, attack.name, f"{attack.success:.3f}", f"{attack.low:.3f} to {attack.high:.3f}",
+         f"{attack.baseline:.3f}", attack.verdict)
+        for name, tried in result.columns.items()
+        for attack in tried
     )  # fmt: skip
     print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
-    for name, curves in found.averaging.items():
+    for name, curves in result.averaging.items():
         first, last = curves.pinned[0].success, curves.pinned[-1].success
         print_line(
             f"{name}: averaging {len(curves.pinned)} retrainings places {last:.3f} of the rows, "
             f"after {first:.3f} with one; fresh noise would let it place "
             f"{curves.fresh[-1].success:.3f}."
         )
-    linked = found.linked
+    linked = result.linked
     print(f"Linking two receivers' rows: {linked.success:.3f}, {linked.verdict}.")
     print(f"Report and picture stay at home: {attacked.picture}")

@@ -75,8 +75,8 @@ def check(site: Site, as_json: AsJson = False) -> None:
     except LostDatabase:
         pass
     if as_json:
-        found = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
-        print(json.dumps({**found, "gaps": [asdict(gap) for gap in gaps]}))
+        summary = {"party": declared.party, "lines": lines, "entries": entries, "head": head}
+        print(json.dumps({**summary, "gaps": [asdict(gap) for gap in gaps]}))
     else:
         print(f"{declared.party}: {lines} lines, {entries} audit entries, head {head[:16]}.")
         for gap in gaps:

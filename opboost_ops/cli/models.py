@@ -34,12 +34,12 @@ def list_(site: Site, federation: Federation = None, as_json: AsJson = False) ->
     shown = []
     for line in lines:
         metrics: dict[str, float] = line["metrics"].get(f"federated_{line['mode']}", {})
-        told = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        told = "damaged" if line["damaged"] else f"{line['mode']}: {told}"
+        text = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+        text = "damaged" if line["damaged"] else f"{line['mode']}: {text}"
         decision: dict[str, Any] = line["decision"] or {"event": "", "at": "", "why": ""}
         decided = f"{decision['event']} {decision['at']}"
         champion = "yes" if line["champion"] else ""
-        shown.append((line["version"], champion, told, decided, decision["why"]))
+        shown.append((line["version"], champion, text, decided, decision["why"]))
     columns = ("version", "champion", "federated, in the mode of scoring", "decided", "why")
     print_table("Model versions", columns, shown)
 
@@ -54,15 +54,15 @@ def show(
     """Print a version's card."""
     from opboost_ops.api.models import models_at
 
-    found = models_at(site, federation)
-    card = found.files(version)["card.json"].decode()
+    models = models_at(site, federation)
+    card = models.files(version)["card.json"].decode()
     if as_json:
         print(card)
         return
     from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports.version_page import version_blocks
 
-    print_blocks(version_blocks(found.version(version)))
+    print_blocks(version_blocks(models.version(version)))
 
 
 @app.command("export")

@@ -24,13 +24,13 @@ def command(
     """Compare scores with labels that became known later; the report stays at home."""
     from opboost_ops import api
 
-    found = api.outcomes(site, file, version, federation)
+    report = api.outcomes(site, file, version, federation)
     if as_json:
-        print(found.model_dump_json())
+        print(report.model_dump_json())
         return
     from opboost_ops.api.models import models_at
     from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports.outcomes import outcome_blocks
 
-    print(f"Outcomes of version {found.version} in mode {found.mode} (stays at home):")
-    print_blocks(outcome_blocks(found, models_at(site, federation).version(version)))
+    print(f"Outcomes of version {report.version} in mode {report.mode} (stays at home):")
+    print_blocks(outcome_blocks(report, models_at(site, federation).version(version)))

@@ -71,40 +71,40 @@ def command(
             "--importance and --reach are for dividing a total.",
             "Give --total-loss-1, --total-loss-whole, or both.",
         )
-    found: Proposal | Ranking
+    result: Proposal | Ranking
     if divided:
         with counting("channels") as progress:
-            found = api.divide(
+            result = api.divide(
                 federation, party, sample=sample, importance=weights, reach=reach,
                 out=out, progress=progress, write=write, **totals,
             )  # fmt: skip
         show: Any = _show_proposal
     else:
         with counting("mechanisms") as progress:
-            found = api.plan(
+            result = api.plan(
                 federation, party, sample=sample, out=out, progress=progress, write=write, **caps
             )
         show = _show_ranking
     if as_json:
-        print(json.dumps(found.document()))
+        print(json.dumps(result.document()))
     else:
-        show(found)
+        show(result)
         if write:
             print("Written into federation.yaml. Every party has to agree to it.")
 
 
 def _weights(texts: list[str]) -> dict[str, float]:
     """Weights by name, of texts of the form NAME=NUMBER."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for text in texts:
         name, equals, number = text.partition("=")
         if not equals:
             raise ConfigError(f"--importance takes NAME=NUMBER, and {text} has no number.")
         try:
-            found[name] = float(number)
+            weights[name] = float(number)
         except ValueError:
-            found[name] = math.nan
-    return found
+            weights[name] = math.nan
+    return weights
 
 
 def _print_block(mechanisms: Mapping[str, Any]) -> None:
@@ -148,8 +148,8 @@ def _show_proposal(proposal: "Proposal") -> None:
     rows = []
     for line in result["columns"]:
         losses = (f"{line[name]:.3f}" for name in ("loss_1", "loss_whole"))
-        kept = "over its cap" if line["over_policy"] else "keeps its caps"
-        rows.append((line["name"], f"{line['share']:.0%}", *losses, kept))
+        verdict = "over its cap" if line["over_policy"] else "keeps its caps"
+        rows.append((line["name"], f"{line['share']:.0%}", *losses, verdict))
     print_table(f"{result['party']}: in all at most {caps}", heads, rows)
     left = " that the label holder's own columns leave" if result["beyond_own"] else ""
     print(

@@ -77,10 +77,10 @@ def command(
     else:
         only_dataset = {"--epsilon": epsilon, "--model-epsilon": model_epsilon,
                         "--upper": upper, "--seed": seed, "--out": out}  # fmt: skip
-        given = [name for name, value in only_dataset.items() if value is not None]
-        if given:
+        extra = [name for name, value in only_dataset.items() if value is not None]
+        if extra:
             raise ConfigError(
-                f"{', '.join(given)} goes with --dataset only.",
+                f"{', '.join(extra)} goes with --dataset only.",
                 "Domain and epsilons are part of a federation file, and a seed would make noise "
                 "predictable.",
             )
@@ -114,18 +114,20 @@ def show(result: Mapping[str, Any]) -> None:
     (tables.show_horizontal if "sums" in result else tables.show)(result)
 
 
-def _parameters(given: Sequence[str]) -> dict[str, Any]:
-    """What ``--parameter`` gives, by name; a name without a value is refused with the others."""
+def _parameters(entries: Sequence[str]) -> dict[str, Any]:
+    """Parameters of ``--parameter``, by name; a name without a value is refused with the others."""
     from opboost_ops.config.yaml_text import parse_yaml
 
-    names = [entry.partition("=")[0].strip() for entry in given]
+    names = [entry.partition("=")[0].strip() for entry in entries]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"--parameter gives {', '.join(twice)} more than once.", "Give it once.")
-    found: dict[str, Any] = {}
-    for name, entry in zip(names, given, strict=True):
+    parameters: dict[str, Any] = {}
+    for name, entry in zip(names, entries, strict=True):
         text = entry.partition("=")[2].strip()
         try:
-            found[name] = float(text) if "e" in text.lower() else parse_yaml(text, "--parameter")
+            parameters[name] = (
+                float(text) if "e" in text.lower() else parse_yaml(text, "--parameter")
+            )
         except ValueError:
-            found[name] = parse_yaml(text, "--parameter")
-    return found
+            parameters[name] = parse_yaml(text, "--parameter")
+    return parameters

@@ -30,6 +30,6 @@ def command(
 
 def show(rows: int, version: str, mode: str, new: bool, file: str) -> None:
     """Print a finished scoring run in a sentence."""
-    known = "" if new else " (they were there already, and are unchanged)"
-    sentence = f"{rows:,} new rows were scored by version {version} in mode {mode}{known}: {file}"
+    note = "" if new else " (they were there already, and are unchanged)"
+    sentence = f"{rows:,} new rows were scored by version {version} in mode {mode}{note}: {file}"
     Console().print(sentence, soft_wrap=True)

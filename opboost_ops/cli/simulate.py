@@ -33,7 +33,7 @@ def command(
     from opboost_ops.tables.local import dialect_of
 
     with counting("trainings") as progress:
-        found = api.simulate(
+        result = api.simulate(
             table,
             label,
             _split(split),
@@ -44,34 +44,34 @@ def command(
             progress=progress,
         )
     if as_json:
-        print(json.dumps({**found.document(), "picture": str(out), "note": NOT_CHARGED}))
+        print(json.dumps({**result.document(), "picture": str(out), "note": NOT_CHARGED}))
         return
-    _show(found)
-    print("\n".join(answer(found)))
-    for name, why in found.left_out.items():
+    _show(result)
+    print("\n".join(answer(result)))
+    for name, why in result.left_out.items():
         print(f"Left out {name}: {why}.")
     print(f"Picture: {out}\n{NOT_CHARGED}")
 
 
 def _split(entries: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_party: dict[str, list[str]] = {}
     for entry in entries:
         party, sign, names = entry.partition("=")
         if not (party and sign):
             raise ConfigError(f"--split {entry} is not of the form PARTY=a,b,c.")
-        if party in found:
+        if party in by_party:
             raise ConfigError(f"--split names {party} twice.", "Give all its columns at once.")
-        found[party] = [name.strip() for name in names.split(",") if name.strip()]
-    return found
+        by_party[party] = [name.strip() for name in names.split(",") if name.strip()]
+    return by_party
 
 
-def _show(found: Any) -> None:
+def _show(simulation: Any) -> None:
     from opboost_ops.cli.output.printing import print_table
 
-    heads = ("mode", "epsilon", "loss(R-L)", found.metric, "gain over alone")
+    heads = ("mode", "epsilon", "loss(R-L)", simulation.metric, "gain over alone")
     rows = [
-        ("alone", "", "", found.alone, ""),
-        ("centralised", "", "", found.centralised, ""),
-        *((p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", p.metric, p.gain) for p in found.points),
+        ("alone", "", "", simulation.alone, ""),
+        ("centralised", "", "", simulation.centralised, ""),
+        *((p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", p.metric, p.gain) for p in simulation.points),
     ]
-    print_table(f"{found.metric} of {found.rows[1]:,} held-out rows", heads, rows)
+    print_table(f"{simulation.metric} of {simulation.rows[1]:,} held-out rows", heads, rows)

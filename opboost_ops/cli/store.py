@@ -30,15 +30,15 @@ def list_(
 
     declared = load_site(site / "site.yaml")
     places = open_store(declared.store).list("")
-    found = [place for place in places if run is None or place.split("/")[1:2] == [run]]
+    listed = [place for place in places if run is None or place.split("/")[1:2] == [run]]
     if as_json:
-        print(json.dumps(found))
+        print(json.dumps(listed))
         return
     heads = ("federation", "run", "kind", "party")
     from opboost_ops.cli.output.printing import print_table
 
-    print_table(f"{declared.party}: store", heads, (place.split("/", 3) for place in found))
-    print(f"{len(found)} {'artifact' if len(found) == 1 else 'artifacts'}.")
+    print_table(f"{declared.party}: store", heads, (place.split("/", 3) for place in listed))
+    print(f"{len(listed)} {'artifact' if len(listed) == 1 else 'artifacts'}.")
 
 
 @app.command("gc")

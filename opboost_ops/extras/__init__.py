@@ -1,4 +1,4 @@
-"""What a nightly training does not need; only `api` and `cli` import it.
+"""Everything that a nightly training does not need; only `api` and `cli` import it.
 
 `setup` writes the first files, `lab` compares mechanisms and attacks releases, `serving` scores
 single rows, `export` writes models for other programs, `backup` saves a party's state,

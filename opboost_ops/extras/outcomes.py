@@ -79,15 +79,15 @@ def report(
     label = trained.label
     assert label is not None
     ids, labels = _people(table, trained, label, policy)
-    kept = forgotten_of(site).keep(ids.to_arrow(), trained.id.type)
-    settled = pl.Series(kept) & labels.is_not_null()
+    allowed = forgotten_of(site).keep(ids.to_arrow(), trained.id.type)
+    settled = pl.Series(allowed) & labels.is_not_null()
     truths = _encoded(labels.filter(settled), label, facts["classes"])
-    known = pl.DataFrame({_ID: ids.filter(settled).cast(pl.String), _LABEL: truths})
+    people = pl.DataFrame({_ID: ids.filter(settled).cast(pl.String), _LABEL: truths})
     paths = folder.glob(f"{mode}-*.parquet")
-    scored = known.join(_scores([*paths], trained.id.column, known, version, mode), on=_ID)
+    scored = people.join(_scores([*paths], trained.id.column, people, version, mode), on=_ID)
     if scored.height < LEAST:
         raise ContractError(
-            f"Version {version} has scored {scored.height} of the {known.height} people whose "
+            f"Version {version} has scored {scored.height} of the {people.height} people whose "
             f"outcome is known; a report needs {LEAST}.",
             "Wait for more outcomes, or name the version that scored them: --version. The endpoint "
             "keeps no scores: score these people by `opboost score`, too.",
@@ -100,7 +100,7 @@ def report(
         matrix = scored.select(names).to_numpy()
     with suppress(ValidationError), np.errstate(over="ignore", invalid="ignore"):
         figures = _figures(task, truth, prediction, matrix)
-        found = Outcomes(
+        outcomes = Outcomes(
             version=version,
             mode=mode,
             at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -111,9 +111,9 @@ def report(
             **figures,
         )
         Home(site.home / federation).write_json(
-            f"{OUTCOMES}/{version}", found.model_dump(mode="json")
+            f"{OUTCOMES}/{version}", outcomes.model_dump(mode="json")
         )
-        return found
+        return outcomes
     raise ContractError(
         f"Some numbers of the label {label.column} are too large for a mean or a square.",
         "Correct them in the table of outcomes.",
@@ -176,12 +176,14 @@ def _encoded(values: pl.Series, label: Label, classes: list[str | int]) -> np.nd
     if not classes and (numbers := values.cast(pl.Float64, strict=False)).null_count() == 0:
         require_moderate(numbers.to_numpy(), label.column)
     with suppress(ContractError, pl.exceptions.PolarsError):
-        found, _ = encode_label(values, label.model_copy(update={"classes": classes or None}), None)
-        if np.isfinite(found).all():
-            return found
-    known = f"one of {', '.join(map(str, classes))}" if classes else "a number"
+        encoded, _ = encode_label(
+            values, label.model_copy(update={"classes": classes or None}), None
+        )
+        if np.isfinite(encoded).all():
+            return encoded
+    expected = f"one of {', '.join(map(str, classes))}" if classes else "a number"
     raise ContractError(
-        f"The label {label.column} of the table of outcomes is not {known} everywhere.",
+        f"The label {label.column} of the table of outcomes is not {expected} everywhere.",
         "Correct it; an empty cell stands for an outcome that is not known yet.",
     )
 
@@ -196,20 +198,20 @@ def _scores(
             "Name another one by --version, or score new rows: `opboost score`.",
         )
     ids = people.lazy().select(_ID)
-    found: list[pl.DataFrame] = []
-    for path in sorted(paths, key=lambda one: one.stat().st_mtime):
+    frames: list[pl.DataFrame] = []
+    for path in sorted(paths, key=lambda each: each.stat().st_mtime):
         whole = scan(path).with_columns(pl.col(identity).cast(pl.String).alias(_ID))
-        chosen = whole.join(ids, on=_ID, how="semi").select(
+        scores = whole.join(ids, on=_ID, how="semi").select(
             _ID, SCORE, pl.col(f"^{PROBABILITY}.*$")
         )
         with suppress(pl.exceptions.PolarsError, OSError):
-            found.append(chosen.collect())
+            frames.append(scores.collect())
             continue
         raise ContractError(
             f"The file of scores {path.name} cannot be read.",
             "Put it back from a copy, or remove it: its people then count as not scored.",
         )
-    return pl.concat(found, how="diagonal").unique(_ID, keep="first", maintain_order=True)
+    return pl.concat(frames, how="diagonal").unique(_ID, keep="first", maintain_order=True)
 
 
 def _groups(task: Task, outcome: np.ndarray, score: np.ndarray) -> tuple[Group, ...]:

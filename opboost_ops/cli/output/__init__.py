@@ -1,4 +1,4 @@
-"""What commands print: tables, CSV, progress.
+"""Output of commands: tables, CSV, progress.
 
 `printing` prints blocks and JSON, `progress` the steps of a run.
 """

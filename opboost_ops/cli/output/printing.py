@@ -1,4 +1,4 @@
-"""What commands print for people: tables, and blocks of pages; their text may come from anyone."""
+"""Output of commands for people: tables, and blocks of pages; their text may come from anyone."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ _PIPED = 400
 
 def console() -> Console:
     """Where a command prints tables: as wide as the terminal, and as they are in a pipe."""
-    made = Console()
-    narrow = made.is_terminal or "COLUMNS" in os.environ
-    return made if narrow else Console(width=_PIPED)
+    terminal = Console()
+    narrow = terminal.is_terminal or "COLUMNS" in os.environ
+    return terminal if narrow else Console(width=_PIPED)
 
 
 def print_table(title: str, heads: Sequence[str], rows: Iterable[Iterable[object]]) -> None:

@@ -25,13 +25,13 @@ def show(result: Mapping[str, Any]) -> None:
     Args:
         result: What `opboost run --json` prints.
     """
-    found = {mode: values for mode, values in result["metrics"].items() if values}
-    names = sorted({name for values in found.values() for name in values})
+    metrics = {mode: values for mode, values in result["metrics"].items() if values}
+    names = sorted({name for values in metrics.values() for name in values})
     title = f"{result['federation']}, run {result['run']}: held-out rows"
     rows = (
-        (text, *(f"{found[mode][name]:.4f}" for name in names))
+        (text, *(f"{metrics[mode][name]:.4f}" for name in names))
         for mode, text in MODES.items()
-        if mode in found
+        if mode in metrics
     )
     print_table(title, ("trained on", *names), rows)
     print_line(outcome_words(result["outcome"]))
@@ -50,14 +50,14 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
     Args:
         result: What `opboost run --json` prints of horizontal learning.
     """
-    names = sorted({n for found in result["metrics"].values() for n in found["federated_local"]})
-    several = any("label_holder_alone" in found for found in result["metrics"].values())
+    names = sorted({n for values in result["metrics"].values() for n in values["federated_local"]})
+    several = any("label_holder_alone" in values for values in result["metrics"].values())
     trained = ("own rows", "all rows") if several else ("all rows",)
     title = f"{result['federation']}, run {result['run']}: each party's held-out rows"
     rows = []
-    for party, found in result["metrics"].items():
+    for party, values in result["metrics"].items():
         # A private run has no model of the own rows alone.
-        both = [found[of] for of in ("label_holder_alone", "federated_local") if of in found]
+        both = [values[of] for of in ("label_holder_alone", "federated_local") if of in values]
         rows.append((party, *(f"{f[name]:.4f}" for name in names for f in both)))
     print_table(title, ("party", *(f"{name}, {of}" for name in names for of in trained)), rows)
     print(
@@ -78,24 +78,29 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
 _NUMBERED = 10
 
 
-def print_fillings(party: str, found: Sequence[Filling]) -> None:
+def print_fillings(party: str, fillings: Sequence[Filling]) -> None:
     """Print a small histogram of each column, and what is wrong with its scale.
 
     Args:
         party: Whose columns they are.
-        found: How they fill their domains.
+        fillings: How they fill their domains.
     """
-    if not found:
+    if not fillings:
         return
     title = f"How the rows of {party} fill the domain (stays at home)"
     rows = (
-        (one.feature, one.scale, f"|{one.histogram}|", f"{one.holding} of {len(one.counts)} values")
-        for one in found
+        (
+            filling.feature,
+            filling.scale,
+            f"|{filling.histogram}|",
+            f"{filling.holding} of {len(filling.counts)} values",
+        )
+        for filling in fillings
     )
     print_table(title, ("feature", "scale", "lowest to highest value", "95 % of rows in"), rows)
-    for one in found:
-        if one.warning:
-            print_line(one.warning, "yellow")
+    for filling in fillings:
+        if filling.warning:
+            print_line(filling.warning, "yellow")
 
 
 def print_scales(name: str, lines: Sequence[ScaleLine]) -> None:
@@ -110,40 +115,40 @@ def print_scales(name: str, lines: Sequence[ScaleLine]) -> None:
     rows = []
     for line in lines:
         losses = (line.edges, line.loss_1, line.loss_near, line.loss_whole)
-        kept = "" if line.kept is None else f"{line.kept:.3f}"
-        cells = (line.cells, *(f"{loss:.3f}" for loss in losses), f"{line.narrowest:.4g}", kept)
+        order = "" if line.kept is None else f"{line.kept:.3f}"
+        cells = (line.cells, *(f"{loss:.3f}" for loss in losses), f"{line.narrowest:.4g}", order)
         rows.append(cells)
     print_table(f"{name}: cells at one loss(1), edges included", (*heads, "order kept"), rows)
 
 
-def print_people(party: str, purpose: str, rules: Sequence[str], found: Mapping[str, Any]) -> None:
+def print_people(party: str, purpose: str, rules: Sequence[str], facts: Mapping[str, Any]) -> None:
     """Print how many values each rule of an ID changes, and which rows have one ID.
 
     Args:
         party: Whose table it is.
         purpose: Which of its tables.
         rules: Of the federation's IDs, in order.
-        found: As `tables.people.write_ids` says.
+        facts: As `tables.people.write_ids` says.
     """
     whose = f"the {purpose} table of {party}"
-    if "changed" in found:
+    if "changed" in facts:
         print_line(f"What the rules of the ID change in {whose} (stays at home):")
         rows = (
             (
                 part,
                 *(f"{changed.get(rule, 0):,}" for rule in rules),
-                f"{found['missing'].get(part, 0):,}",
+                f"{facts['missing'].get(part, 0):,}",
             )
-            for part, changed in found["changed"].items()
+            for part, changed in facts["changed"].items()
         )
         print_table("", ("column", *rules, "without a value"), rows)
-        repeated, numbers = found["repeated"], found["repeated_rows"][:_NUMBERED]
+        repeated, numbers = facts["repeated"], facts["repeated_rows"][:_NUMBERED]
         more = ", ..." if repeated > len(numbers) else ""
         listed = f" (rows {', '.join(map(str, numbers))}{more})" if numbers else ""
         print_line(
-            f"Of {found['rows']:,} rows of {whose} {repeated:,} have an ID that another row has, "
-            f"too{listed}; {found['several_spellings']:,} IDs are written in several ways."
+            f"Of {facts['rows']:,} rows of {whose} {repeated:,} have an ID that another row has, "
+            f"too{listed}; {facts['several_spellings']:,} IDs are written in several ways."
         )
-    if "people" in found:
-        people, rows_of = found["people"], found["rows"]
+    if "people" in facts:
+        people, rows_of = facts["people"], facts["rows"]
         print_line(f"Aggregates make {people:,} people of {rows_of:,} rows of {whose}.")

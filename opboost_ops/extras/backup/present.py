@@ -1,4 +1,4 @@
-"""What lies at a site before a backup is put back, and what of it the backup does not know."""
+"""A site before a backup is put back, and entries of it that the backup lacks."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ _NAMED = 10
 
 @dataclass(frozen=True)
 class Present:
-    """What lies at a site.
+    """The state of a site.
 
     Attributes:
         anything: Whether there is a state, whole or damaged.
@@ -41,7 +41,7 @@ class Present:
 
 
 def look(site: Site) -> Present:
-    """What lies at a site now.
+    """Look at a site's present state.
 
     Args:
         site: The party's.
@@ -58,9 +58,9 @@ def look(site: Site) -> Present:
             entries = state.ledger.entries()
             listed = state.forgotten.read().people
             agreements = state.agreements.read()
-            made = agreements.agreements
+            agreed = agreements.agreements
             withdrawn = _not_in_force(agreements)
-            stops = frozenset(a.federation for a in made if stopped(state, a.federation))
+            stops = frozenset(a.federation for a in agreed if stopped(state, a.federation))
             happened, _ = state.audit.head()
             stores = {name: pin.identity for name, pin in state.stores.pins().items()}
     except (OpBoostError, ValueError):
@@ -73,13 +73,16 @@ def look(site: Site) -> Present:
 
 def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:
     """Agreements that were withdrawn, or that a later one has retired and no version keeps."""
-    found = set()
-    for made in agreements.agreements:
-        last, kept = agreements.of(made.federation)[-1], agreements.kept.get(made.federation, {})
-        retired = made.digest != last.digest and made.number not in kept.values()
-        if made.withdrawn is not None or retired:
-            found.add((made.federation, made.digest))
-    return frozenset(found)
+    inactive = set()
+    for agreement in agreements.agreements:
+        last, by_version = (
+            agreements.of(agreement.federation)[-1],
+            agreements.kept.get(agreement.federation, {}),
+        )
+        retired = agreement.digest != last.digest and agreement.number not in by_version.values()
+        if agreement.withdrawn is not None or retired:
+            inactive.add((agreement.federation, agreement.digest))
+    return frozenset(inactive)
 
 
 def not_in_backup(present: Present, rows: Path) -> list[LedgerEntry]:
@@ -90,8 +93,8 @@ def not_in_backup(present: Present, rows: Path) -> list[LedgerEntry]:
         rows: The rows of the ledger's table in the backup.
     """
     with rows.open("rb") as file:
-        known = {(row["artifact"], row["feature"]) for row in map(json.loads, file)}
-    return [one for one in present.entries if (one.artifact, one.feature or "") not in known]
+        keys = {(row["artifact"], row["feature"]) for row in map(json.loads, file)}
+    return [entry for entry in present.entries if (entry.artifact, entry.feature or "") not in keys]
 
 
 def require_meant(present: Present, beyond: list[LedgerEntry], at: str, party: str) -> None:
@@ -109,15 +112,15 @@ def require_meant(present: Present, beyond: list[LedgerEntry], at: str, party: s
     if not present.anything:
         return
     if not present.readable:
-        told = "What lies there cannot be read."
+        detail = "What lies there cannot be read."
     elif beyond:
-        told = (
+        detail = (
             f"{len(beyond)} ledger entries of it are not in the backup of {at}: {runs_of(beyond)}."
         )
     else:
-        told = f"The backup of {at} has all its ledger entries."
+        detail = f"The backup of {at} has all its ledger entries."
     raise ConfigError(
-        f"{party} already has a state. {told}",
+        f"{party} already has a state. {detail}",
         "Add --yes to move it aside and restore the backup. Nothing was changed.",
     )
 

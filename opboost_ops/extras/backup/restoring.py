@@ -57,7 +57,7 @@ from opboost_ops.tables.spill.files import private_folder
 
 @dataclass(frozen=True)
 class Restored:
-    """What was put back.
+    """The result of a restore.
 
     Attributes:
         site: The party's, as it is now.
@@ -110,17 +110,17 @@ def restore(
             beyond = not_in_backup(present, stage / DATABASE / "entries.jsonl")
             if not over:
                 require_meant(present, beyond, contents.at, site.party)
-            kept = []
+            unchanged = []
             for path, content in small.items():
                 if not path.exists():
                     undo.callback(path.unlink, missing_ok=True)
                     write_private(path, content)
                 elif path.read_bytes() != content:
-                    kept.append(path.name)
+                    unchanged.append(path.name)
             places = Places(undo)
             _replace(site, contents, stage, places, present)
             undo.pop_all()
-    return Restored(site, contents, tuple(places.aside), tuple(kept), tuple(beyond))
+    return Restored(site, contents, tuple(places.aside), tuple(unchanged), tuple(beyond))
 
 
 class Places:
@@ -293,15 +293,18 @@ def _carry_over(state: PartyState, site: Site, present: Present) -> None:
     """Nobody consents by a restore: who was forgotten since, and what was withdrawn, stays so."""
     if state.forgotten.add(present.forgotten):
         state.releases.forget(present.forgotten)
-    kept = "kept through a restore"
-    for made in state.agreements.read().agreements:
-        if made.withdrawn is None and (made.federation, made.digest) in present.withdrawn:
-            state.agreements.withdraw(frozenset({made.number}), now())
-            place = f"{made.federation}/agreement/{made.number}"
-            state.audit.add("withdrawn", place, site.party, made.digest, kept)
+    reason = "kept through a restore"
+    for agreement in state.agreements.read().agreements:
+        if (
+            agreement.withdrawn is None
+            and (agreement.federation, agreement.digest) in present.withdrawn
+        ):
+            state.agreements.withdraw(frozenset({agreement.number}), now())
+            place = f"{agreement.federation}/agreement/{agreement.number}"
+            state.audit.add("withdrawn", place, site.party, agreement.digest, reason)
     for federation in sorted(present.stopped):
         if stopped(state, federation) is None:
-            state.audit.add("stopped", f"{federation}/home/act", site.party, detail=kept)
+            state.audit.add("stopped", f"{federation}/home/act", site.party, detail=reason)
     # A backup of before the first run unpins no store.
     for federation in present.stores.keys() - state.stores.pins().keys():
         state.stores.pin(federation, present.stores[federation])

@@ -26,5 +26,5 @@ def load(name: str, *, seed: int = 0, rows: int | None = None) -> Dataset:
         return credit.load(seed=seed) if rows is None else credit.load(rows, seed)
     if name not in NAMES:
         raise ConfigError(f"There is no dataset {name}.", f"Choose one of {', '.join(NAMES)}.")
-    made: Dataset = getattr(tables, name)()
-    return made
+    dataset: Dataset = getattr(tables, name)()
+    return dataset

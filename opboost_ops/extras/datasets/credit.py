@@ -78,19 +78,19 @@ def _tables(rows: int, seed: int, prefix: str) -> dict[str, pl.DataFrame]:
     default = rng.random(rows) < 1 / (1 + np.exp(2.2 - 1.3 * risk))
     tables["credit"]["default"] = default.astype(np.int64)
     ids = np.array([f"{prefix}{i:07d}" for i in rng.permutation(10 * rows)[:rows]])
-    made: dict[str, pl.DataFrame] = {}
+    frames: dict[str, pl.DataFrame] = {}
     for party, columns in tables.items():
-        known = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
-        frame = pl.DataFrame({ID: ids[known], **{n: v[known] for n, v in columns.items()}})
-        made[party] = frame
-    made["bank"] = _with_gaps(made["bank"], "income", 0.01, rng)
-    made["shop"] = _with_gaps(made["shop"], "returns_share", 0.02, rng)
-    made["credit"] = _with_gaps(made["credit"], "earlier_loans", 0.01, rng)
+        places = rng.permutation(np.flatnonzero(rng.random(rows) < _KNOWN[party]))
+        frame = pl.DataFrame({ID: ids[places], **{n: v[places] for n, v in columns.items()}})
+        frames[party] = frame
+    frames["bank"] = _with_gaps(frames["bank"], "income", 0.01, rng)
+    frames["shop"] = _with_gaps(frames["shop"], "returns_share", 0.02, rng)
+    frames["credit"] = _with_gaps(frames["credit"], "earlier_loans", 0.01, rng)
     # Who is short of money buys on instalments, as a rule.
     habit = np.searchsorted((-0.9, 0.2, 1.1), strain + 0.7 * rng.normal(size=rows))
     payment = pl.DataFrame({ID: ids, "payment": np.array(_PAYMENT)[habit]})
-    made["shop"] = made["shop"].join(payment, on=ID, how="left", maintain_order="left")
-    return made
+    frames["shop"] = frames["shop"].join(payment, on=ID, how="left", maintain_order="left")
+    return frames
 
 
 def _with_gaps(

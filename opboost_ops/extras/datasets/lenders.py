@@ -109,7 +109,7 @@ def _tables(parties: Sequence[str], rows: int, seed: int, prefix: str) -> dict[s
     random = np.random.default_rng(seed)
     strain, means = random.normal(size=(2, rows))
     employment = random.choice(5, size=rows, p=(0.58, 0.14, 0.1, 0.12, 0.06))
-    made: dict[str, Any] = {
+    columns: dict[str, Any] = {
         "age": np.clip(42 + 13 * random.normal(size=rows), 18, 90).round(),
         "income": np.round(np.exp(7.9 + 0.55 * means + 0.2 * random.normal(size=rows)), 2),
         "amount": np.round(np.exp(8.6 + 0.25 * means + 0.8 * random.normal(size=rows)), 2),
@@ -118,10 +118,10 @@ def _tables(parties: Sequence[str], rows: int, seed: int, prefix: str) -> dict[s
         "employment": np.array(_EMPLOYMENT)[employment],
     }
     risk = 1.3 * strain - 0.9 * means + 0.5 * np.isin(employment, (2, 4))
-    made["default"] = (random.random(rows) < 1 / (1 + np.exp(1.8 - 1.3 * risk))).astype(np.int64)
+    columns["default"] = (random.random(rows) < 1 / (1 + np.exp(1.8 - 1.3 * risk))).astype(np.int64)
     ids = np.array([f"{prefix}{i:07d}" for i in random.permutation(10 * rows)[:rows]])
     gaps = pl.Series(random.random(rows) < 0.01)
-    frame = pl.DataFrame({ID: ids, **made}).with_columns(
+    frame = pl.DataFrame({ID: ids, **columns}).with_columns(
         pl.when(gaps).then(None).otherwise(pl.col("income")).alias("income")
     )
     shares = np.array_split(np.arange(rows), len(parties))

@@ -88,7 +88,7 @@ def split_table(
     values = rows.get_column(label)
     task = _task(values)
     codes, classes = encode_label(values, Label(column=label, task=task), None)
-    given = {name for names in split.values() for name in names}
+    assigned = {name for names in split.values() for name in names}
     usable: dict[str, Column] = {}
     left_out = dict(unusable or {})
     technical = technical_columns(table)
@@ -100,25 +100,27 @@ def split_table(
             left_out[name] = why
         else:
             usable[name] = _column(column, domain)
-    if lost := sorted(given & set(left_out)):
-        told = "; ".join(f"{name}: {left_out[name]}" for name in lost)
-        raise ConfigError(f"--split names columns that no model can use: {told}.", "Remove them.")
+    if lost := sorted(assigned & set(left_out)):
+        reasons = "; ".join(f"{name}: {left_out[name]}" for name in lost)
+        raise ConfigError(
+            f"--split names columns that no model can use: {reasons}.", "Remove them."
+        )
     return SplitTable(
         task=task,
         label=codes,
         classes=len(classes),
-        own={name: column for name, column in usable.items() if name not in given},
+        own={name: column for name, column in usable.items() if name not in assigned},
         others={party: {name: usable[name] for name in names} for party, names in split.items()},
         left_out=left_out,
     )
 
 
 def _require(table: pl.DataFrame, label: str, split: Mapping[str, Sequence[str]]) -> None:
-    names = [name for given in split.values() for name in given]
+    names = [name for columns in split.values() for name in columns]
     faults = [f"the table has no column {n}" for n in (label, *names) if n not in table.columns]
     faults += [f"{n} is assigned twice" for n in sorted(set(names)) if names.count(n) > 1]
     faults += [f"{label} is the label, and no party's" for n in names if n == label]
-    faults += [f"{party} gets no column" for party, given in split.items() if not given]
+    faults += [f"{party} gets no column" for party, columns in split.items() if not columns]
     if not split:
         faults.append("--split names no party")
     if faults:
@@ -162,11 +164,11 @@ def _column(column: pl.Series, domain: Domain) -> Column:
     if column.dtype in _TEXT:
         text = category_texts(column).fill_null("")
         counts = text.value_counts(sort=True).get_column(column.name).to_list()
-        known = sorted(counts[:_CATEGORIES])
-        codes = category_codes(text, known)
+        categories = sorted(counts[:_CATEGORIES])
+        codes = category_codes(text, categories)
         # What is not among them is one more category.
-        whole = np.where(np.isnan(codes), len(known), codes)
-        return Column(whole, whole.astype(np.int64), len(known) + (len(counts) > _CATEGORIES))
+        whole = np.where(np.isnan(codes), len(categories), codes)
+        return Column(whole, whole.astype(np.int64), len(categories) + (len(counts) > _CATEGORIES))
     kind = column.dtype
     numbers = column.to_physical() if kind.is_temporal() else column
     raw = numbers.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()

@@ -206,8 +206,8 @@ def site_data(party: str, federation: str, table: Path, store: str = "../exchang
 def _queries(dataset: Dataset) -> int:
     """Twice as many people as the label holder has in all its tables."""
     tables = (dataset.tables, dataset.new_rows)
-    return 2 * sum(found[dataset.label_holder].height for found in tables
-                   if dataset.label_holder in found)  # fmt: skip
+    return 2 * sum(frames[dataset.label_holder].height for frames in tables
+                   if dataset.label_holder in frames)  # fmt: skip
 
 
 def policy_data(
@@ -328,8 +328,8 @@ def _with_edges(feature: Mapping[str, Any], most: int) -> dict[str, Any]:
     scale = feature.get("scale")
     if not isinstance(scale, Mapping) or not 0 < most < len(edges := scale["edges"]):
         return dict(feature)
-    chosen = [edges[(2 * at + 1) * len(edges) // (2 * most)] for at in range(most)]
-    return {**feature, "scale": {"edges": chosen}}
+    picked = [edges[(2 * at + 1) * len(edges) // (2 * most)] for at in range(most)]
+    return {**feature, "scale": {"edges": picked}}
 
 
 def _mechanism(feature: Mapping[str, Any], mechanism: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class ModelColumn(Record):
 
 
 class ModelColumns(Record):
-    """What an exported model expects and gives.
+    """Inputs and outputs of an exported model.
 
     Attributes:
         note: What must not be overlooked.
@@ -100,7 +100,7 @@ def export_model(files: Mapping[str, bytes], form: str | None = None) -> bytes:
 
 
 def model_columns(files: Mapping[str, bytes]) -> ModelColumns:
-    """What the columns of a registered version hold.
+    """Describe the columns of a registered version.
 
     Args:
         files: The version's files.

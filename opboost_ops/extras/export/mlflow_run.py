@@ -45,9 +45,11 @@ def record(name: str, version: str, files: Mapping[str, bytes]) -> bool:
     run = done[0].info.run_id if done else _new_run(version, files)
     if not _portable(files):
         return not done
-    known = client.search_model_versions(f"run_id = '{run}'")
+    versions = client.search_model_versions(f"run_id = '{run}'")
     number = (
-        known[0].version if known else mlflow.register_model(f"runs:/{run}/model", name).version
+        versions[0].version
+        if versions
+        else mlflow.register_model(f"runs:/{run}/model", name).version
     )
     client.set_registered_model_alias(name, "champion", number)
     return not done
@@ -78,12 +80,12 @@ def _new_run(version: str, files: Mapping[str, bytes]) -> str:
                 artifacts={"model": str(path)},
                 pip_requirements=[f"mlflow>={mlflow.__version__}", "onnxruntime>=1.22", "pandas"],
             )
-    found: str = run.info.run_id
-    return found
+    run_id: str = run.info.run_id
+    return run_id
 
 
 def _portable(files: Mapping[str, bytes]) -> bool:
-    """Whether there is a form that takes raw columns; XGBoost's models have none."""
+    """True if there is a form that takes raw columns; XGBoost's models have none."""
     return "onnx" in backend_in(files).forms
 
 

@@ -34,8 +34,8 @@ class Scorer(mlflow.pyfunc.PythonModel):  # type: ignore[misc, name-defined, unu
             raise ValueError(f"The frame has no column {', '.join(absent)}.")
         feed = {put.name: _column(model_input[put.name], put.type) for put in inputs}
         names = [put.name for put in outputs]
-        found = self._session.run(names, feed)
-        return pd.DataFrame(dict(zip(names, found, strict=True)), index=model_input.index)
+        results = self._session.run(names, feed)
+        return pd.DataFrame(dict(zip(names, results, strict=True)), index=model_input.index)
 
 
 def _column(raw: "pd.Series[Any]", kind: str) -> np.ndarray:

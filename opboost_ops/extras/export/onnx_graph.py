@@ -117,7 +117,7 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
     decided = _threshold(federation, files)
     _outputs(graph, facts, decided, _predicted(graph, raw, model["objective"]))
     make = graph.make
-    made = make.make_model(
+    proto = make.make_model(
         make.make_graph(graph.nodes, "model", graph.inputs, graph.outputs, graph.constants),
         opset_imports=[make.make_opsetid("", 18), make.make_opsetid(_ML, 5)],
         ir_version=9,
@@ -125,8 +125,8 @@ def onnx_model(federation: Federation, files: Mapping[str, bytes], dumped: str) 
         doc_string=_NOTE,
     )
     version = json.loads(files["card.json"])["run"]
-    make.set_model_props(made, {"federation": federation.name, "version": version})
-    content: bytes = made.SerializeToString(deterministic=True)
+    make.set_model_props(proto, {"federation": federation.name, "version": version})
+    content: bytes = proto.SerializeToString(deterministic=True)
     return content
 
 
@@ -137,7 +137,7 @@ def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn])
     lacking: dict[str, str] = {}
     for party in federation.feature_holders if federation.keeps_all else ():
         gaps = [gap for name, (_, gap) in sources.items() if first[name].party == party]
-        together = reduce(lambda one, other: graph.add("Mul", one, other), gaps)
+        together = reduce(lambda left, other: graph.add("Mul", left, other), gaps)
         lacking[party] = graph.cast(together, np.bool_)
 
     def unless_lacking(column: RawColumn, of: str, value: float) -> str:
@@ -145,20 +145,20 @@ def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn])
             return of
         return graph.add("Where", lacking[column.party], graph.constant(value), of)
 
-    checked, made = [], []
+    checked, stacked = [], []
     for name, column in first.items():
-        given = unless_lacking(column, sources[name][0], 0.0)
+        values = unless_lacking(column, sources[name][0], 0.0)
         may_lack = column.made == "code" or column.declared.missing == "keep"
-        checked.append(graph.where_missing(given, 0.0) if may_lack else given)
+        checked.append(graph.where_missing(values, 0.0) if may_lack else values)
     for column in columns:
-        given, gap = sources[column.source]
+        values, gap = sources[column.source]
         if column.made == "bit":
-            given = graph.cast(graph.add("Equal", given, graph.constant(column.bit)))
-        given = gap if column.made == "missing" else given
-        made.append(unless_lacking(column, given, math.nan))
+            values = graph.cast(graph.add("Equal", values, graph.constant(column.bit)))
+        values = gap if column.made == "missing" else values
+        stacked.append(unless_lacking(column, values, math.nan))
     # 0 times NaN, and 0 times infinity, is NaN.
     nothing = graph.add("Mul", graph.add("Concat", *checked, axis=1), graph.constant(0.0))
-    return graph.add("Concat", *made, axis=1), graph.add(
+    return graph.add("Concat", *stacked, axis=1), graph.add(
         "ReduceSum", nothing, graph.constant([1], np.int64)
     )
 
@@ -166,11 +166,11 @@ def _matrix(graph: _Graph, federation: Federation, columns: Sequence[RawColumn])
 def _input(graph: _Graph, column: RawColumn) -> tuple[str, str]:
     """A raw column as numbers with its fill, and 1 where it was missing."""
     if column.declared.type == "numeric":
-        given = graph.take(column.source, np.float64)
-        gap, missing = graph.cast(graph.add("IsNaN", given)), column.declared.missing
+        numbers = graph.take(column.source, np.float64)
+        gap, missing = graph.cast(graph.add("IsNaN", numbers)), column.declared.missing
         if isinstance(missing, Fill):
-            given = graph.where_missing(given, float(missing.fill))
-        return given, gap
+            numbers = graph.where_missing(numbers, float(missing.fill))
+        return numbers, gap
     text = graph.take(column.source, np.object_)
     return _looked_up(graph, text, *_codes(column)), _looked_up(graph, text, {"": 1.0}, 0.0)
 
@@ -180,24 +180,24 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
     feature, absent = column.declared, math.nan if column.made == "code" else math.inf
     declared = feature.categories or ()
     order = {name: float(at) for at, name in enumerate(column.categories or declared)}
-    known = dict.fromkeys(declared, absent) | order
-    known |= {raw: order.get(to, absent) for raw, to in feature.mapping.items()}
+    codes = dict.fromkeys(declared, absent) | order
+    codes |= {raw: order.get(to, absent) for raw, to in feature.mapping.items()}
     default = math.inf if declared else math.nan
     if feature.rest is not None:
         default = order.get(feature.rest, absent)
     empty = math.nan if feature.missing == "keep" else math.inf
     if isinstance(feature.missing, Fill):
-        empty = known.get(str(feature.missing.fill), default)
-    return {**known, "": empty}, default
+        empty = codes.get(str(feature.missing.fill), default)
+    return {**codes, "": empty}, default
 
 
-def _looked_up(graph: _Graph, of: str, known: Mapping[str, float], default: float) -> str:
+def _looked_up(graph: _Graph, of: str, codes: Mapping[str, float], default: float) -> str:
     return graph.add(
         "LabelEncoder",
         of,
         domain=_ML,
-        keys_tensor=graph.tensor(list(known), np.object_),
-        values_tensor=graph.tensor(list(known.values())),
+        keys_tensor=graph.tensor(list(codes), np.object_),
+        values_tensor=graph.tensor(list(codes.values())),
         default_tensor=graph.tensor([default]),
     )
 
@@ -241,13 +241,13 @@ def _trees(
             split = {"decision_type": "<=", "split_feature": 0, "threshold": 0.0}
             root = {**split, "missing_type": "", "left_child": root, "right_child": root}
         place(root, number % targets)
-    found: dict[str, Any] = dict(zip(_NODE, zip(*nodes, strict=True), strict=True))
+    attributes: dict[str, Any] = dict(zip(_NODE, zip(*nodes, strict=True), strict=True))
     if members:
-        found["membership_values"] = graph.tensor(members)
+        attributes["membership_values"] = graph.tensor(members)
     return {
-        **found,
-        "nodes_modes": graph.tensor(found["nodes_modes"], np.uint8),
-        "nodes_splits": graph.tensor(found["nodes_splits"]),
+        **attributes,
+        "nodes_modes": graph.tensor(attributes["nodes_modes"], np.uint8),
+        "nodes_splits": graph.tensor(attributes["nodes_splits"]),
         "tree_roots": roots,
         "leaf_targetids": [target for target, _ in leaves],
         "leaf_weights": graph.tensor([value for _, value in leaves]),
@@ -281,28 +281,28 @@ def _predicted(graph: _Graph, raw: str, objective: str) -> str:
 def _threshold(federation: Federation, files: Mapping[str, bytes]) -> float:
     """The uncalibrated score above which mode ``local`` decides for the second class."""
     fitted = json.loads(files.get("scoring.json", b"{}")).get("local", {})
-    found = threshold(federation.scoring.cost_ratio)
-    known = fitted.get("calibration")
-    return found if known is None else highest(known, found)
+    limit = threshold(federation.scoring.cost_ratio)
+    calibration = fitted.get("calibration")
+    return limit if calibration is None else highest(calibration, limit)
 
 
-def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, found: str) -> None:
+def _outputs(graph: _Graph, facts: Mapping[str, Any], threshold: float, scores: str) -> None:
     classes = facts["classes"]
     if not classes:
-        graph.give("score", found)
+        graph.give("score", scores)
         return
     if facts["task"] == "binary":
-        graph.give("score", found)
-        chosen = graph.cast(graph.add("Greater", found, graph.constant(threshold)), np.int64)
-        found = graph.add("Concat", graph.add("Sub", graph.constant(1.0), found), found, axis=1)
+        graph.give("score", scores)
+        index = graph.cast(graph.add("Greater", scores, graph.constant(threshold)), np.int64)
+        scores = graph.add("Concat", graph.add("Sub", graph.constant(1.0), scores), scores, axis=1)
     else:
-        graph.give("score", graph.add("ReduceMax", found, graph.constant([1], np.int64)))
-        chosen = graph.add("ArgMax", found, axis=1)
+        graph.give("score", graph.add("ReduceMax", scores, graph.constant([1], np.int64)))
+        index = graph.add("ArgMax", scores, axis=1)
     kind = np.int64 if isinstance(classes[0], int) else np.object_
-    names = graph.add("Gather", graph.constant(classes, kind), chosen)
+    names = graph.add("Gather", graph.constant(classes, kind), index)
     if kind is np.object_:  # A refused row is of none.
-        first = graph.add("Gather", found, graph.constant([0], np.int64), axis=1)
+        first = graph.add("Gather", scores, graph.constant([0], np.int64), axis=1)
         names = graph.add("Where", graph.add("IsNaN", first), graph.constant("", kind), names)
     graph.give("class", names, kind)
     for place, name in enumerate(classes):
-        graph.give(f"probability_{name}", found, place=place)
+        graph.give(f"probability_{name}", scores, place=place)

@@ -37,26 +37,26 @@ def with_best_scales(
         for name, feature in features.items()
         if feature.type == "numeric" and name in frame.columns
     }
-    chosen: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
     for name, lines in scales_of(federation, party, values).items():
         best = max(lines, key=lambda line: line.kept or 0.0, default=None)
         if best is None:
             continue
         scale: Any = best.cells
         if best.cells == SAMPLED:
-            found = quantile_edges(
+            edges = quantile_edges(
                 inside(values[name], features[name]), federation.domain.to_domain().size
             )
-            scale = {"edges": list(found)}
+            scale = {"edges": list(edges)}
         elif best.cells not in ("linear", "log1p"):
             continue
         if scale != features[name].scale:
-            chosen[name] = scale
-            made = Edges.model_validate(scale) if isinstance(scale, dict) else scale
-            features[name] = features[name].model_copy(update={"scale": made})
+            scales[name] = scale
+            parsed = Edges.model_validate(scale) if isinstance(scale, dict) else scale
+            features[name] = features[name].model_copy(update={"scale": parsed})
     holder = federation.parties[party].model_copy(update={"features": features})
     parties = {**federation.parties, party: holder}
-    return federation.model_copy(update={"parties": parties}), chosen
+    return federation.model_copy(update={"parties": parties}), scales
 
 
 def write_proposal(

@@ -64,30 +64,32 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
     store = open_store(site.store)
     context = Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
     with borrowed(context) as lent:
-        found = attack(lent)
-    home.write_json("leakage", found.to_json())
+        result = attack(lent)
+    home.write_json("leakage", result.to_json())
     picture = home.folder / "leakage.html"
     title = f"Attacks on the release of {holder} in {declared.name}"
-    home.write(picture.name, leakage_report(title, found).encode())
-    return Attacked(holder, found, picture)
+    home.write(picture.name, leakage_report(title, result).encode())
+    return Attacked(holder, result, picture)
 
 
-def leakage_report(title: str, found: Leakage) -> str:
+def leakage_report(title: str, result: Leakage) -> str:
     """Success beside guessing by column, and success over retrainings.
 
     Args:
         title: Of the page.
-        found: The attacks.
+        result: The attacks.
     """
     rows: list[tuple[str, float, int]] = []
-    for name, tried in found.columns.items():
+    for name, tried in result.columns.items():
         rows.append((f"{name}: guessing the median", 100 * tried[0].baseline, 3))
-        rows += [(f"{name}: {one.name}", 100 * one.success, i) for i, one in enumerate(tried)]
+        rows += [
+            (f"{name}: {attack.name}", 100 * attack.success, i) for i, attack in enumerate(tried)
+        ]
     caption = "Rows placed within 5 % of the domain"
     figures = [(caption, bars(rows, title=caption, unit=" %"))]
-    if found.averaging:
-        worst = max(found.averaging, key=lambda n: found.averaging[n].fresh[-1].success)
-        curves = found.averaging[worst]
+    if result.averaging:
+        worst = max(result.averaging, key=lambda n: result.averaging[n].fresh[-1].success)
+        curves = result.averaging[worst]
         times = len(curves.pinned)
         caption = f"Averaging over retrainings: {worst}, share of rows"
         picture = chart(

@@ -69,8 +69,8 @@ def metrics(sites: Mapping[str, Path], federation: str, label_holder: str, run: 
         "federated": predict(model, protected[train:]),
     }
     judged = {
-        name: scores.evaluate(parameters.task, labels[train:], given)
-        for name, given in scored.items()
+        name: scores.evaluate(parameters.task, labels[train:], prediction)
+        for name, prediction in scored.items()
     }
     return judged | home.json("evaluation")["metrics"]
 
@@ -102,14 +102,14 @@ def _joined(
     for column in raw_columns(federation, facts):
         values = rows[column.party].get_column(column.feature)
         if column.categories is not None:
-            found = category_codes(values.cast(pl.String), list(column.categories))
+            numbers = category_codes(values.cast(pl.String), list(column.categories))
         elif column.made == "missing":
-            found = raw_table.missing(values).astype(float)
+            numbers = raw_table.missing(values).astype(float)
         else:
-            found = raw_table.numbers(values, column.declared)
+            numbers = raw_table.numbers(values, column.declared)
         if column.bit is not None:
-            found = (found == column.bit).astype(float)
-        raw.append(found)
-        mapped = found if column.mapping is None else column.mapping.encode(found)
+            numbers = (numbers == column.bit).astype(float)
+        raw.append(numbers)
+        mapped = numbers if column.mapping is None else column.mapping.encode(numbers)
         clear.append(mapped.astype(float))
     return order.get_column(label.column), np.column_stack(raw), np.column_stack(clear)

@@ -102,20 +102,20 @@ def channel(
     if excess := domain.excess():
         raise ConfigError(f"The domain {excess}.", "Bring --lower and --upper nearer together.")
     parameters = {"epsilon": 1.0, **parameters}
-    made: dict[str, Any] = {}
+    designed: dict[str, Any] = {}
     if mechanism == "designed":
         file = None if out is None else Path(out)
-        chosen, made = _designed(domain, parameters["epsilon"], most, cost, prior, file)
+        built, designed = _designed(domain, parameters["epsilon"], most, cost, prior, file)
     else:
         kind = _KNOWN[mechanism]
         taken = {name: parameters[name] for name in kind.model_fields if name in parameters}
         try:
-            chosen = kind(**taken)
+            built = kind(**taken)
         except ValidationError as error:
             faults = entry_faults(kind, taken, error.errors())
             require_none(faults, mechanism)
             raise
-    return Measured(chosen.channel(domain), loss_curve(chosen, domain), made)
+    return Measured(built.channel(domain), loss_curve(built, domain), designed)
 
 
 def _designed(
@@ -138,22 +138,22 @@ def _designed(
         raise ConfigError(
             f"{out.name} is there already: a channel is made once, and kept.", "Name a new file."
         )
-    found = design(domain, epsilon, most, cost, _weights(prior))
-    if found is None:
+    result = design(domain, epsilon, most, cost, _weights(prior))
+    if result is None:
         linear = min(epsilon, most / (domain.size - 1))
         raise ConfigError(
             "No exact table of this curve discloses anything useful.",
             f"Declare the geometric mechanism at epsilon {linear:.6g}, which keeps it.",
         )
-    table = found.mechanism.table
+    table = result.mechanism.table
     assert isinstance(table, Table)
-    costs = {"programme": found.least, "channel": found.expected}
+    costs = {"programme": result.least, "channel": result.expected}
     weights = {"prior": prior or "even"}
     about = {"epsilon": epsilon, "most": most, "cost": cost, **weights, "expected_cost": costs}
     if out is not None:
         out.write_text(table_text(table, about), encoding="utf-8")
     declared = {"name": "designed", "epsilon": epsilon, "most": most}
-    return found.mechanism, {
+    return result.mechanism, {
         "expected_cost": costs,
         "table_digest": table_digest(table),
         "declaration": {**declared, "table": out.name if out else "FILE"},

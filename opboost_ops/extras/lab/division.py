@@ -76,11 +76,11 @@ def divide(
     rules = rules_of(file, holder)
     if request.reach is not None and not 0 < request.reach <= 1:
         raise ConfigError("--reach is a share of the unprotected gain: above 0, at most 1.")
-    chosen: dict[str, Any] = {}
+    scales: dict[str, Any] = {}
     if request.rescale and request.sample is not None:
-        declared, chosen = with_best_scales(declared, holder, request.sample)
-    given = evidence_for(declared, holder, request)
-    evidence, total, out = given.evidence, request.total, request.out or Path()
+        declared, scales = with_best_scales(declared, holder, request.sample)
+    basis = evidence_for(declared, holder, request)
+    evidence, total, out = basis.evidence, request.total, request.out or Path()
     domain = declared.domain.to_domain()
     divider = Divider(evidence, domain, total, progress)
     clear = divider.unprotected()
@@ -113,13 +113,13 @@ def divide(
     picture.parent.mkdir(parents=True, exist_ok=True)
     title = f"Columns of {holder} in {declared.name}"
     picture.write_text(
-        division_report(title, f"{given.lead} {CHOSEN}", divider, total, clear), encoding="utf-8"
+        division_report(title, f"{basis.lead} {CHOSEN}", divider, total, clear), encoding="utf-8"
     )
     named = {column["name"] for column in columns}
     result = {
         "federation": declared.name,
         "party": holder,
-        "by": given.by,
+        "by": basis.by,
         "total": {
             "loss_1": _part(total.step, units, divider),
             "loss_whole": _part(total.whole, units, divider),
@@ -129,10 +129,10 @@ def divide(
         "kept_unprotected": round(clear, 6),
         "columns": columns,
         "left_out": [name for name in evidence.names if name not in named],
-        "scales": chosen,
+        "scales": scales,
         "reach": request.reach,
         "says": CHOSEN,
-        "beyond_own": given.beyond_own,
+        "beyond_own": basis.beyond_own,
     }
     return Proposal(result, picture)
 

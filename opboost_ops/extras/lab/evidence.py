@@ -1,4 +1,4 @@
-"""What a loss is divided by: a public sample or declared importances."""
+"""Evidence by which a loss is divided: a public sample or declared importances."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _ROWS, _LEAST_ROWS = 10_000, 100
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be divided, and by which one kind of evidence.
+    """A loss to divide, and the one kind of evidence to divide it by.
 
     Attributes:
         total: Caps on the sum over all columns.
@@ -45,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a division is made by.
+    """The evidence of a division, and its description.
 
     Attributes:
         by: In a word.
@@ -128,15 +128,15 @@ def _of_sample(
     )
     if not np.ptp(target) > 0:
         raise ContractError(f"The label of {sample.name} is the same in all rows.")
-    known = _known(declared, names, frame.filter(whole), target, len(classes))
-    found = sampled(names, codes, target, len(classes), domain.size, known)
-    return found, known is not None
+    baseline = _known(declared, names, frame.filter(whole), target, len(classes))
+    evidence = sampled(names, codes, target, len(classes), domain.size, baseline)
+    return evidence, baseline is not None
 
 
 def _known(
     declared: Federation, names: list[str], rows: pl.DataFrame, target: np.ndarray, classes: int
 ) -> np.ndarray | None:
-    """What the label holder's own columns in a sample predict; None where it has none of them.
+    """Predictions by the label holder's own columns in a sample; None where it has none of them.
 
     Shape (n,), of two classes (n, 2), of more (n, classes); by models of other rows.
     """
@@ -167,5 +167,5 @@ def _known(
         owner.label.task, classes, usual.trees, usual.learning_rate, usual.depth, seed=0
     )
     part = folds(target, FOLDS, 0, "what own columns say")
-    found = predicted(frame, target, parameters, part)
-    return np.column_stack([1 - found, found]) if owner.label.task == "binary" else found
+    scores = predicted(frame, target, parameters, part)
+    return np.column_stack([1 - scores, scores]) if owner.label.task == "binary" else scores

@@ -23,16 +23,16 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
         mechanism: What is proposed.
         folder: Where the file goes, if there is none of the same table.
     """
-    found = mechanism.model_dump(mode="json", exclude_none=True)
+    entry = mechanism.model_dump(mode="json", exclude_none=True)
     if not isinstance(mechanism, Designed):
-        return found
+        return entry
     assert isinstance(mechanism.table, Table)
     file = folder / f"channel-{table_digest(mechanism.table)[:16]}.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        made = {"epsilon": mechanism.epsilon, "most": mechanism.most, "cost": "absolute"}
-        file.write_text(table_text(mechanism.table, {**made, "prior": "even"}), encoding="utf-8")
-    return {**found, "table": file.name}
+        origin = {"epsilon": mechanism.epsilon, "most": mechanism.most, "cost": "absolute"}
+        file.write_text(table_text(mechanism.table, {**origin, "prior": "even"}), encoding="utf-8")
+    return {**entry, "table": file.name}
 
 
 def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) -> np.ndarray:
@@ -49,22 +49,22 @@ def public_numbers(frame: pl.DataFrame, name: str, feature: Feature, file: str) 
     return values
 
 
-def require_weights(given: Mapping[str, float], what: str, known: Sequence[str]) -> None:
+def require_weights(weights: Mapping[str, float], what: str, names: Sequence[str]) -> None:
     """Check numbers that are given by feature.
 
     Args:
-        given: By feature.
+        weights: By feature.
         what: What they are, for the error.
-        known: Which features there may be.
+        names: Which features there may be.
 
     Raises:
         ConfigError: One is no such feature, or no number above 0.
     """
-    for name, number in given.items():
-        if name not in known:
+    for name, number in weights.items():
+        if name not in names:
             raise ConfigError(
                 f"{what} takes NAME=NUMBER, and {name} is not one of its features.",
-                f"They are {', '.join(known)}.",
+                f"They are {', '.join(names)}.",
             )
         if not (math.isfinite(number) and number > 0):
             raise ConfigError(f"{what} {name} is not a number above 0.")

@@ -1,4 +1,4 @@
-"""What a party's release gives away, by attacks that it runs on itself before it releases."""
+"""Exposure by a party's release, from attacks that it runs on itself before it releases."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -42,20 +42,20 @@ class Leakage:
     @property
     def worst(self) -> tuple[str, Attack]:
         """The column and attack that gain most."""
-        every = [(name, attack) for name, found in self.columns.items() for attack in found]
+        every = [(name, attack) for name, attacks in self.columns.items() for attack in attacks]
         return max(every, key=lambda pair: pair[1].gain)
 
     def to_json(self) -> dict[str, Any]:
         """For programs, at the party."""
         name, attack = self.worst
         return {
-            "columns": {n: [_entry(a) for a in found] for n, found in self.columns.items()},
+            "columns": {n: [_entry(a) for a in result] for n, result in self.columns.items()},
             "averaging": {
                 n: {
-                    "pinned": [a.success for a in found.pinned],
-                    "fresh": [a.success for a in found.fresh],
+                    "pinned": [a.success for a in result.pinned],
+                    "fresh": [a.success for a in result.fresh],
                 }
-                for n, found in self.averaging.items()
+                for n, result in self.averaging.items()
             },
             "linked": _entry(self.linked),
             "worst": {"column": name, **_entry(attack)},
@@ -85,7 +85,7 @@ def leakage(context: Context) -> Leakage:
 
     mine = {c.name: release(c) for c in columns}
     theirs = {c.name: release(c) for c in numeric}
-    found: dict[str, tuple[Attack, ...]] = {}
+    by_column: dict[str, tuple[Attack, ...]] = {}
     averaged: dict[str, Retrainings] = {}
     some = np.unique(np.linspace(0, frame.height - 1, SAMPLE).astype(np.int64))
     for column in columns:
@@ -106,7 +106,7 @@ def leakage(context: Context) -> Leakage:
                 TIMES,
                 marginal,
             )
-        found[column.name] = tuple(tried)
+        by_column[column.name] = tuple(tried)
     channels = [c.mechanism.channel(c.domain) for c in numeric]
     linked = link(
         [mine[c.name] for c in numeric],
@@ -118,7 +118,7 @@ def leakage(context: Context) -> Leakage:
             for c, channel in zip(numeric, channels, strict=True)
         ],
     )
-    return Leakage(found, averaged, linked)
+    return Leakage(by_column, averaged, linked)
 
 
 def _entry(attack: Attack) -> dict[str, Any]:

@@ -135,11 +135,11 @@ def rank(
     declared = load_federation(file)
     holder = feature_holder(declared, party)
     rules = rules_of(file, holder)
-    chosen: dict[str, Any] = {}
+    best_scales: dict[str, Any] = {}
     if rescale and sample is not None:
-        declared, chosen = with_best_scales(declared, holder, sample)
+        declared, best_scales = with_best_scales(declared, holder, sample)
     fillings, values, home = _fillings(file, declared, holder, sample, rules)
-    marginals = {name: np.asarray(one.counts) for name, one in fillings.items()}
+    marginals = {name: np.asarray(filling.counts) for name, filling in fillings.items()}
     domain = declared.domain.to_domain()
     caps = {}
     for name in marginals:
@@ -148,15 +148,15 @@ def rank(
             limits.step,
             _least(limits.whole, rule.budget if rule else None),
         )
-    found = {}
+    candidates = {}
     for cap in dict.fromkeys(caps.values()):
-        found[cap] = planner.candidates(domain, cap, progress)
-        if not found[cap]:
+        candidates[cap] = planner.candidates(domain, cap, progress)
+        if not candidates[cap]:
             raise ConfigError(
                 "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
             )
     ranked = {
-        name: planner.rank(found[caps[name]], domain, marginal)
+        name: planner.rank(candidates[caps[name]], domain, marginal)
         for name, marginal in marginals.items()
     }
     picture = (out or home) / f"plan-{declared.name}-{holder}.html"
@@ -169,7 +169,15 @@ def rank(
     # By its own table a choice of cells would say something about it, outside any epsilon.
     scales = scales_of(declared, holder, values if sample is not None else None)
     return Ranking(
-        declared.name, holder, caps, ranked, sample is not None, picture, fillings, scales, chosen
+        declared.name,
+        holder,
+        caps,
+        ranked,
+        sample is not None,
+        picture,
+        fillings,
+        scales,
+        best_scales,
     )
 
 
@@ -211,13 +219,13 @@ def _least(*caps: float | None) -> float | None:
 
 def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFrame, Path, Path]:
     """A party's own table, where it is, and the party's home for the federation."""
-    known = party_site_file(file, holder)
-    if known is None:
+    site_file = party_site_file(file, holder)
+    if site_file is None:
         raise ConfigError(
             f"No site.yaml of {holder} is known.",
             f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
         )
-    site = load_site(known)
+    site = load_site(site_file)
     if declared.name not in site.tables:
         raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
     table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
@@ -226,7 +234,7 @@ def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFra
     private_folder(site.home)
     with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
         path = Path(folder) / f"{holder}.parquet"
-        policy = load_policy(known.parent / POLICY)
+        policy = load_policy(site_file.parent / POLICY)
         people = people_of(site, policy, declared.name, declared.id)
         columns = expected_columns(declared, policy, holder, train=True)
         copy(table, holder, path, columns, people)
@@ -245,7 +253,7 @@ def _fillings(
     else:
         frame, path, home = read_rows(sample), sample, Path()
     domain = declared.domain.to_domain()
-    found: dict[str, Filling] = {}
+    fillings: dict[str, Filling] = {}
     numbers: dict[str, np.ndarray] = {}
     for name, feature in declared.parties[holder].features.items():
         if feature.type == "nominal":
@@ -256,9 +264,9 @@ def _fillings(
         if column not in frame.columns:
             raise ContractError(f"{path.name} has no column {name}.", "Add it to the sample.")
         values = raw_table.numbers(frame.get_column(column), feature)
-        found[name] = filling(name, values, feature, domain)
+        fillings[name] = filling(name, values, feature, domain)
         numbers[name] = values
-    return found, numbers, home
+    return fillings, numbers, home
 
 
 def plan_report(
@@ -276,7 +284,7 @@ def plan_report(
         by_mechanism: dict[str, list[tuple[float, Candidate]]] = {}
         for score, candidate in pairs:
             by_mechanism.setdefault(candidate.mechanism.name, []).append((score, candidate))
-        best = [found[0][1].curve for found in by_mechanism.values()]
+        best = [scored[0][1].curve for scored in by_mechanism.values()]
         furthest = len(best[0].loss)
         losses = [
             Curve(c.mechanism, [(t, float(loss)) for t, loss in enumerate(c.loss, 1)]) for c in best
@@ -285,8 +293,8 @@ def plan_report(
         caption = f"{feature}: loss(t) of the best of each mechanism"
         figures.append((caption, chart(losses, title=caption, x_ticks=ticks, x_label="steps t")))
         orders = [
-            Curve(name, sorted((float(c.curve.loss[-1]), score) for score, c in found))
-            for name, found in by_mechanism.items()
+            Curve(name, sorted((float(c.curve.loss[-1]), score) for score, c in scored))
+            for name, scored in by_mechanism.items()
         ]
         ends = sorted(x for curve in orders for x, _ in curve.points)
         marks = [(x, f"{x:.3g}") for x in dict.fromkeys((ends[0], ends[-1]))]

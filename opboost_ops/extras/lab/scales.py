@@ -21,7 +21,7 @@ def kept(
     mapping: DomainMap,
     mechanism: Mechanism,
     domain: Domain,
-    told: np.ndarray | None = None,
+    target: np.ndarray | None = None,
 ) -> tuple[float, float]:
     """Share of raw values' variance that the best guess explains, and that guess's typical error.
 
@@ -30,17 +30,17 @@ def kept(
         mapping: How they lie on the domain.
         mechanism: What releases them.
         domain: Theirs.
-        told: What is guessed of each row, shape (n,); the raw values when absent.
+        target: What is guessed of each row, shape (n,); the raw values when absent.
     """
-    told = values if told is None else told
+    target = values if target is None else target
     codes = mapping.encode(values) - domain.lower
     rows = np.bincount(codes, minlength=domain.size) / len(values)
-    sums = np.bincount(codes, told - told.mean(), minlength=domain.size) / len(values)
+    sums = np.bincount(codes, target - target.mean(), minlength=domain.size) / len(values)
     law = mechanism.channel(domain).probabilities()
     likely = rows @ law
     used = likely > 0
     explained = float(((sums @ law)[used] ** 2 / likely[used]).sum())
-    whole = float(told.var())
+    whole = float(target.var())
     return (explained / whole if whole else 1.0), math.sqrt(max(whole - explained, 0.0))
 
 

@@ -56,7 +56,7 @@ class Point:
 
 @dataclass(frozen=True, repr=False)
 class Simulation:
-    """What came of it.
+    """The result of a simulation.
 
     Attributes:
         task: What is learnt.
@@ -99,12 +99,12 @@ class Simulation:
         Args:
             mode: Of scoring.
         """
-        found = None
+        smallest = None
         for point in sorted((p for p in self.points if p.mode == mode), key=lambda p: -p.epsilon):
             if point.gain.low <= 0:
                 break
-            found = point
-        return found
+            smallest = point
+        return smallest
 
 
 def simulate(
@@ -126,17 +126,17 @@ def simulate(
         progress: Told how many trainings are done, and of how many.
     """
     several = imagined.classes if imagined.task != "regression" else 0
-    chosen = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
-    held = held_back(imagined.label, _HELD_OUT, seed, "simulation")
-    whole = _Whole(imagined, domain, held, seed)
-    truth = imagined.label[held]
+    settings = parameters or Parameters(imagined.task, several, 80, 0.1, 3, seed)
+    held_out = held_back(imagined.label, _HELD_OUT, seed, "simulation")
+    whole = _Whole(imagined, domain, held_out, seed)
+    truth = imagined.label[held_out]
     predictions = {}
     steps = len(epsilons) + 2
     for at, (name, columns) in enumerate(((ALONE, whole.own()), (CENTRALISED, whole.raw()))):
-        predictions[name] = whole.predicted(columns, chosen)
+        predictions[name] = whole.predicted(columns, settings)
         progress(at + 1, steps)
     for at, epsilon in enumerate(epsilons):
-        for mode, prediction in whole.federated(epsilon, chosen).items():
+        for mode, prediction in whole.federated(epsilon, settings).items():
             predictions[f"{mode} {epsilon!r}"] = prediction
         progress(at + 3, steps)
     comparison = Comparison(imagined.task, truth, predictions)
@@ -155,7 +155,7 @@ def simulate(
     return Simulation(
         imagined.task,
         metric,
-        (int((~held).sum()), int(held.sum())),
+        (int((~held_out).sum()), int(held_out.sum())),
         comparison.interval(ALONE, metric),
         comparison.interval(CENTRALISED, metric),
         points,
@@ -166,8 +166,10 @@ def simulate(
 class _Whole:
     """The table with its split into training and held-out rows."""
 
-    def __init__(self, imagined: SplitTable, domain: Domain, held: np.ndarray, seed: int) -> None:
-        self._imagined, self._domain, self._held = imagined, domain, held
+    def __init__(
+        self, imagined: SplitTable, domain: Domain, held_out: np.ndarray, seed: int
+    ) -> None:
+        self._imagined, self._domain, self._held = imagined, domain, held_out
         self._secret = hashlib.sha256(f"simulation {seed}".encode()).digest()
 
     def own(self) -> dict[str, Column]:
@@ -182,19 +184,19 @@ class _Whole:
 
     def predicted(self, columns: Mapping[str, Column], parameters: Parameters) -> np.ndarray:
         """Of the held-out rows, by columns as they are."""
-        learns, held = ~self._held, self._held
+        learns, held_out = ~self._held, self._held
         if not columns:
             task, label = self._imagined.task, self._imagined.label[learns]
-            return constant_prediction(task, self._imagined.classes, label, int(held.sum()))
+            return constant_prediction(task, self._imagined.classes, label, int(held_out.sum()))
         matrix = np.asfortranarray(np.column_stack([c.raw for c in columns.values()]))
         nominal = tuple(name for name, column in columns.items() if column.categories)
         frame = Frame(tuple(columns), np.asfortranarray(matrix[learns]), nominal, ())
         text = trainer.train(frame, self._imagined.label[learns], parameters)
-        return trainer.predict(text, np.asfortranarray(matrix[held]))
+        return trainer.predict(text, np.asfortranarray(matrix[held_out]))
 
     def federated(self, epsilon: float, parameters: Parameters) -> dict[str, np.ndarray]:
         """Of the held-out rows, by mode, from a model on released ranks."""
-        learns, held = ~self._held, self._held
+        learns, held_out = ~self._held, self._held
         own = self.own()
         names, released, clear = [], [], []
         for party, columns in self._imagined.others.items():
@@ -217,15 +219,15 @@ class _Whole:
         )
         partial = trainer.train(frame, self._imagined.label[learns], parameters)
         by_name = dict(zip(names, tables, strict=True))
-        asked = splits.used_splits(partial, names)
-        given = {
+        wanted = splits.used_splits(partial, names)
+        thresholds = {
             name: dict(zip(used, splits.split_values(used, by_name[name]), strict=True))
-            for name, used in asked.items()
+            for name, used in wanted.items()
         }
         ends = (self._domain.lower, self._domain.upper)
-        model = splits.materialise(partial, given, dict.fromkeys(names, ends))
+        model = splits.materialise(partial, thresholds, dict.fromkeys(names, ends))
         return {
-            mode: trainer.predict(model, np.column_stack([v[held] for v in (*mine, *others)]))
+            mode: trainer.predict(model, np.column_stack([v[held_out] for v in (*mine, *others)]))
             for mode, others in (("desensitised", released), ("routed", clear))
         }
 
@@ -237,14 +239,14 @@ class _Whole:
             mechanism = GlobalMap(name="global_map", epsilon=epsilon)
             values = randomise(column.codes, mechanism, self._domain, self._words(name, epsilon))
             return [(name, values.astype(float), column.codes.astype(float))]
-        found = []
+        columns = []
         unary = UnaryEncoding(name="unary", epsilon=epsilon)
         for bit in range(column.categories):
             words = self._words(f"{name}={bit}", epsilon)
             values = randomise_bit(column.codes, column.categories, bit, unary, words)
             exact = (column.codes == bit).astype(float)
-            found.append((f"{name}={bit}", values.astype(float), exact))
-        return found
+            columns.append((f"{name}={bit}", values.astype(float), exact))
+        return columns
 
     def _words(self, name: str, epsilon: float) -> Words:
         return Words.seeded(self._secret, f"{name}/{epsilon}")
@@ -259,7 +261,7 @@ NOT_CHARGED = (
 
 
 def answer(simulation: Simulation) -> list[str]:
-    """Whether it would pay, in sentences.
+    """Say in sentences from which epsilon on it would pay.
 
     Args:
         simulation: What came of it.

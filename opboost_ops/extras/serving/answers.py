@@ -1,4 +1,4 @@
-"""What an answer says: the score, the version, and how old other parties' values are."""
+"""The endpoint's answer: the score, the version, and the age of other parties' values."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -29,7 +29,7 @@ class Partner:
 
 @dataclass(frozen=True)
 class Reason:
-    """What one feature contributes to the raw score, its SHAP value."""
+    """One feature's contribution to the raw score, its SHAP value."""
 
     party: str
     feature: str

@@ -92,8 +92,8 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
             require_token(request)
         except _RequestError as error:
             return refusal(error)
-        found = await asyncio.to_thread(_production, scorer)
-        return PlainTextResponse(counters.text(in_use(scorer), *found))
+        figures = await asyncio.to_thread(_production, scorer)
+        return PlainTextResponse(counters.text(in_use(scorer), *figures))
 
     async def score(request: Request) -> Response:
         begin = time.perf_counter()
@@ -101,12 +101,12 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
             require_token(request)
             rows, reasons, single = _asked(await _body(request))
             if len(rows) <= _FEW:
-                found = scorer.score_rows(rows, reasons)
+                scores = scorer.score_rows(rows, reasons)
             else:
-                found = await asyncio.to_thread(scorer.score_rows, rows, reasons)
-            answer = _answer(found, single)
-            for one in found:
-                counters.row(one.refused, {p: of.state for p, of in one.partners.items()})
+                scores = await asyncio.to_thread(scorer.score_rows, rows, reasons)
+            answer = _answer(scores, single)
+            for scored in scores:
+                counters.row(scored.refused, {p: of.state for p, of in scored.partners.items()})
             response: Response = JSONResponse(answer)
         except (_RequestError, OpBoostError) as error:
             response = refusal(error)
@@ -249,14 +249,14 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
         'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
     )
     try:
-        asked = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_object)
+        request = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         raise form from None
-    if not isinstance(asked, dict) or not asked.keys() <= {"row", "rows", "reasons"}:
+    if not isinstance(request, dict) or not request.keys() <= {"row", "rows", "reasons"}:
         raise form
-    reasons, single = asked.get("reasons", 0), "row" in asked
-    rows: Any = [asked["row"]] if single else asked.get("rows")
-    if single == ("rows" in asked) or not isinstance(rows, list):
+    reasons, single = request.get("reasons", 0), "row" in request
+    rows: Any = [request["row"]] if single else request.get("rows")
+    if single == ("rows" in request) or not isinstance(rows, list):
         raise form
     if not all(isinstance(row, dict) for row in rows):
         raise form
@@ -274,14 +274,14 @@ def _no_constant(_: str) -> None:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # Of a key that is there twice nobody knows which value was meant.
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise ValueError
-    return found
+    return entries
 
 
-def _answer(found: list[Score], single: bool) -> dict[str, Any]:
-    documents = [one.document() for one in found]
+def _answer(scores: list[Score], single: bool) -> dict[str, Any]:
+    documents = [score.document() for score in scores]
     return documents[0] if single else {"scores": documents}
 
 

@@ -1,4 +1,4 @@
-"""What the endpoint counts, as Prometheus reads it: no value, no ID, nothing of a single row."""
+"""Counters of the endpoint for Prometheus: no value, no ID, nothing of a single row."""
 
 import threading
 from collections import Counter
@@ -89,11 +89,11 @@ def _live_lines(live: Live) -> Iterator[str]:
     yield "# TYPE opboost_live_rows gauge"
     yield f"opboost_live_rows {live.rows}"
     shifts = [("score", live.scores), *(("column", column) for column in live.columns)]
-    known = [(f'{{of="{of}",name="{shift.name}"}}', shift) for of, shift in shifts if shift]
+    present = [(f'{{of="{of}",name="{shift.name}"}}', shift) for of, shift in shifts if shift]
     yield "# TYPE opboost_live_index gauge"
-    yield from (f"opboost_live_index{named} {shift.index}" for named, shift in known)
+    yield from (f"opboost_live_index{named} {shift.index}" for named, shift in present)
     yield "# TYPE opboost_live_index_by_chance gauge"
-    yield from (f"opboost_live_index_by_chance{named} {shift.chance}" for named, shift in known)
+    yield from (f"opboost_live_index_by_chance{named} {shift.chance}" for named, shift in present)
     yield "# TYPE opboost_live_partner_age_days gauge"
     for partner in live.partners:
         if partner.mean_days is not None:

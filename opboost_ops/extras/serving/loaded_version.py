@@ -126,7 +126,7 @@ class LoadedVersion:
 
     @property
     def task(self) -> Task:
-        """What was learnt."""
+        """The learning task."""
         task: Task = self._facts["task"]
         return task
 
@@ -184,8 +184,8 @@ class LoadedVersion:
                 scored.unseen[name] = gaps & ~raw_table.missing(frame.get_column(name))
         ids = frame.get_column(self.federation.id.column)
         if len(self._forgotten):
-            kept = self._forgotten.keep(ids.to_arrow(), self.federation.id.type)
-            scored.refused[~kept] = "forgotten"
+            allowed = self._forgotten.keep(ids.to_arrow(), self.federation.id.type)
+            scored.refused[~allowed] = "forgotten"
         if self.releases is None:
             columns |= local_columns(self.federation, frame, self._used, frame.height)
         else:
@@ -195,29 +195,29 @@ class LoadedVersion:
             matrix[:, i] = columns[name]
         prediction = predict(self._text, matrix)
         scoring = self.federation.scoring
-        made = score_columns(self._facts, self._fitted, scoring, prediction)
+        output = score_columns(self._facts, self._fitted, scoring, prediction)
         if scored.used and self.federation.keeps_all:
             having = np.sum([*scored.used.values()], axis=0)
-            made[COVERAGE] = group_names(group_codes(having, len(scored.used)))
+            output[COVERAGE] = group_names(group_codes(having, len(scored.used)))
         if reasons:
             names = self._facts["names"]
-            made |= reason_columns(self.federation, names, self._text, matrix, reasons)
-        scored.table = pa.table(made)
+            output |= reason_columns(self.federation, names, self._text, matrix, reasons)
+        scored.table = pa.table(output)
         return scored
 
     def _others(self, ids: pl.Series, scored: Scored) -> dict[str, np.ndarray]:
         """Other parties' columns, by full name, and what became of them."""
         assert self.releases is not None
         values, rules = self.releases.find(ids, time.time()), self._rules
-        found: dict[str, np.ndarray] = {}
+        columns: dict[str, np.ndarray] = {}
         for party in self.federation.feature_holders:
             # Of a forgotten person not even that there are values is said.
             gone = scored.refused == "forgotten"
             age, there = np.where(gone, np.nan, values.age_days[party]), values.there[party]
-            known = ~np.isnan(age)
-            state = np.where(known, _CURRENT, _UNKNOWN)
+            dated = ~np.isnan(age)
+            state = np.where(dated, _CURRENT, _UNKNOWN)
             if rules.max_age_days is not None:
-                state[known & (age > rules.max_age_days)] = _OLD
+                state[dated & (age > rules.max_age_days)] = _OLD
             # What is old says as little about who is there as about what they have.
             absent = (state == _CURRENT) & ~there
             absent |= (state == _OLD) & ~there & (rules.old == "flag")
@@ -238,12 +238,14 @@ class LoadedVersion:
             for full in self._columns[party]:
                 released = values.columns.get(full)
                 otherwise = np.where(state == _ABSENT, np.nan, self._fallback[full])
-                found[full] = otherwise if released is None else np.where(used, released, otherwise)
-        return found
+                columns[full] = (
+                    otherwise if released is None else np.where(used, released, otherwise)
+                )
+        return columns
 
 
 def fallback(federation: Federation) -> dict[str, float]:
-    """What stands for a value that is not known, by full name.
+    """Substitutes for values that are not known, by full name.
 
     That is what the declaration says of missing values, which is public: NaN where the version
     learnt what to do with people whom a party lacks, or nothing is declared; the fill otherwise.
@@ -253,7 +255,7 @@ def fallback(federation: Federation) -> dict[str, float]:
     """
     domain = federation.domain.to_domain()
     everybody = federation.keeps_all
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for party in federation.feature_holders:
         features = federation.parties[party].features
         for column in columns_of(federation, party):
@@ -263,8 +265,8 @@ def fallback(federation: Federation) -> dict[str, float]:
                 value = 1.0
                 if column.name != missing_name(column.feature) or column.bit is not None:
                     value = _filled(feature, domain, column.bit)
-            found[f"{party}.{column.name}"] = value
-    return found
+            values[f"{party}.{column.name}"] = value
+    return values
 
 
 def _filled(feature: Feature, domain: Domain, bit: int | None) -> float:

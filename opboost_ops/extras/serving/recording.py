@@ -102,8 +102,8 @@ class Recorder:
 
     def _counted(self, some: Sequence[tuple[LoadedVersion, Scored]]) -> Counts:
         served = some[0][0]
-        known = profile_of(self._home, served.version).features
-        bins = {name: known[name] for name in served.own_features if name in known}
+        features = profile_of(self._home, served.version).features
+        bins = {name: features[name] for name in served.own_features if name in features}
         frames: dict[tuple[object, ...], list[pl.DataFrame]] = defaultdict(list)
         scores, refused = [], 0
         for _, scored in some:
@@ -145,8 +145,8 @@ class Recorder:
 
 def _partner(party: str, some: Sequence[Scored]) -> PartnerCounts:
     # A forgotten person counts as refused, and for nothing else.
-    kept = [scored.refused != "forgotten" for scored in some]
-    pairs = list(zip(some, kept, strict=True))
+    counted = [scored.refused != "forgotten" for scored in some]
+    pairs = list(zip(some, counted, strict=True))
     states = np.concatenate([scored.states[party][rows] for scored, rows in pairs])
     ages = np.concatenate([scored.age_days[party][rows] for scored, rows in pairs])
     ages = ages[~np.isnan(ages)]

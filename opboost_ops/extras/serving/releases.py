@@ -62,7 +62,7 @@ def accepted_runs(site: Site, federation: str) -> frozenset[Run]:
 
 @dataclass(frozen=True)
 class Values:
-    """What is known of some people, shape (n,) each.
+    """Known values of some people, shape (n,) each.
 
     Attributes:
         columns: By full name, float64; NaN where nothing is known.
@@ -88,8 +88,8 @@ class _Release:
     def asked_about(self, heads: np.ndarray) -> np.ndarray:
         """Which of some people's digests are among those that the run asked about."""
         at = np.minimum(np.searchsorted(self.asked, heads), len(self.asked) - 1)
-        found: np.ndarray = self.asked[at] == heads
-        return found
+        hits: np.ndarray = self.asked[at] == heads
+        return hits
 
 
 class Releases:
@@ -124,12 +124,12 @@ class Releases:
         self._key = alignment_key(site, federation.name)
         times = {entry.place: datetime.fromisoformat(entry.at) for entry in reversed([*received])}
         fitting = _Fitting(site, federation, version)
-        found = [
+        releases = [
             release
             for run in runs
             if fitting.fits(run) and (release := _read(site, federation, run.run, times))
         ]
-        self._releases = self._told_apart(sorted(found, key=lambda r: -min(r.received.values())))
+        self._releases = self._told_apart(sorted(releases, key=lambda r: -min(r.received.values())))
         keys = [_hashes(_texts(release.ids)) for release in self._releases]
         lengths = [len(each) for each in keys]
         joined = np.concatenate(keys) if keys else np.empty(0, dtype=np.uint64)
@@ -143,7 +143,7 @@ class Releases:
         return len(self._keys)
 
     def find(self, ids: pl.Series, now: float) -> Values:
-        """What is known of people.
+        """Look up the known values of people.
 
         Args:
             ids: Their IDs, of the declared type, shape (n,).
@@ -172,8 +172,8 @@ class Releases:
         codes = {name: values[rows] for name, values in release.columns[party].items()}
         if self._federation.scoring.mode != "routed":
             return {f"{party}.{n}": np.where(there, v, np.nan) for n, v in codes.items()}
-        asked = {name: self._thresholds[f"{party}.{name}"] for name in codes}
-        return of_cells(party, self._columns[party], asked, codes, there)
+        thresholds = {name: self._thresholds[f"{party}.{name}"] for name in codes}
+        return of_cells(party, self._columns[party], thresholds, codes, there)
 
     def _places(self, ids: pl.Series) -> tuple[np.ndarray, np.ndarray]:
         """In which run each person's newest values are, -1 for none, and in which of its rows."""
@@ -188,9 +188,9 @@ class Releases:
         owner[hit], row[hit] = self._owner[at[hit]], self._row[at[hit]]
         for number in np.unique(owner[hit]):
             people = np.flatnonzero(owner == number)
-            known = _texts(self._releases[number].ids.take(pa.array(row[people])))
+            stored = _texts(self._releases[number].ids.take(pa.array(row[people])))
             # Two IDs may share a hash: then neither gets the other's values.
-            owner[people[(known != texts[people]).to_numpy()]] = -1
+            owner[people[(stored != texts[people]).to_numpy()]] = -1
         older = np.flatnonzero(owner > 0)
         if len(older):
             owner[older[self._asked_since(ids[older], owner[older])]] = -1
@@ -199,10 +199,10 @@ class Releases:
     def _asked_since(self, ids: pl.Series, owner: np.ndarray) -> np.ndarray:
         """Whom a newer run asked about, without finding them, bool, shape (n,)."""
         wanted = self._digests(ids)
-        found = np.zeros(len(ids), dtype=bool)
+        newer = np.zeros(len(ids), dtype=bool)
         for number, release in enumerate(self._releases[: int(owner.max())]):
-            found |= (owner > number) & release.asked_about(wanted)
-        return found
+            newer |= (owner > number) & release.asked_about(wanted)
+        return newer
 
     def _told_apart(self, releases: list[_Release]) -> list[_Release]:
         """Without those before a run of another key: whom that one asked about is not known."""
@@ -238,10 +238,10 @@ class _Fitting:
     def _mode_of(self, run: Run) -> ScoringMode | None:
         path = self._home / DISTRIBUTIONS / run.version / f"{run.run}.json"
         try:
-            found: ScoringMode = json.loads(path.read_bytes())["mode"]
+            mode: ScoringMode = json.loads(path.read_bytes())["mode"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found
+        return mode
 
     def _same_maps(self, version: str) -> bool:
         if version not in self._registry.versions():
@@ -287,14 +287,14 @@ def _read(
 
 def _numbers(column: pa.ChunkedArray) -> np.ndarray:
     """A column as integers; 0 where a person is not at the party."""
-    found: np.ndarray = (column.fill_null(0) if column.null_count else column).to_numpy()
-    return found
+    numbers: np.ndarray = (column.fill_null(0) if column.null_count else column).to_numpy()
+    return numbers
 
 
 def _texts(ids: pa.ChunkedArray) -> pl.Series:
-    found = pl.from_arrow(ids)
-    assert isinstance(found, pl.Series)
-    return found.cast(pl.String)
+    series = pl.from_arrow(ids)
+    assert isinstance(series, pl.Series)
+    return series.cast(pl.String)
 
 
 def _hashes(texts: pl.Series) -> np.ndarray:

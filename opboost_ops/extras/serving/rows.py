@@ -92,10 +92,10 @@ def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
     identity, owner = federation.id, federation.label_holder
     ids = frame.schema[identity.column]
     text = "string" if ids in (pl.String, pl.Categorical) else type_name(ids)
-    found = "integer" if ids.is_integer() else text
-    if found != identity.type and ids != pl.Null:
+    actual = "integer" if ids.is_integer() else text
+    if actual != identity.type and ids != pl.Null:
         raise ContractError(
-            f"The IDs (column {identity.column}) are of type {found}; {identity.type} is declared."
+            f"The IDs (column {identity.column}) are of type {actual}; {identity.type} is declared."
         )
     _refuse(frame, identity.column, frame.get_column(identity.column).null_count(), "no ID")
     features = federation.parties[owner].features

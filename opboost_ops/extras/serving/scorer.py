@@ -132,8 +132,8 @@ class Scorer:
             raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")
         frame = served.with_ids(frame.select(served.names))
         scored = self._score(served, frame, reasons)
-        made = pl.from_arrow(scored.table)
-        assert isinstance(made, pl.DataFrame)
+        columns = pl.from_arrow(scored.table)
+        assert isinstance(columns, pl.DataFrame)
         names = np.array(STATES)
         more = {_VERSION: pl.lit(served.version)}
         for party, states in scored.states.items():
@@ -141,9 +141,9 @@ class Scorer:
             ages = pl.Series(scored.age_days[party]).fill_nan(None)
             more[f"age_days_{party}"] = pl.lit(ages)
         refused = pl.Series(scored.refused.astype(str), dtype=pl.String)
-        made = made.select(pl.when(refused == "").then(pl.all()))
-        found = made.with_columns(**more, refused=refused)
-        return found.insert_column(0, frame.get_column(served.federation.id.column))
+        columns = columns.select(pl.when(refused == "").then(pl.all()))
+        result = columns.with_columns(**more, refused=refused)
+        return result.insert_column(0, frame.get_column(served.federation.id.column))
 
     def look(self) -> None:
         """Look at everything that a score follows from, and load what has changed."""
@@ -231,8 +231,8 @@ class Scorer:
                 raise ContractError(
                     f"{name} has no champion to score with.", "Train or promote a model."
                 )
-            seen = (self._declared and self._declared[0], champion, agreements, forgotten, runs)
-            if seen == self._seen and self._served is not None:
+            key = (self._declared and self._declared[0], champion, agreements, forgotten, runs)
+            if key == self._seen and self._served is not None:
                 return
             files = registry.files(champion)
             federation, left = allowed(declared, champion, files, agreements, policy)
@@ -240,7 +240,7 @@ class Scorer:
         self._served = LoadedVersion(
             site, federation, champion, files, policy.serve, left, forgotten, received, runs
         )
-        self._seen = seen
+        self._seen = key
 
     def _files(self) -> tuple[Site, Policy, Federation]:
         """Site, policy and federation, read again when a file was written."""
@@ -296,13 +296,13 @@ def allowed(
     def stands(digest: str) -> bool:
         return scored_under(agreements, declared.name, digest, version) is not None
 
-    found = for_model(declared, version, files, stands)
-    if not stands(digest_of(document(found))):
+    planned = for_model(declared, version, files, stands)
+    if not stands(digest_of(document(planned))):
         raise PolicyError(
             f"{policy.party} has no agreement under which version {version} is scored.",
             "Agree to the present federation file, or keep the version: `opboost agree --keep`.",
         )
-    return found, left
+    return planned, left
 
 
 def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
@@ -312,7 +312,7 @@ def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
         served: The version.
         scored: The rows.
     """
-    found = []
+    scores = []
     for i, row in enumerate(scored.table.to_pylist()):
         if scored.refused[i]:
             row = dict.fromkeys(row)
@@ -330,7 +330,7 @@ def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
             if name.startswith(PROBABILITY) and value is not None
         }
         low, high = row.get("low"), row.get("high")
-        found.append(
+        scores.append(
             Score(
                 version=served.version,
                 mode=served.mode,
@@ -345,7 +345,7 @@ def answers(served: LoadedVersion, scored: Scored) -> list[Score]:
                 reasons=_reasons(row),
             )
         )
-    return found
+    return scores
 
 
 def _reasons(row: Mapping[str, Any]) -> Reasons | None:
@@ -361,7 +361,7 @@ def _reasons(row: Mapping[str, Any]) -> Reasons | None:
 def _mark(path: Path) -> tuple[int, ...] | None:
     """Another one whenever a file was written or replaced; None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,4 +1,4 @@
-"""What is public about columns, from a table that people fill in: ``bounds.csv``."""
+"""Public facts about columns, from a table that people fill in: ``bounds.csv``."""
 
 import csv
 import math
@@ -52,7 +52,7 @@ class FilledIn:
 
 
 def is_wanted(table: Path, offer: Path) -> bool:
-    """Whether an offer still leaves something blank that a table has a line for.
+    """True if an offer still leaves something blank that a table has a line for.
 
     Args:
         table: The CSV table.
@@ -158,10 +158,10 @@ def _lines(path: Path) -> list[dict[str, str]]:
             f"{path.name}: {', '.join(wide)} has more cells than the head.",
             "Put | between categories (a|b|c), or quotes around them. Nothing was written.",
         )
-    found = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
+    entries = [{k: text_of((v or "").strip()) for k, v in line.items() if k} for line in lines]
     if separator == ";":
-        _use_points(found, path.name)
-    return found
+        _use_points(entries, path.name)
+    return entries
 
 
 def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
@@ -185,7 +185,7 @@ def _use_points(lines: Sequence[dict[str, str]], name: str) -> None:
 def _change(
     feature: Mapping[str, Any], line: Mapping[str, str]
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """What a line says of its feature, and what is wrong with it."""
+    """The change of a feature by its line, and the line's faults."""
     change: dict[str, Any] = {}
     problems: list[tuple[str, str]] = []
     lower, upper, fill = (line.get(key, "") for key in ("lower", "upper", "fill"))
@@ -212,8 +212,8 @@ def _change(
         change["categories"] = list(dict.fromkeys(word for word in words if word))
     if rest := line.get("rest"):
         change["rest"] = rest
-        if rest not in (known := change.get("categories") or feature.get("categories") or []):
-            change["categories"] = [*known, rest]
+        if rest not in (names := change.get("categories") or feature.get("categories") or []):
+            change["categories"] = [*names, rest]
     if fill:
         value = fill if feature.get("type") in ("nominal", "ordinal") else _number(fill, dated)
         if value is None:
@@ -235,7 +235,7 @@ def _private(line: Mapping[str, str]) -> float | None:
 
 
 def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:
-    """What of a feature a line leaves blank, although it is needed."""
+    """Entries of a feature that a line leaves blank although they are needed."""
     needs = line.get("needs", "").split()
     wanting = {
         "lower": feature.get("bounds") is None,
@@ -248,8 +248,8 @@ def _blank(feature: Mapping[str, Any], line: Mapping[str, str]) -> list[str]:
 
 def _number(text: str, dated: bool) -> Any:
     """A number, or where a unit is declared a date; None if it is neither."""
-    if dated and (found := _date(text)) is not None:
-        return found
+    if dated and (day := _date(text)) is not None:
+        return day
     try:
         return float(text)
     except ValueError:

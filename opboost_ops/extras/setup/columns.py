@@ -1,4 +1,4 @@
-"""What `opboost init` makes of a table's columns: features, and what it leaves out, with why."""
+"""Features that `opboost init` makes of a table's columns, and columns left out, with why."""
 
 import re
 import uuid
@@ -56,26 +56,26 @@ def first_columns(
         names: Feature by raw column, of what the party's policy names already.
         unusable: Why a column is no feature, by name, as its reader says.
     """
-    found = FirstColumns(left_out=dict(unusable))
+    result = FirstColumns(left_out=dict(unusable))
     technical = technical_columns(frame.drop(identity, strict=False))
     for column in frame.columns:
         if column in (identity, label):
             continue
         values = frame.get_column(column)
         if why := unusable.get(column) or technical.get(column) or _left_out(values):
-            found.left_out[column] = why
+            result.left_out[column] = why
             continue
-        name = names.get(column) or _name(column, {*found.features, identity, label or ""})
-        found.features[name] = {"uuid": str(uuid.uuid4()), **_entry(values)}
+        name = names.get(column) or _name(column, {*result.features, identity, label or ""})
+        result.features[name] = {"uuid": str(uuid.uuid4()), **_entry(values)}
         if name != column:
-            found.columns[name] = column
+            result.columns[name] = column
         if label is not None:
             # The booster treats its own missing values.
-            found.features[name]["missing"] = "keep"
+            result.features[name]["missing"] = "keep"
             continue
-        found.blank[name] = _protect(found.features[name], values, epsilon)
-    found.blank = {name: blank for name, blank in found.blank.items() if blank}
-    return found
+        result.blank[name] = _protect(result.features[name], values, epsilon)
+    result.blank = {name: blank for name, blank in result.blank.items() if blank}
+    return result
 
 
 def _left_out(values: pl.Series) -> str:

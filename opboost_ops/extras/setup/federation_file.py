@@ -72,7 +72,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
     require_none(faults, "offers", effect="; nothing was written")
     holder, label = next((o, o.label) for o in offered if o.label is not None)
     types = set.intersection(*(set(offer.id.types) for offer in offered))
-    known: Mapping[str, Any] = before.get("parties", {})
+    former: Mapping[str, Any] = before.get("parties", {})
     data = {
         "version": 1,
         "name": holder.federation,
@@ -89,7 +89,7 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
         "training": {"trees": 80, "learning_rate": 0.1, "depth": 3, "holdout": 0.2},
         **{key: value for key, value in before.items() if key not in ("id", "parties")},
         "parties": {
-            party: _entry(content, known.get(party, {})) for party, content in contents.items()
+            party: _entry(content, former.get(party, {})) for party, content in contents.items()
         },
     }
     load_federation(file, data)
@@ -101,8 +101,8 @@ def federate(offers: Sequence[Path], file: Path) -> Federated:
             party: fingerprint(entry["signing_key"], entry["encryption_key"])
             for party, entry in data["parties"].items()
         },
-        tuple(party for party in contents if party not in known),
-        tuple(party for party in known if party not in contents),
+        tuple(party for party in contents if party not in former),
+        tuple(party for party in former if party not in contents),
     )
 
 
@@ -110,14 +110,14 @@ def _offer_in(path: Path) -> Path:
     """An offer, where it or the party's folder is named, whose bounds.csv it then takes in."""
     if not path.is_dir():
         return path
-    found = sorted(path.glob("*-offer.yaml"))
-    if len(found) != 1:
-        there = f"has {len(found)} offers" if found else "has no offer"
+    offers = sorted(path.glob("*-offer.yaml"))
+    if len(offers) != 1:
+        there = f"has {len(offers)} offers" if offers else "has no offer"
         raise ConfigError(f"The folder {path} {there}.", "Name the file: <party>-offer.yaml.")
     table = path / TEMPLATE
-    if table.is_file() and is_wanted(table, found[0]):
+    if table.is_file() and is_wanted(table, offers[0]):
         take_in(path)
-    return found[0]
+    return offers[0]
 
 
 def _faults(offers: Sequence[Offer]) -> Iterator[Fault]:

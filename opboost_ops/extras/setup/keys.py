@@ -30,8 +30,8 @@ def make_keys(folder: Path) -> dict[str, str]:
         ConfigError: One of them exists already; nothing was made.
     """
     keys = folder / "keys"
-    made = ["noise.secret", "signing.key", "encryption.key"]
-    existing = [name for name in made if (keys / name).exists()]
+    names = ["noise.secret", "signing.key", "encryption.key"]
+    existing = [name for name in names if (keys / name).exists()]
     if existing:
         raise ConfigError(
             f"keys/{', keys/'.join(existing)} exist already; nothing was made.",
@@ -54,21 +54,21 @@ def show_keys(folder: Path) -> dict[str, str | list[str]]:
     """
     site = _site(folder)
     signing, *former = (s.public for s in each(site.signing_key, Signer.from_file))
-    found: dict[str, str | list[str]] = {}
+    shown: dict[str, str | list[str]] = {}
     if site.party != _UNNAMED:
-        found["party"] = site.party
+        shown["party"] = site.party
     encryption = None
-    found |= {"signing_key": signing}
+    shown |= {"signing_key": signing}
     if site.encryption_key.exists() or not in_a_file(site.encryption_key):
         keys = each(site.encryption_key, PrivateKey.from_file)
         encryption, *opening = (key.public for key in keys)
         former += opening
-        found["encryption_key"] = encryption
-    found["fingerprint"] = fingerprint(signing, encryption)
-    found["noise_secret_fingerprint"] = noise.fingerprint(site.noise_secret())
+        shown["encryption_key"] = encryption
+    shown["fingerprint"] = fingerprint(signing, encryption)
+    shown["noise_secret_fingerprint"] = noise.fingerprint(site.noise_secret())
     if former:
-        found["former_keys"] = former
-    return found
+        shown["former_keys"] = former
+    return shown
 
 
 _UNNAMED = "unnamed"
@@ -112,8 +112,8 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         return
     old = Signer.from_file(path).public if signs else PrivateKey.from_file(path).public
     private, public = new_signing_key() if signs else new_encryption_key()
-    kept = path.with_name(f"{path.name}.until-{key_name(old)}")
-    _replace(path, private.encode() + b"\n", kept)
+    aside = path.with_name(f"{path.name}.until-{key_name(old)}")
+    _replace(path, private.encode() + b"\n", aside)
     yield f"{use}_key: {public}"
     if signs:
         yield f"signing_key_from: {today}"
@@ -124,8 +124,8 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
     yield ""
     yield (
         f"Put these into parties.{site.party} of the federation file, beside keys that are listed "
-        f"there already, and let every party agree. The old key is kept in {kept.name}: runs under "
-        "way need it."
+        f"there already, and let every party agree. The old key is kept in {aside.name}: runs "
+        "under way need it."
     )
     if signs:
         yield (
@@ -133,10 +133,10 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         )
 
 
-def _replace(path: Path, content: bytes, kept: Path) -> None:
+def _replace(path: Path, content: bytes, aside: Path) -> None:
     """Put a new key in the place of one that is kept under another name."""
     # First the second name: whatever is killed here has lost no key.
-    if not kept.exists():
-        kept.hardlink_to(path)
+    if not aside.exists():
+        aside.hardlink_to(path)
     with whole_file(path) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""What `opboost init` declares of a label: its task, and which class is the positive one."""
+"""The label that `opboost init` declares: its task, and which class is the positive one."""
 
 import shlex
 from collections.abc import Callable
@@ -33,15 +33,15 @@ def label_entry(
         ConfigError: The task does not fit the column, or the positive class is not known.
     """
     values = label_values(values)
-    found = task or _guessed(values)
-    _require_task(values, found)
-    if found != "binary":
+    learnt = task or _guessed(values)
+    _require_task(values, learnt)
+    if learnt != "binary":
         if positive is not None:
             raise ConfigError(
                 f"--positive is for two classes; {values.name} has {values.n_unique()}.",
                 "Leave it out.",
             )
-        return {"column": values.name, "task": found}
+        return {"column": values.name, "task": learnt}
     return {
         "column": values.name,
         "task": "binary",
@@ -93,19 +93,19 @@ def _ordered(
             f"The two values of the label {values.name} are not whole numbers, as classes are.",
             "Store them as texts or as 0 and 1; or pass --task regression.",
         )
-    known = whole.unique().sort().to_list()
+    classes = whole.unique().sort().to_list()
     if positive is None and not number:
-        positive = ask(values.name, known) if ask else None
+        positive = ask(values.name, classes) if ask else None
     if positive is None and not number:
         raise ConfigError(
-            f"The label {values.name} has the classes {known[0]} and {known[1]}: which one is the "
-            "positive one?",
-            f"Pass --positive {shlex.quote(known[1])}, or the other: scores are its probability.",
+            f"The label {values.name} has the classes {classes[0]} and {classes[1]}: which one is "
+            "the positive one?",
+            f"Pass --positive {shlex.quote(classes[1])}, or the other: scores are its probability.",
         )
     if positive is not None:
         positive = canonical(positive)
-        if positive not in [str(one) for one in known]:
-            listed = " and ".join(map(str, known))
+        if positive not in [str(value) for value in classes]:
+            listed = " and ".join(map(str, classes))
             raise ConfigError(f"--positive {positive} is not one of the classes {listed}.")
-        known.sort(key=lambda one: str(one) == positive)
-    return known
+        classes.sort(key=lambda value: str(value) == positive)
+    return classes

@@ -134,11 +134,11 @@ def init(
     pinned = {} if policy is None else _pinned(party, policy)
     require_no_password(party, table=table, store=store)
     frame, place, unusable = read_table(party, table, query, identity, dialect)
-    made, frame = with_id(frame, identity)
-    column = identity if made is None else made.column
+    id_column, frame = with_id(frame, identity)
+    column = identity if id_column is None else id_column.column
     types = require_sound(party, frame, place, column, label)
-    for option, given in (("--positive", positive), ("--task", task)):
-        if label is None and given is not None:
+    for option, value in (("--positive", positive), ("--task", task)):
+        if label is None and value is not None:
             raise ConfigError(f"{option} is for a label.", "Name its column by --label.")
     if label is not None and queries is not None:
         raise ConfigError("--queries is for a feature holder.", "Leave it out beside --label.")
@@ -150,13 +150,13 @@ def init(
     dump(folder / "site.yaml", site)
     most = QUERIES_PER_ROW * frame.height if queries is None else queries
     released = most if label is None else None
-    own = identity if made is None else None
+    own = identity if id_column is None else None
     dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
     if queries is None:
         _explain(folder / POLICY)
     data: dict[str, Any] = {"version": 1, "federation": name, "party": party}
     declared: dict[str, Any] = (
-        {"column": identity} if made is None else {"columns": list(made.columns)}
+        {"column": identity} if id_column is None else {"columns": list(id_column.columns)}
     )
     data["id"] = {**declared, "types": sorted(types)}
     data |= public
@@ -166,9 +166,9 @@ def init(
     dump(offer_file(folder, party), data)
     blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges)
     make_private(folder)
-    known = fingerprint(public["signing_key"], public["encryption_key"])
+    fingerprint_text = fingerprint(public["signing_key"], public["encryption_key"])
     fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]
-    return Offered(folder, party, draft.left_out, fresh, blanks, known, learnt)
+    return Offered(folder, party, draft.left_out, fresh, blanks, fingerprint_text, learnt)
 
 
 def _policy(
@@ -219,14 +219,14 @@ def _explain(policy: Path) -> None:
     policy.write_text(text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"), encoding="utf-8")
 
 
-def _require_name(what: str, given: str) -> None:
+def _require_name(what: str, name: str) -> None:
     try:
-        TypeAdapter(Name).validate_python(given)
+        TypeAdapter(Name).validate_python(name)
     except ValidationError:
-        usable = re.sub(r"[^a-z0-9]+", "_", given.lower()).strip("_0123456789")
+        usable = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_0123456789")
         such = f", such as {usable}" if usable else ""
         raise ConfigError(
-            f"{given!r} is not a valid name of a {what}.",
+            f"{name!r} is not a valid name of a {what}.",
             f"Use small letters, digits and _, beginning with a letter{such}.",
         ) from None
 

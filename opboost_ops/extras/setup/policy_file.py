@@ -76,10 +76,10 @@ def pin_key(path: Path, party: str, key: str, replace: bool) -> bool:
     policy = load_policy(path)
     if party == policy.party:
         raise ConfigError(f"{path.name} is {party}'s own; a party is not its own receiver.")
-    known = policy.receivers.get(party)
-    if known is not None and known.signing_key == key:
+    pinned = policy.receivers.get(party)
+    if pinned is not None and pinned.signing_key == key:
         return False
-    if known is not None and not replace:
+    if pinned is not None and not replace:
         raise ConfigError(
             f"{path.name} pins another signing key for {party}; nothing was changed.",
             f"If {party} told you the new key over a channel that you trust, pass --replace.",
@@ -144,10 +144,10 @@ def _replace_text(path: Path, text: str, expected: Any, by_hand: str) -> None:
     Raises:
         ConfigError: It says anything else, or cannot be written.
     """
-    said = None
+    parsed = None
     with suppress(yaml.YAMLError):
-        said = yaml.safe_load(text)
-    if said != expected:
+        parsed = yaml.safe_load(text)
+    if parsed != expected:
         raise ConfigError(
             f"{path.name} is written in a way that this command cannot add to.",
             f"Write it there by hand: {by_hand}",

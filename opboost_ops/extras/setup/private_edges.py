@@ -115,7 +115,7 @@ def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Feder
 
 
 def _of_offer(path: Path) -> Federation:
-    """What an offer declares, as the federation that it will be part of sees it."""
+    """An offer's declarations, as the federation that it will be part of sees them."""
     offer = load_offer(path)
     party: dict[str, Any] = {
         "role": "feature_holder" if offer.label is None else "label_holder",

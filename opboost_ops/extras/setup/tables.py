@@ -86,9 +86,9 @@ def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.Dat
     several = len(set(columns)) == len(columns) > 1
     if identity in frame.columns or not several or set(columns) - set(frame.columns):
         return None, frame
-    made = IdColumn(column="id", columns=columns, normalise=RULES, type="string")
-    ids = person_ids({name: frame.get_column(name) for name in columns}, made)
-    return made, frame.drop(columns).with_columns(ids)
+    id_column = IdColumn(column="id", columns=columns, normalise=RULES, type="string")
+    ids = person_ids({name: frame.get_column(name) for name in columns}, id_column)
+    return id_column, frame.drop(columns).with_columns(ids)
 
 
 def require_no_password(party: str, **named: str) -> None:
@@ -189,7 +189,7 @@ def require_sound(
 
 
 def _id_types(values: pl.Series, place: Path | dict[str, Any]) -> set[str]:
-    """What its IDs may be declared as. In CSV 12 is a number or a text, and 007 is a text."""
+    """Types that its IDs may be declared as. In CSV 12 is a number or a text, and 007 is a text."""
     if values.dtype.is_integer():
         return {"integer"}
     if values.dtype != pl.String:
