@@ -50,7 +50,7 @@ def adopt_section() -> None:
 
 
 def get_provider_info() -> dict[str, Any]:
-    """What Airflow lists of this package among its providers; its entry point."""
+    """Airflow's entry of this package among its providers; its entry point."""
     options = {
         name: {"description": text, "version_added": None, "type": "string", "default": ""}
         for name, text in OPTIONS.items()

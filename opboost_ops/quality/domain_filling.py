@@ -59,7 +59,7 @@ class Filling:
 
     @property
     def warning(self) -> str:
-        """What is wrong and what to write instead; empty if nothing is."""
+        """The problem and what to write instead; empty if there is none."""
         if not self.few:
             return ""
         rows = sum(self.counts) or 1
@@ -104,7 +104,7 @@ def filling(name: str, values: np.ndarray, feature: Feature, domain: Domain) -> 
 
 def _scales(feature: Feature, domain: Domain) -> list[tuple[str, DomainMap]]:
     assert feature.bounds is not None
-    found = [(scale, DomainMap(domain, feature.bounds, scale)) for scale in ("linear", "log1p")]
+    maps = [(scale, DomainMap(domain, feature.bounds, scale)) for scale in ("linear", "log1p")]
     lower, upper = feature.bounds
     if 0 < lower < upper:
         # Each a constant factor above the one before it.
@@ -113,8 +113,8 @@ def _scales(feature: Feature, domain: Domain) -> list[tuple[str, DomainMap]]:
         if rising and domain.size <= 64:
             listed = ", ".join(f"{edge:g}" for edge in rising)
             on = DomainMap(domain, feature.bounds, "edges", tuple(rising))
-            found.append((f"{{edges: [{listed}]}}", on))
-    return found
+            maps.append((f"{{edges: [{listed}]}}", on))
+    return maps
 
 
 def _counts(values: np.ndarray, on: DomainMap) -> np.ndarray:

@@ -74,12 +74,12 @@ def profile(
     whole: dict[str, Histogram] = {}
     for name, feature in features.items():
         if feature.type != "numeric":
-            found = feature.categories or _categories(read, name)
-            bins[name] = Histogram(categories=found, counts=(), clipped=0)
+            categories = feature.categories or _categories(read, name)
+            bins[name] = Histogram(categories=categories, counts=(), clipped=0)
         elif name not in bins:
             whole[name] = _deciles(read, name)
-    made = {**whole, **counted(read, features, bins).features}
-    return Profile(features={name: made[name] for name in features})
+    histograms = {**whole, **counted(read, features, bins).features}
+    return Profile(features={name: histograms[name] for name in features})
 
 
 def _frames(table: pl.DataFrame | Frames) -> Frames:
@@ -103,9 +103,9 @@ def counted(
     clipped: Counter[str] = Counter()
     for frame in read(list(bins)) if bins else ():
         for name, empty in bins.items():
-            found = _histogram(frame.get_column(name), features[name], empty)
-            counts[name] = np.add(counts.get(name, 0), found.counts)
-            clipped[name] += found.clipped
+            histogram = _histogram(frame.get_column(name), features[name], empty)
+            counts[name] = np.add(counts.get(name, 0), histogram.counts)
+            clipped[name] += histogram.clipped
     return Profile(
         features={
             name: empty.model_copy(
@@ -193,19 +193,19 @@ def _domain_bins(
             cells[name] += np.bincount(encoded, minlength=domain.size)
     bins = {}
     for name, mapping in maps.items():
-        kept = steps
+        chosen_steps = steps
         if len(steps) >= _MOST:
             # Cells with about equal shares of the rows: many cells would drown in chance.
             counts = cells[name] if cells[name].any() else np.r_[0, np.ones(len(steps), int)]
-            kept = np.unique(_lower_quantiles(counts, _MOST)) + domain.lower + 1
-            kept = kept[kept <= domain.upper]
-        edges = np.unique([mapping.boundary(int(step)) for step in kept])
+            chosen_steps = np.unique(_lower_quantiles(counts, _MOST)) + domain.lower + 1
+            chosen_steps = chosen_steps[chosen_steps <= domain.upper]
+        edges = np.unique([mapping.boundary(int(step)) for step in chosen_steps])
         bins[name] = Histogram(edges=tuple(float(e) for e in edges), counts=(), clipped=0)
     return bins
 
 
 def _lower_quantiles(counts: np.ndarray, parts: int) -> np.ndarray:
-    """What ``np.quantile(..., method="lower")`` gives at k / parts, of 0, 1, ... by how many."""
+    """The values of ``np.quantile(..., method="lower")`` at k / parts, of 0, 1, ... by how many."""
     shares = np.arange(1, parts) / parts
     places = np.floor(shares * (counts.sum() - 1)).astype(np.int64)
     return np.asarray(np.searchsorted(np.cumsum(counts), places, side="right"))
@@ -230,18 +230,18 @@ def _deciles(read: Frames, name: str) -> Histogram:
 
 
 def _categories(read: Frames, name: str) -> tuple[str, ...]:
-    found: set[str] = set()
+    categories: set[str] = set()
     for frame in read([name]):
-        found.update(frame.get_column(name).cast(pl.String).drop_nulls().unique().to_list())
-    return tuple(sorted(found))
+        categories.update(frame.get_column(name).cast(pl.String).drop_nulls().unique().to_list())
+    return tuple(sorted(categories))
 
 
 def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogram:
     if bins.categories:
         order = {category: i for i, category in enumerate(bins.categories)}
         codes = column.cast(pl.String).replace_strict(order, default=None, return_dtype=pl.Int64)
-        found = codes.fill_null(len(order)).to_numpy()
-        counts = np.bincount(found, minlength=len(order) + 1)
+        places = codes.fill_null(len(order)).to_numpy()
+        counts = np.bincount(places, minlength=len(order) + 1)
         return bins.model_copy(update={"counts": tuple(counts.tolist()), "clipped": 0})
     values = _finite(_numbers(column))
     # A pass an edge compares a dozen times as fast as a search of each value among them.

@@ -69,8 +69,8 @@ class Counts(Record):
     def __add__(self, other: "Counts") -> "Counts":
         if self.edges and other.edges and self.edges != other.edges:
             raise ValueError("records of one version have other bins")
-        one, two = (counts.model_dump(exclude={"edges"}) for counts in (self, other))
-        return Counts.model_validate({**_added(one, two), "edges": self.edges or other.edges})
+        left, two = (counts.model_dump(exclude={"edges"}) for counts in (self, other))
+        return Counts.model_validate({**_added(left, two), "edges": self.edges or other.edges})
 
 
 class Shift(Record):
@@ -146,13 +146,13 @@ def score_profile(version: str) -> str:
     return f"{PROFILES}/{version}.scores"
 
 
-def columns_of(found: Profile) -> dict[str, tuple[int, ...]]:
+def columns_of(profile: Profile) -> dict[str, tuple[int, ...]]:
     """Histograms as `Counts.columns` has them.
 
     Args:
-        found: The histograms, in the bins of a version's profile.
+        profile: The histograms, in the bins of a version's profile.
     """
-    return {name: of.counts for name, of in found.features.items()}
+    return {name: of.counts for name, of in profile.features.items()}
 
 
 def counts_of(
@@ -168,10 +168,10 @@ def counts_of(
         scores: Shape (n,), in memory or mapped.
         more: Other attributes of the counts.
     """
-    known = _profile_of_scores(home, version).get(mode)
-    if known is None and task == "regression":
+    profile = _profile_of_scores(home, version).get(mode)
+    if profile is None and task == "regression":
         return Counts(rows=len(scores), **more)
-    ends = grid(task, np.empty(0)) if known is None else np.array(known["edges"])
+    ends = grid(task, np.empty(0)) if profile is None else np.array(profile["edges"])
     bins = on_grid(scores, ends)
     return Counts(edges=ends.tolist(), scores=bins.tolist(), rows=len(scores), **more)
 
@@ -202,7 +202,7 @@ def live_of(home: Path, version: str, mode: str = "") -> Live | None:
     Raises:
         ValueError: A record is damaged.
     """
-    every = sorted(_records(home / DISTRIBUTIONS / version), key=lambda one: one[0])
+    every = sorted(_records(home / DISTRIBUTIONS / version), key=lambda entry: entry[0])
     mode = mode or (every[-1][1] if every else "")
     records = [(path, counts) for _, of, path, counts in every if of == mode]
     if not records:
@@ -238,7 +238,7 @@ def live_of(home: Path, version: str, mode: str = "") -> Live | None:
         refused=alone.refused,
         last=every[-1][0],
         scores=scores,
-        columns=tuple(sorted((c for c in columns if c), key=lambda one: -one.index)),
+        columns=tuple(sorted((c for c in columns if c), key=lambda entry: -entry.index)),
         partners=tuple(_age(party, of) for party, of in sorted(alone.partners.items())),
     )
 
@@ -255,8 +255,8 @@ def _records(folder: Path) -> Iterator[tuple[float, str, Path, Counts]]:
 
 def _profile_of_scores(home: Path, version: str) -> dict[str, Any]:
     path = home / f"{score_profile(version)}.json"
-    found: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
-    return found
+    profile: dict[str, Any] = json.loads(path.read_bytes()) if path.is_file() else {}
+    return profile
 
 
 def _shift(
@@ -286,12 +286,14 @@ def _age(party: str, of: PartnerCounts) -> PartnerAge:
     )
 
 
-def _added(one: Any, other: Any) -> Any:
-    if isinstance(one, Mapping):
-        names = {**one, **other}
-        return {n: _added(one[n], other[n]) if n in one and n in other else names[n] for n in names}
-    if isinstance(one, tuple):
-        if one and other:
-            return tuple(_added(*pair) for pair in zip(one, other, strict=True))
-        return one or other
-    return one + other
+def _added(left: Any, other: Any) -> Any:
+    if isinstance(left, Mapping):
+        names = {**left, **other}
+        return {
+            n: _added(left[n], other[n]) if n in left and n in other else names[n] for n in names
+        }
+    if isinstance(left, tuple):
+        if left and other:
+            return tuple(_added(*pair) for pair in zip(left, other, strict=True))
+        return left or other
+    return left + other

@@ -49,12 +49,12 @@ class Repeats:
             partitions = self._spilled
         else:
             partitions = [np.concatenate(self._hashes)]
-        self._hashes, found = [], []
+        self._hashes, repeats = [], []
         for hashes in partitions:
             # Polars sorts twice as fast as numpy.
             hashes = pl.Series(hashes).sort().to_numpy()
-            found.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
-        repeated = pl.Series(np.concatenate(found))
+            repeats.append(np.unique(hashes[1:][hashes[1:] == hashes[:-1]]))
+        repeated = pl.Series(np.concatenate(repeats))
         if not len(repeated):
             return 0
         suspects = []

@@ -75,7 +75,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every critical expectation holds."""
+        """True if every expectation holds."""
         return all(finding.severity != "critical" for finding in self.findings)
 
     @property

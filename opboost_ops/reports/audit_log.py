@@ -24,7 +24,7 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True)
 class Where:
-    """What was done, and where entries belong.
+    """The action of each entry, and the federation and run that it belongs to.
 
     Attributes:
         actions: What was done, by number less one.
@@ -37,7 +37,7 @@ class Where:
 
 
 class LogRead:
-    """What an audit log said when it was read. Nothing of it may be changed.
+    """An audit log as it was read. Nothing of it may be changed.
 
     Args:
         at: When it was verified, from the first entry to the last (UTC).
@@ -54,9 +54,9 @@ class LogRead:
         self.head = head
         self.failure = failure
         others = [row for row in rows if not row[1].startswith(_BEGINS)]
-        found = [] if failure else [parse(number, text) for number, text, _ in others]
+        entries = [] if failure else [parse(number, text) for number, text, _ in others]
         #: The entries that a statement lists, oldest first.
-        self.decided: Sequence[Entry] = [e for e in found if e.action not in _DAILY]
+        self.decided: Sequence[Entry] = [e for e in entries if e.action not in _DAILY]
         self._texts = [text for _, text, _ in rows]
 
     @cached_property

@@ -81,7 +81,7 @@ class ReleasedColumn:
 
 @dataclass(frozen=True)
 class Totals:
-    """What one person's record costs, over all columns.
+    """The cost of one person's record, over all columns.
 
     Attributes:
         loss_1, loss_whole: Of one release.
@@ -95,7 +95,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class ConsentSheet:
-    """What a party is asked to agree to.
+    """The terms that a party is asked to agree to.
 
     Attributes:
         party: The party.
@@ -134,7 +134,7 @@ class ConsentSheet:
 
     @property
     def totals(self) -> Totals:
-        """What one person's record costs."""
+        """The cost of one person's record."""
         lines = self.record
         return Totals(
             sum(line.loss_1 for line in lines) + self.edges,
@@ -164,7 +164,7 @@ class ConsentSheet:
 
     @cached_property
     def whole_record(self) -> RecordGuess | None:
-        """What can be guessed of a whole record; None where nothing is released."""
+        """A receiver's guess of a whole record; None where nothing is released."""
         lines = self.guessed
         if not lines:
             return None
@@ -173,7 +173,7 @@ class ConsentSheet:
     def document(self) -> dict[str, Any]:
         """All of it as JSON; infinite losses are ``"inf"``."""
         record, worst = self.whole_record, self.most_exposed
-        made = {
+        content = {
             "party": self.party,
             "federation": self.federation,
             "receiver": self.receiver,
@@ -190,7 +190,7 @@ class ConsentSheet:
             "most_exposed": None if worst is None else worst.column,
             "whole_record": None if record is None else asdict(record),
         }
-        return dict(_plain(made))
+        return dict(_plain(content))
 
 
 def consent_sheet(
@@ -201,7 +201,7 @@ def consent_sheet(
     exact: Iterable[tuple[str, str, str]],
     models: str = "",
 ) -> ConsentSheet:
-    """What a party is asked to agree to, of its own files and the federation file alone.
+    """The terms that a party is asked to agree to, of its own files and the federation file alone.
 
     Args:
         federation: As declared.
@@ -321,31 +321,31 @@ def _scale_words(feature: Feature) -> str:
 
 
 def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
-    found: list[Cap] = []
+    caps: list[Cap] = []
     every: list[float | None] = []
     domain = {"lower": federation.domain.lower, "upper": federation.domain.upper}
     spec = federation.parties[party]
     if party not in federation.feature_holders:
-        return found
+        return caps
     for name, feature in spec.features.items():
         rule = policy.features.get(name, FeatureRule())
         usual = limits(feature.model_dump(mode="json"), domain)
         every.append(usual.get("budget"))
         if rule.budget is not None or "budget" in usual:
             path = f"features.{name}.budget"
-            found.append(Cap(path, rule.budget, _set_by(rule.budget, usual.get("budget"))))
+            caps.append(Cap(path, rule.budget, _set_by(rule.budget, usual.get("budget"))))
     value = policy.all_features.budget
-    found.append(Cap("all_features.budget", value, _set_by(value, all_features_limit(every))))
+    caps.append(Cap("all_features.budget", value, _set_by(value, all_features_limit(every))))
     rules = policy.alignment
     month, ever = rules.max_new_queries, rules.max_queries_total
     usual_ever = None if month is None else _MONTHS * month
     by: SetBy = "init" if month is not None and ever == usual_ever else _set_by(month, None)
-    found.append(Cap("alignment.max_new_queries", month, by))
-    found.append(Cap("alignment.max_queries_total", ever, _set_by(ever, usual_ever)))
+    caps.append(Cap("alignment.max_new_queries", month, by))
+    caps.append(Cap("alignment.max_queries_total", ever, _set_by(ever, usual_ever)))
     least = rules.least_rows.train
-    found.append(Cap("alignment.least_rows.train", least if least > 1 else None,
+    caps.append(Cap("alignment.least_rows.train", least if least > 1 else None,
                      "a person" if least > 1 else "nobody"))  # fmt: skip
-    return found
+    return caps
 
 
 def _set_by(value: float | None, usual: float | None) -> SetBy:
@@ -360,7 +360,7 @@ def _times(releases: int | None) -> float:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(entry) for entry in value]
     return finite(value)

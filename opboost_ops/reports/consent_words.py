@@ -76,17 +76,17 @@ def _record_odds(sheet: ConsentSheet) -> str:
 def blocks(sheet: ConsentSheet) -> list[Block]:
     """The whole sheet."""
     little = any(line.guess.protects_little for line in sheet.guessed)
-    found: list[Block] = [
+    parts: list[Block] = [
         _terms(sheet),
         Note("warn" if little else "", "What this means for one person", "",
              (*meaning(sheet), _PRIOR)),
     ]  # fmt: skip
     if sheet.columns:
-        found.append(_features(sheet))
-    found += [_exact(sheet), _received(sheet), _leaks(sheet), _ways_out(sheet)]
+        parts.append(_features(sheet))
+    parts += [_exact(sheet), _received(sheet), _leaks(sheet), _ways_out(sheet)]
     if sheet.columns:
-        found.append(Fold("Mechanisms and losses", (_charges(sheet),)))
-    return found
+        parts.append(Fold("Mechanisms and losses", (_charges(sheet),)))
+    return parts
 
 
 def signature(federation: Federation) -> list[Block]:
@@ -137,7 +137,9 @@ def _features(sheet: ConsentSheet) -> Table:
     budgets = {cap.name: cap for cap in sheet.caps}
     rows = []
     for line in sheet.guessed:
-        charges = [one for one in sheet.record if one.column.partition("=")[0] == line.column]
+        charges = [
+            charge for charge in sheet.record if charge.column.partition("=")[0] == line.column
+        ]
         cap = budgets.get(f"features.{line.column}.budget")
         budget = Cell("none", state="warn")
         if cap is not None and cap.value is not None:
@@ -149,8 +151,8 @@ def _features(sheet: ConsentSheet) -> Table:
                 count(line.guess.values),
                 Cell(share_words(line.guess.before), line.guess.before),
                 Cell(share_words(line.guess.after), line.guess.after),
-                _odds(sum(one.loss_1 for one in charges), releases, "loss(1)"),
-                _odds(sum(one.loss_whole for one in charges), releases, "loss(R-L)"),
+                _odds(sum(charge.loss_1 for charge in charges), releases, "loss(1)"),
+                _odds(sum(charge.loss_whole for charge in charges), releases, "loss(R-L)"),
                 Cell("no limit", state="bad") if releases is None else count(releases),
                 budget,
             )

@@ -36,11 +36,11 @@ def queries(state: PartyState, rules: AlignmentRules, federations: Collection[st
             all of its federations, as its caps are.
     """
     lines = tuple(
-        f"{one.receiver}: {one.counted.epoch:,} different people in "
-        f"{one.epoch} ({_cap(rules.max_new_queries)}), {one.counted.ever:,} in all months "
+        f"{asker.receiver}: {asker.counted.epoch:,} different people in "
+        f"{asker.epoch} ({_cap(rules.max_new_queries)}), {asker.counted.ever:,} in all months "
         f"({_cap(rules.max_queries_total)})"
-        for one in state.query_counts.answered()
-        if not one.federations.isdisjoint(federations)
+        for asker in state.query_counts.answered()
+        if not asker.federations.isdisjoint(federations)
     )
     text = "People queried by label holders: each query can test a guess of who is in this table."
     return [Note("", text, "", lines)] if lines else []
@@ -105,7 +105,7 @@ class ColumnLine:
 
 @dataclass(frozen=True)
 class Left:
-    """What is left of some columns' budgets: of the one that ends first.
+    """The rest of some columns' budgets: of the one that ends first.
 
     Attributes:
         more: How many more releases fit; None where no budget limits them.
@@ -129,7 +129,7 @@ class Left:
 
 
 def left_of(lines: Iterable[ColumnLine]) -> Left:
-    """What is left of some columns' budgets.
+    """Find the rest of some columns' budgets.
 
     Args:
         lines: Of the columns.
@@ -176,12 +176,12 @@ class LedgerView:
     @cached_property
     def federations(self) -> Mapping[str, set[str]]:
         """The releases that each federation used, by id; a federation without any has none."""
-        found: dict[str, set[str]] = defaultdict(set)
+        by_federation: dict[str, set[str]] = defaultdict(set)
         for _, entry in self.entries:
-            ids = found[entry.federation]
+            ids = by_federation[entry.federation]
             if entry.release is not None:
                 ids.add(entry.release)
-        return found
+        return by_federation
 
     @cached_property
     def lines(self) -> list[ColumnLine]:
@@ -201,10 +201,10 @@ class LedgerView:
                 place = (release.feature, release.column, release.receiver)
                 groups.setdefault(place, []).append(release)
         spent = spent_by_column(self.releases)
-        found = []
+        lines = []
         for (feature, column, receiver), group in groups.items():
             still = [release.opened for release in group if not release.ended]
-            found.append(
+            lines.append(
                 ColumnLine(
                     feature,
                     column,
@@ -216,25 +216,25 @@ class LedgerView:
                     still[-1] if still else None,
                 )
             )
-        return found
+        return lines
 
     def left(self, federation: str) -> Left:
-        """What is left for a federation."""
+        """The rest of a federation's budgets."""
         return left_of(self.of([federation]))
 
     def before(self, moment: str) -> dict[str, Loss]:
-        """What each raw column had cost by a moment, as the ledger writes it."""
+        """The cost of each raw column by a moment, as the ledger writes it."""
         return charged(entry for at, entry in self.entries if at < moment)
 
     @cached_property
     def protected(self) -> Sequence[LedgerEntry]:
         """Of each column and charge the last entry with a loss curve, oldest first."""
-        found: dict[tuple[str | None, str | None], LedgerEntry] = {}
+        latest: dict[tuple[str | None, str | None], LedgerEntry] = {}
         for _, entry in self.entries:
             if entry.loss is not None:
-                found.pop((entry.column, entry.feature), None)
-                found[entry.column, entry.feature] = entry
-        return [*found.values()]
+                latest.pop((entry.column, entry.feature), None)
+                latest[entry.column, entry.feature] = entry
+        return [*latest.values()]
 
     def models_epsilon(self, end: str = "") -> float:
         """The cost of private models for a row that is replaced, up to a moment."""
@@ -243,46 +243,46 @@ class LedgerView:
 
     @cached_property
     def heights(self) -> Sequence[tuple[str, Mapping[str, float]]]:
-        """What each raw column had cost at some moments, from the first entry to the last."""
+        """The cost of each raw column at some moments, from the first entry to the last."""
         times = [at for at, _ in self.entries]
         ends = [i for i in range(len(times)) if i + 1 == len(times) or times[i + 1] != times[i]]
         every = max(1, -(-len(ends) // _POINTS))
         # However many are passed over, a history begins with its first entry.
         wanted = sorted({ends[0], *ends[::-1][::every]}) if ends else []
         so_far: dict[str, Loss] = {}
-        found = []
+        points = []
         for before, end in pairwise((-1, *wanted)):
             new = charged(entry for _, entry in self.entries[before + 1 : end + 1])
             for column, loss in new.items():
                 so_far[column] = so_far.get(column, Fraction(0)) + loss
-            found.append((times[end], {c: float(loss) for c, loss in so_far.items()}))
-        return found
+            points.append((times[end], {c: float(loss) for c, loss in so_far.items()}))
+        return points
 
 
 def charged(entries: Iterable[LedgerEntry]) -> dict[str, Loss]:
-    """What entries charge to each raw column: those by which a release opens.
+    """Charges of entries to each raw column: those by which a release opens.
 
     Args:
         entries: Of a ledger.
     """
-    found: dict[str, Loss] = {}
+    charges: dict[str, Loss] = {}
     for entry in entries:
         if entry.loss is not None and entry.column is not None and entry.artifact == entry.release:
             loss = exact(entry.loss.loss[-1])
-            found[entry.column] = found.get(entry.column, Fraction(0)) + loss
-    return found
+            charges[entry.column] = charges.get(entry.column, Fraction(0)) + loss
+    return charges
 
 
 def spent_by_column(releases: Iterable[Release]) -> dict[str, Loss]:
-    """What each raw column has cost.
+    """The cost of each raw column.
 
     Args:
         releases: All of a party's.
     """
-    found: dict[str, list[Loss]] = defaultdict(list)
+    losses_of: dict[str, list[Loss]] = defaultdict(list)
     for release in releases:
-        found[release.column].append(release.loss)
-    return {column: total(losses) for column, losses in found.items()}
+        losses_of[release.column].append(release.loss)
+    return {column: total(losses) for column, losses in losses_of.items()}
 
 
 def sum_of(spent: Mapping[str, Loss]) -> float:
@@ -307,7 +307,7 @@ def ledger_of(site: Site, policy: Policy) -> LedgerView:
 
 
 def ledger_of_run(state: PartyState, policy: Policy, federation: str, run: str) -> LedgerView:
-    """What a run has released at a party; its few entries are read, not the whole ledger.
+    """A run's releases at a party; its few entries are read, not the whole ledger.
 
     Args:
         state: The party's.
@@ -331,19 +331,31 @@ def planned(
         policy: Its policy.
         view: Of its ledger.
     """
-    found = []
+    lines = []
     spent = spent_by_column(view.releases)
     for agreed in agreements:
         federation = federation_of(agreed.content)
         if federation is None or site.party not in federation.parties:
             continue
-        for one in declarations(federation, site.party, policy, site).values():
-            cost, budget = spent.get(one.column, Fraction(0)), budget_of(policy, one.column)
-            receiver = federation.label_holder
-            found.append(
-                ColumnLine(one.feature, one.column, receiver, (), one.loss, cost, budget, None)
+        for declaration in declarations(federation, site.party, policy, site).values():
+            cost, budget = (
+                spent.get(declaration.column, Fraction(0)),
+                budget_of(policy, declaration.column),
             )
-    return found
+            receiver = federation.label_holder
+            lines.append(
+                ColumnLine(
+                    declaration.feature,
+                    declaration.column,
+                    receiver,
+                    (),
+                    declaration.loss,
+                    cost,
+                    budget,
+                    None,
+                )
+            )
+    return lines
 
 
 def lines_of(

@@ -32,7 +32,7 @@ def history(heights: Heights, lines: Sequence[ColumnLine]) -> Figures:
         ]
         for column in dict.fromkeys(line.column for line in order)
     }
-    curves = [Curve(name, found, steps=True) for name, found in _together(names, points)]
+    curves = [Curve(name, values, steps=True) for name, values in _together(names, points)]
     caps: dict[float, list[str]] = {}
     for column in points:
         if (cap := budgets[column]) is not None:

@@ -85,17 +85,17 @@ def _odds(loss: float) -> float:
 
 
 def left_fact(left: Left, href: str = "") -> Fact:
-    """What is left, as a fact."""
+    """The rest of the budgets, as a fact."""
     return Fact("Releases left", left.text, left.hint, left.state, href)
 
 
 def left_cell(left: Left) -> Cell:
-    """What is left, as a cell; a number where it is one."""
+    """The rest of the budgets, as a cell; a number where it is one."""
     return Cell(left.text, left.more, title=left.hint)
 
 
 def totals(lines: Sequence[ColumnLine], view: LedgerView, entries: Sequence[Dated]) -> Facts:
-    """What all columns have cost a person, and what is left.
+    """The cost of all columns for a person, and the rest of the budgets.
 
     Args:
         lines: The columns that are shown.
@@ -166,7 +166,7 @@ def _next(line: ColumnLine) -> Cell:
 def exact_table(
     entries: Iterable[Dated], title: str = "Disclosed exactly, with no epsilon"
 ) -> Table:
-    """What was disclosed without any epsilon, equal entries as one.
+    """Disclosures without any epsilon, equal entries as one.
 
     Args:
         entries: Of the ledger.
@@ -227,7 +227,7 @@ def _account(release: LedgerEntry) -> str:
 
 
 def warnings(waiting: Sequence[LedgerEntry], entries: Iterable[Dated]) -> list[Block]:
-    """What must be seen first: experiments, and entries that were never completed.
+    """Warnings to be seen first: experiments, and entries that were never completed.
 
     Args:
         waiting: Reservations that were never completed.
@@ -272,7 +272,7 @@ def open_notes(policy: Policy, lines: Sequence[ColumnLine]) -> list[Block]:
 def models_blocks(
     everything: Iterable[Dated], shown: Iterable[Dated], budget: ModelBudget | None
 ) -> list[Block]:
-    """What differentially private models have cost together, and an entry for each that is shown.
+    """The joint cost of differentially private models, and an entry for each that is shown.
 
     Args:
         everything: All of the ledger: the budget is for all federations.

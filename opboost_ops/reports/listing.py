@@ -82,7 +82,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
 def decisions_table(
     models: Models, only: str | None = None, most: int | None = None, address: Address = str
 ) -> Table:
-    """What was decided about versions, and why, newest first.
+    """Decisions about versions, and the reasons, newest first.
 
     Args:
         models: Of the federation.
@@ -112,22 +112,26 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
         models: Of the federation.
         names: Versions, oldest first.
     """
-    found = [models.version(name) for name in names]
-    modes = sorted({m for of in found for m in of.metrics}, key=lambda m: m != MAIN_MODE)
-    metrics = by_rank({k for of in found for by in of.metrics.values() for k in by})
+    versions = [models.version(name) for name in names]
+    modes = sorted({m for of in versions for m in of.metrics}, key=lambda m: m != MAIN_MODE)
+    metrics = by_rank({k for of in versions for by in of.metrics.values() for k in by})
     figures = []
     for metric in metrics:
         curves = []
         for mode in modes:
-            placed = [(x, of) for x, of in enumerate(found) if metric in of.metrics.get(mode, {})]
+            placed = [
+                (x, of) for x, of in enumerate(versions) if metric in of.metrics.get(mode, {})
+            ]
             spans = [of.intervals.get(metric) for _, of in placed]
             band = [(i.low, i.high) for i in spans if i and i.low is not None and i.high]
             # In the mode of scoring alone, and only where every version has an interval.
-            whole = len(band) == len(placed) and mode == found[-1].mode
+            whole = len(band) == len(placed) and mode == versions[-1].mode
             points = [(float(x), of.metrics[mode][metric]) for x, of in placed]
             rings = tuple(i for i, (_, of) in enumerate(placed) if of.champion and mode == modes[0])
             curves.append(Curve(mode_words(mode), points, rings=rings, band=band if whole else ()))
-        svg = chart(curves, title=f"{metric} over versions", x_ticks=_days(found), from_zero=False)
+        svg = chart(
+            curves, title=f"{metric} over versions", x_ticks=_days(versions), from_zero=False
+        )
         figures.append(Figure(svg, metric))
     return Figures(
         "Metrics over versions",
@@ -137,11 +141,11 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
     )
 
 
-def _days(found: Sequence[Version]) -> list[tuple[float, str]]:
+def _days(versions: Sequence[Version]) -> list[tuple[float, str]]:
     """Both ends and the middle, by date where it is known."""
-    last = len(found) - 1
+    last = len(versions) - 1
     places = sorted({0, last // 2, last}) if last > 3 else [0, last]
-    days = [of.decision.at[:10] if of.decision else of.name[:8] for of in found]
+    days = [of.decision.at[:10] if of.decision else of.name[:8] for of in versions]
     return [(float(at), days[at]) for at in places]
 
 
@@ -181,9 +185,11 @@ def _parameters(first: Version, second: Version) -> Table:
     rows = [("epsilon", first.epsilon().text, second.epsilon().text)]
     absent = {"mechanism": "not protected, or not there"}
     for key in sorted({*first.protected, *second.protected}):
-        one, two = (str(of.protected.get(key, absent).get("mechanism")) for of in (first, second))
-        if one != two:
-            rows.append((f"{'.'.join(key)}: protection", one, two))
+        before, two = (
+            str(of.protected.get(key, absent).get("mechanism")) for of in (first, second)
+        )
+        if before != two:
+            rows.append((f"{'.'.join(key)}: protection", before, two))
     rows += [
         (
             name.replace("_", " "),
@@ -232,9 +238,15 @@ def _both_metrics(first: Version, second: Version) -> Table:
     )
 
 
-def _both(one: Interval | None, two: Interval | None, sign: str = "") -> tuple[Cell, Cell, Cell]:
-    gap = Cell("", "") if one is None or two is None else Interval(two.value - one.value).cell("+")
-    first, second = (Cell("", "") if found is None else found.cell(sign) for found in (one, two))
+def _both(left: Interval | None, right: Interval | None, sign: str = "") -> tuple[Cell, Cell, Cell]:
+    gap = (
+        Cell("", "")
+        if left is None or right is None
+        else Interval(right.value - left.value).cell("+")
+    )
+    first, second = (
+        Cell("", "") if interval is None else interval.cell(sign) for interval in (left, right)
+    )
     return first, second, gap
 
 

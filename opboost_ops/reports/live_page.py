@@ -38,7 +38,7 @@ _INDEX = (
 
 
 def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:
-    """What a version has scored lately, beside its training.
+    """Recent scores of a version, beside its training.
 
     Args:
         live: The version in production.
@@ -57,10 +57,10 @@ def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:
         title = "Population stability index of scores and own columns"
         figures.append(Figure(bars(rows, title=title, digits=3), "population stability index"))
     ages = [(p.party, p.mean_days, colour_of(p.party, parties)) for p in live.partners]
-    known = [(party, days, colour) for party, days, colour in ages if days is not None]
-    if known:
+    dated = [(party, days, colour) for party, days, colour in ages if days is not None]
+    if dated:
         title = "Mean age of other parties' values"
-        figures.append(Figure(bars(known, title=title), "mean age in days"))
+        figures.append(Figure(bars(dated, title=title), "mean age in days"))
     if figures:
         blocks.append(Figures("Moved since training", tuple(figures), _INDEX))
     if shifts:
@@ -113,15 +113,15 @@ def _shifts(shifts: Sequence[Shift]) -> Table:
 
 
 def _partners(partners: Sequence[PartnerAge]) -> Table:
-    states = list(dict.fromkeys(state for one in partners for state in one.states))
+    states = list(dict.fromkeys(state for partner in partners for state in partner.states))
     rows = tuple(
         (
-            Cell(one.party),
-            count(one.rows),
-            number(one.mean_days, 1),
-            *(_share(one.states.get(state, 0.0)) for state in states),
+            Cell(partner.party),
+            count(partner.rows),
+            number(partner.mean_days, 1),
+            *(_share(partner.states.get(state, 0.0)) for state in states),
         )
-        for one in partners
+        for partner in partners
     )
     note = f"Of rows scored one by one. Shares of fewer than {LEAST} rows are empty."
     heads = ("party", "rows", "mean days", *states)

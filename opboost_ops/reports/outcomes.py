@@ -77,20 +77,20 @@ class Outcomes(Record):
 
     @property
     def off(self) -> bool:
-        """Whether the mean score lies outside the interval of what was observed."""
+        """True if the mean score lies outside the interval of what was observed."""
         return not self.observed.low <= self.score <= self.observed.high
 
     def worse(self, metric: str, held_out: Interval | None) -> bool:
-        """Whether a metric is worse than of the held-out rows, beyond both intervals.
+        """True if a metric is worse than of the held-out rows, beyond both intervals.
 
         Args:
             metric: Its name.
             held_out: Of the held-out rows.
         """
-        found = self.metrics.get(metric)
-        if found is None or held_out is None or held_out.low is None or held_out.high is None:
+        interval = self.metrics.get(metric)
+        if interval is None or held_out is None or held_out.low is None or held_out.high is None:
             return False
-        return found.low > held_out.high if metric in LOSSES else found.high < held_out.low
+        return interval.low > held_out.high if metric in LOSSES else interval.high < held_out.low
 
 
 def outcomes_of(home: Path, version: str) -> Outcomes | None:
@@ -107,39 +107,52 @@ def outcomes_of(home: Path, version: str) -> Outcomes | None:
     return Outcomes.model_validate_json(path.read_bytes()) if path.is_file() else None
 
 
-def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
+def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     """A report beside the version's held-out rows.
 
     Args:
-        found: The report.
+        outcomes: The report.
         version: The version.
     """
     blocks: list[Block] = []
-    names = by_rank(found.metrics)
-    held_out = version.intervals if version.mode == f"federated_{found.mode}" else {}
-    worse = [name for name in names if found.worse(name, held_out.get(name))]
+    names = by_rank(outcomes.metrics)
+    held_out = version.intervals if version.mode == f"federated_{outcomes.mode}" else {}
+    worse = [name for name in names if outcomes.worse(name, held_out.get(name))]
     faults = [f"{', '.join(worse)} worse than on the held-out rows"] if worse else []
-    if found.off:
-        faults.append(f"mean score {found.score:.4g}, observed {_words(found.observed)}")
+    if outcomes.off:
+        faults.append(f"mean score {outcomes.score:.4g}, observed {_words(outcomes.observed)}")
     if faults:
         text = f"Outcomes differ from what the held-out rows promised: {'; '.join(faults)}."
         remedy = "Train again on newer labels, or declare scoring.calibration."
         blocks.append(Note("warn", text, remedy))
-    state: State = "warn" if found.off else "good"
+    state: State = "warn" if outcomes.off else "good"
     blocks.append(
         Facts(
             (
-                Fact("Outcomes known", f"{found.joined:,}", f"of {found.rows:,} rows of the file"),
-                Fact("Not scored", f"{found.unknown:,}", "people whom this version has not scored"),
-                Fact("Without outcome", f"{found.open:,}", f"reported {moment(found.at).text} UTC"),
                 Fact(
-                    "Mean score", f"{found.score:.4g}", f"observed: {_words(found.observed)}", state
+                    "Outcomes known",
+                    f"{outcomes.joined:,}",
+                    f"of {outcomes.rows:,} rows of the file",
+                ),
+                Fact(
+                    "Not scored", f"{outcomes.unknown:,}", "people whom this version has not scored"
+                ),
+                Fact(
+                    "Without outcome",
+                    f"{outcomes.open:,}",
+                    f"reported {moment(outcomes.at).text} UTC",
+                ),
+                Fact(
+                    "Mean score",
+                    f"{outcomes.score:.4g}",
+                    f"observed: {_words(outcomes.observed)}",
+                    state,
                 ),
             )
         )
     )
-    points = [(group.score, group.observed.value) for group in found.groups]
-    band = [(group.observed.low, group.observed.high) for group in found.groups]
+    points = [(group.score, group.observed.value) for group in outcomes.groups]
+    band = [(group.observed.low, group.observed.high) for group in outcomes.groups]
     low, high = points[0][0], points[-1][0]
     lines = [
         Curve("outcomes", points, band=band),
@@ -158,7 +171,7 @@ def outcome_blocks(found: Outcomes, version: Version) -> list[Block]:
     rows = tuple(
         (
             Cell(name.replace("_", " ")),
-            Interval(**found.metrics[name].model_dump()).cell(),
+            Interval(**outcomes.metrics[name].model_dump()).cell(),
             held_out[name].cell() if name in held_out else Cell("", ""),
         )
         for name in names

@@ -40,13 +40,13 @@ def held_out_figures(named: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
     Args:
         named: Curves as an evaluation has them, by what the legend calls the model.
     """
-    found = []
+    figures = []
     for key, (title, axes, diagonal) in _CURVES.items():
         if named and all(of.get(key) for of in named.values()):
             lines = [Curve(name, _points(of[key])) for name, of in named.items()]
             lines += [replace(_DIAGONAL, name=diagonal)] if diagonal else []
             svg = chart(lines, title=f"{title}: {axes}", x_ticks=SHARES, x_label=axes)
-            found.append(Figure(svg, title))
+            figures.append(Figure(svg, title))
     if named and all(of.get("residuals") for of in named.values()):
         lines = [
             Curve(
@@ -60,12 +60,12 @@ def held_out_figures(named: Mapping[str, Mapping[str, Any]]) -> list[Figure]:
         ticks = [(float(i), str(i)) for i in range(1, most + 1)]
         title = "Residuals by decile of the prediction: median, and from 10 % to 90 %"
         svg = chart(lines, title=title, x_ticks=ticks, x_label="decile", from_zero=False)
-        found.append(Figure(svg, title))
-    return found
+        figures.append(Figure(svg, title))
+    return figures
 
 
-def _points(found: Sequence[Any]) -> list[tuple[float, float]]:
-    return [(p["score"], p["share"]) if isinstance(p, Mapping) else (p[0], p[1]) for p in found]
+def _points(points: Sequence[Any]) -> list[tuple[float, float]]:
+    return [(p["score"], p["share"]) if isinstance(p, Mapping) else (p[0], p[1]) for p in points]
 
 
 def importance_figures(
@@ -80,15 +80,15 @@ def importance_figures(
     keys = [key for key in shares if shares[key] >= _LEAST][:_FEATURES] or [*shares][:1]
     rows = [(f"{p}.{f}", 100 * shares[p, f], colour_of(p, parties)) for p, f in keys]
     words = "by feature" if len(keys) == len(shares) else f"the first {len(keys)} of {len(shares)}"
-    found = [Figure(bars(rows, title="Importance of features", unit=" %"), words)]
+    figures = [Figure(bars(rows, title="Importance of features", unit=" %"), words)]
     holders = [party for party in parties if any(p == party for p, _ in shares)]
     if holders:
         sums = {p: 100 * sum(s for (of, _), s in shares.items() if of == p) for p in holders}
-        ordered = sorted(sums.items(), key=lambda one: -one[1])
+        ordered = sorted(sums.items(), key=lambda pair: -pair[1])
         lines = [(party, share, colour_of(party, parties)) for party, share in ordered]
         title = "Importance of parties"
-        found.insert(0, Figure(bars(lines, title=title, unit=" %"), "by party"))
-    return found
+        figures.insert(0, Figure(bars(lines, title=title, unit=" %"), "by party"))
+    return figures
 
 
 def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
@@ -97,16 +97,16 @@ def held_out_scores(evaluation: Mapping[str, Any]) -> list[Block]:
     Args:
         evaluation: Of the version.
     """
-    found = evaluation.get("distributions", {}).get(evaluation.get("mode"))
-    if not found:
+    distributions = evaluation.get("distributions", {}).get(evaluation.get("mode"))
+    if not distributions:
         return []
-    shown = [series for series in found["series"] if series["counts"]]
-    few = [series["name"] for series in found["series"] if not series["counts"]]
+    shown = [series for series in distributions["series"] if series["counts"]]
+    few = [series["name"] for series in distributions["series"] if not series["counts"]]
     if not shown:
         return []
-    note = f"{_least(found)} In the mode of scoring."
+    note = f"{_least(distributions)} In the mode of scoring."
     if few:
-        note += f" Fewer than {found['least']} rows, so no picture: {', '.join(few)}."
+        note += f" Fewer than {distributions['least']} rows, so no picture: {', '.join(few)}."
     named = [(series["name"], series) for series in shown]
     return _distribution("Scores of held-out rows", "held_out_scores", named, shown, note)
 
@@ -121,15 +121,15 @@ def new_scores(
         evaluation: Of the version that scored them; empty where it is gone.
     """
     named = [
-        (name, {**series, "name": name}, found)
-        for name, found in runs
-        for series in found["series"]
+        (name, {**series, "name": name}, run)
+        for name, run in runs
+        for series in run["series"]
         if series["counts"]
     ]
     if not named:
         return [
-            Note("muted", f"Fewer than {found['least']} scores, so no picture.")
-            for _, found in runs[:1]
+            Note("muted", f"Fewer than {run['least']} scores, so no picture.")
+            for _, run in runs[:1]
         ]
     first = named[0][2]
     before = evaluation.get("distributions", {}).get(first.get("mode"), {}).get("series", [])
@@ -174,7 +174,7 @@ def _distribution(
     for label, series in lines:
         bins, rows = _bins(series), series["rows"]
         heights = [(low, 100 * of * step / (rows * (high - low))) for low, high, of in bins]
-        low, high, most = max(bins, key=lambda one: one[2] / (one[1] - one[0]))
+        low, high, most = max(bins, key=lambda bin_: bin_[2] / (bin_[1] - bin_[0]))
         words = (
             f"{label}: {rows:,.0f} rows, most from {low:,.8g} to {high:,.8g}, "
             f"{100 * most / rows:.0f} % of them"
@@ -206,9 +206,9 @@ def _bins(series: Series) -> list[tuple[float, float, float]]:
     return [(low, high, rows) for (low, high), rows in zip(ends, series["counts"], strict=True)]
 
 
-def _least(found: Mapping[str, Any]) -> str:
+def _least(distributions: Mapping[str, Any]) -> str:
     return (
-        f"A bin has at least {found['least']} rows or none: smaller ones are merged with their "
-        "neighbours, so that no bar is one person. The last bins include everything beyond the "
-        "ends."
+        f"A bin has at least {distributions['least']} rows or none: smaller ones are merged with "
+        "their neighbours, so that no bar is one person. The last bins include everything "
+        "beyond the ends."
     )

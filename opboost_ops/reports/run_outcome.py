@@ -1,4 +1,4 @@
-"""What a training run achieved: the gain over the label holder alone, the decision, the cost."""
+"""The result of a training run: the gain over the label holder alone, the decision, the cost."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _ALONE = "label_holder_alone"
 def outcome(
     federation: Federation, files: Mapping[str, bytes], registered: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a training run achieved.
+    """The result of a training run.
 
     Args:
         federation: As it was run; vertical.
@@ -49,27 +49,27 @@ def outcome(
     }
 
 
-def outcome_words(found: Mapping[str, Any]) -> str:
+def outcome_words(result: Mapping[str, Any]) -> str:
     """The same in words: what was gained, what became of the model, what it cost.
 
     Args:
-        found: What `outcome` returns.
+        result: What `outcome` returns.
     """
-    became = "became champion" if found["champion"] else "did not become champion"
-    paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in found["cost"].items())
+    became = "became champion" if result["champion"] else "did not become champion"
+    paid = ", ".join(f"{party} {float(loss):.1f}" for party, loss in result["cost"].items())
     cost = (
         f"One release costs a person a loss of at most {paid}, summed over the columns: a loss L "
         "changes the odds between any two records by at most e^L. Retraining costs nothing."
     )
-    return f"{_gain_words(found)}; the model {became} ({found['why']}). {cost}"
+    return f"{_gain_words(result)}; the model {became} ({result['why']}). {cost}"
 
 
-def _gain_words(found: Mapping[str, Any]) -> str:
-    gain, metric = found["gain"], found["metric"]
+def _gain_words(result: Mapping[str, Any]) -> str:
+    gain, metric = result["gain"], result["metric"]
     if gain is None:
         return "The gain over the label holder alone is not measured"
     interval = f"{gain['value']:+.4f} (95 %: {gain['low']:+.4f} to {gain['high']:+.4f})"
-    against = f"{metric} {interval} over the label holder alone, in mode {found['mode']}"
+    against = f"{metric} {interval} over the label holder alone, in mode {result['mode']}"
     if gain["low"] > 0:
         return f"The other parties' columns help: {against}"
     if gain["high"] < 0:

@@ -49,9 +49,11 @@ def card_page(
         scoring: How the version's scores are made.
         decision: Why the gate promoted or rejected it.
     """
-    found = card.model_dump(mode="json")
-    version = Version(card.run, found, evaluation or {"metrics": found["metrics"]}, scoring or {})
-    lead = f"Predicts {card.label} ({_target(found)}). Made by " + ", ".join(
+    content = card.model_dump(mode="json")
+    version = Version(
+        card.run, content, evaluation or {"metrics": content["metrics"]}, scoring or {}
+    )
+    lead = f"Predicts {card.label} ({_target(content)}). Made by " + ", ".join(
         f"{name} {of}" for name, of in card.software.items()
     )
     blocks = version_blocks(version)
@@ -210,8 +212,8 @@ def _intervals(version: Version) -> list[Block]:
     return [Table("intervals", "Metrics with 95 % intervals", heads, rows, note)]
 
 
-def _ends(found: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(found[name]) for name in ("value", "low", "high")}
+def _ends(interval: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(interval[name]) for name in ("value", "low", "high")}
 
 
 def _read(version: Version) -> list[Block]:
@@ -224,12 +226,13 @@ def _read(version: Version) -> list[Block]:
     if "mean" in base:
         mean, deviation = base["mean"], base["deviation"]
         lines.append(f"Held-out rows: mean {mean:.5g}, standard deviation {deviation:.5g}.")
-    chosen = scoring.get("threshold")
-    if chosen and len(classes) == 2:
-        found = chosen["confusion"]
+    threshold = scoring.get("threshold")
+    if threshold and len(classes) == 2:
+        counts = threshold["confusion"]
         lines.append(
-            f"A row counts as {classes[1]} above {chosen['value']:.4f}: {found['share']:.1%} of "
-            f"the held-out rows, precision {found['precision']:.1%}, recall {found['recall']:.1%}."
+            f"A row counts as {classes[1]} above {threshold['value']:.4f}: {counts['share']:.1%} "
+            f"of the held-out rows, precision {counts['precision']:.1%}, recall "
+            f"{counts['recall']:.1%}."
         )
     if calibrated := scoring.get("calibration"):
         before, after = calibrated["figures"]["before"], calibrated["figures"]["after"]
@@ -253,12 +256,12 @@ def _confusion(version: Version) -> list[Block]:
     classes = [str(name) for name in version.card.get("classes") or ()]
     first: Mapping[str, Any] = next(iter(version.curves.values()), {})
     rows = first.get("confusion")
-    chosen = version.scoring.get("threshold")
-    if chosen and len(classes) == 2:
-        found, classes = chosen["confusion"], classes[::-1]
+    threshold = version.scoring.get("threshold")
+    if threshold and len(classes) == 2:
+        counts, classes = threshold["confusion"], classes[::-1]
         rows = [
-            [found["true_positive"], found["false_negative"]],
-            [found["false_positive"], found["true_negative"]],
+            [counts["true_positive"], counts["false_negative"]],
+            [counts["false_positive"], counts["true_negative"]],
         ]
     if not rows:
         return []
@@ -324,7 +327,11 @@ def _features(version: Version) -> Table:
         "steps of the domain, computed from the exact table that was sampled; `card.json` has the "
         "whole curve. Gain is what the booster's objective won by a feature's splits."
     )
-    ends = {key: float(curve[-1]) for key, found in loss.items() if (curve := found.get("loss"))}
+    ends = {
+        key: float(curve[-1])
+        for key, protection in loss.items()
+        if (curve := protection.get("loss"))
+    }
     paid = [key for key in ends if key in shares and ends[key] > 0]
     if len(paid) > 1:
         least = min(paid, key=lambda key: shares[key] / ends[key])

@@ -32,7 +32,7 @@ Key = tuple[str, str]
 
 
 def mode_words(mode: str) -> str:
-    """What was evaluated, in words.
+    """Words for a mode of evaluation.
 
     Args:
         mode: As a version's metrics name it.
@@ -94,8 +94,8 @@ class Version:
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
         """By mode, then by name."""
-        found = _dict(self.evaluation, "metrics") or _dict(self.card, "metrics")
-        return {mode: {k: float(v) for k, v in _dict(found, mode).items()} for mode in found}
+        metrics = _dict(self.evaluation, "metrics") or _dict(self.card, "metrics")
+        return {mode: {k: float(v) for k, v in _dict(metrics, mode).items()} for mode in metrics}
 
     @property
     def coverage(self) -> dict[str, Mapping[str, Any]]:
@@ -115,8 +115,8 @@ class Version:
     @property
     def curves(self) -> dict[str, Any]:
         """Of the held-out rows, by model: this version's, in its mode, comes first."""
-        found = _dict(self.evaluation, "curves")
-        return dict(sorted(found.items(), key=lambda one: one[0] != self.mode))
+        curves = _dict(self.evaluation, "curves")
+        return dict(sorted(curves.items(), key=lambda pair: pair[0] != self.mode))
 
     @property
     def training(self) -> dict[str, Any]:
@@ -140,26 +140,26 @@ class Version:
 
     @property
     def by_splits(self) -> bool:
-        """Whether importance is the share of splits, where the card has no other."""
+        """True if importance is the share of splits, where the card has no other."""
         return not _dicts(self.card, "importance")
 
     @cached_property
     def shares(self) -> dict[Key, float]:
         """Importance by feature, the greatest first; they add up to 1."""
         whole = sum(self.splits.values()) or 1
-        found = {key: splits / whole for key, splits in self.splits.items()}
+        shares = {key: splits / whole for key, splits in self.splits.items()}
         if not self.by_splits:
             lines = _dicts(self.card, "importance")
-            found = {key_of(i, "feature"): float(i.get("share") or 0) for i in lines}
-        return dict(sorted(found.items(), key=lambda one: -one[1]))
+            shares = {key_of(i, "feature"): float(i.get("share") or 0) for i in lines}
+        return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
     @property
     def shares_by_party(self) -> dict[str, float]:
         """Importance by party, the greatest first."""
-        found: dict[str, float] = {}
+        by_party: dict[str, float] = {}
         for (party, _), share in self.shares.items():
-            found[party] = found.get(party, 0.0) + share
-        return dict(sorted(found.items(), key=lambda one: -one[1]))
+            by_party[party] = by_party.get(party, 0.0) + share
+        return dict(sorted(by_party.items(), key=lambda pair: -pair[1]))
 
     @property
     def parties(self) -> list[str]:
@@ -191,23 +191,23 @@ class Version:
 
     @property
     def verdict(self) -> str:
-        """What was decided about it, in one word; empty if nothing was."""
+        """The decision about it, in one word; empty if there was none."""
         return DECISIONS[self.decision.event] if self.decision else ""
 
     def epsilon(self) -> Cell:
         """The epsilons of its features, as a span."""
-        found = sorted({float(f["loss"]["epsilon"]) for f in self.protected.values()})
-        if not found:
+        epsilons = sorted({float(f["loss"]["epsilon"]) for f in self.protected.values()})
+        if not epsilons:
             return Cell("none", "")
-        if len(found) == 1:
-            return number(found[0], 4 if found[0] < 0.01 else 2)
-        return Cell(f"{found[0]:g} to {found[-1]:g}")
+        if len(epsilons) == 1:
+            return number(epsilons[0], 4 if epsilons[0] < 0.01 else 2)
+        return Cell(f"{epsilons[0]:g} to {epsilons[-1]:g}")
 
     def parameters(self) -> str:
-        """What it was trained with, shortly."""
-        known = {name: self.training.get(name) for name in ("trees", "depth", "learning_rate")}
+        """Its training parameters, shortly."""
+        values = {name: self.training.get(name) for name in ("trees", "depth", "learning_rate")}
         words = {"trees": "{} trees", "depth": "depth {}", "learning_rate": "rate {}"}
-        return ", ".join(words[name].format(v) for name, v in known.items() if v is not None)
+        return ", ".join(words[name].format(v) for name, v in values.items() if v is not None)
 
 
 class Models:
@@ -301,19 +301,19 @@ def key_of(line: Mapping[str, Any], name: str) -> Key:
     return str(line.get("party")), str(line.get(name))
 
 
-def _dict(found: Any, key: str) -> dict[str, Any]:
-    inside = found.get(key) if isinstance(found, Mapping) else None
+def _dict(mapping: Any, key: str) -> dict[str, Any]:
+    inside = mapping.get(key) if isinstance(mapping, Mapping) else None
     return dict(inside) if isinstance(inside, Mapping) else {}
 
 
-def _dicts(found: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    listed = found.get(key)
+def _dicts(mapping: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    listed = mapping.get(key)
     return [i for i in listed if isinstance(i, Mapping)] if isinstance(listed, list) else []
 
 
-def _intervals(found: Mapping[str, Any]) -> dict[str, Interval]:
+def _intervals(intervals: Mapping[str, Any]) -> dict[str, Interval]:
     return {
         name: Interval(float(of["value"]), float(of["low"]), float(of["high"]))
-        for name, of in found.items()
+        for name, of in intervals.items()
         if isinstance(of, Mapping) and of.keys() >= {"value", "low", "high"}
     }

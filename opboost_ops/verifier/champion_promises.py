@@ -35,23 +35,23 @@ def check_champion(outcome: Outcome, own: OwnSide) -> None:
     for run, plan in own.runs:
         if plan.purpose != "train" or models is None or home is None:
             continue
-        version, kept = models / run.federation / run.run, home / run.federation / run.run
+        version, home_folder = models / run.federation / run.run, home / run.federation / run.run
         if not (version / "sha256.json").is_file():
             continue
         versions.run(_versions(version), run.name)
-        removed = not (kept / "gate.json").is_file()
+        removed = not (home_folder / "gate.json").is_file()
         missing = "the home folders of runs that were removed" if removed else _not_checkable(plan)
-        gate.run([(None, missing)] if removed else _gate(run, version, kept), run.name)
+        gate.run([(None, missing)] if removed else _gate(run, version, home_folder), run.name)
         unread = [(None, missing)]
         if not plan.is_horizontal:
             thresholds.run(unread if missing else _thresholds(own, run, plan, version), run.name)
-        metrics.run(unread if missing else _metrics(version, kept), run.name)
+        metrics.run(unread if missing else _metrics(version, home_folder), run.name)
         if own.state.forgotten and _is_champion(version):
-            outcome.promise(_forgotten).run(_forgotten(own, run, plan, kept), run.name)
+            outcome.promise(_forgotten).run(_forgotten(own, run, plan, home_folder), run.name)
         if missing := missing or _not_trained_again(plan):
             model.run([(None, missing)])
         else:
-            model.run(_model(own, run, plan, version, kept), run.name)
+            model.run(_model(own, run, plan, version, home_folder), run.name)
 
 
 def _versions(version: Path) -> Iterator[Check]:
@@ -357,12 +357,12 @@ def _auc(scores: np.ndarray, label: np.ndarray) -> float:
 
 def _trees(lines: Sequence[str], keys: Sequence[str]) -> list[list[tuple[int, str]]]:
     """By tree, the places of its lines with some keys, and their values."""
-    found = [
+    places = [
         (at, line.partition("=")[2])
         for at, line in enumerate(lines)
         if line.partition("=")[0] in keys
     ]
-    return [found[at : at + len(keys)] for at in range(0, len(found), len(keys))]
+    return [places[at : at + len(keys)] for at in range(0, len(places), len(keys))]
 
 
 def _names(lines: Sequence[str]) -> list[str]:

@@ -87,15 +87,15 @@ def category_counts(mechanism: Mapping[str, Any]) -> Counts:
     if mechanism.get("name") != "unary":
         raise UnknownMechanismError("a nominal feature without unary encoding")
     with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        one, stay = Decimal(1), Decimal(float(mechanism["epsilon"])).exp()
-        return [_rounded([stay, one]), _rounded([one, one])]
+        unit, stay = Decimal(1), Decimal(float(mechanism["epsilon"])).exp()
+        return [_rounded([stay, unit]), _rounded([unit, unit])]
 
 
 def missing_bit_counts(epsilon: float) -> Counts:
     """Counts of a bit that says whether a value is missing."""
     with localcontext(Context(prec=80, rounding=ROUND_HALF_EVEN)):
-        one, stay = Decimal(1), Decimal(epsilon).exp()
-        return [_rounded([stay, one]), _rounded([one, stay])]
+        unit, stay = Decimal(1), Decimal(epsilon).exp()
+        return [_rounded([stay, unit]), _rounded([unit, stay])]
 
 
 def category_ratio(bits: Counts) -> Fraction:
@@ -110,7 +110,7 @@ def worst_ratios(counts: Counts) -> list[Fraction | None]:
     size = len(counts)
     support = np.array([[count > 0 for count in row] for row in counts])
     finite = next((t for t in range(1, size) if (support[t:] != support[:-t]).any()), size)
-    found: list[Fraction | None] = []
+    ratios: list[Fraction | None] = []
     worst = Fraction(1)
     if finite > 1:
         table = np.array(counts, dtype=np.uint64)
@@ -123,14 +123,14 @@ def worst_ratios(counts: Counts) -> list[Fraction | None]:
             for a, b in pairs.tolist():
                 if a and b:
                     worst = max(worst, Fraction(max(a, b), min(a, b)))
-            found.append(worst)
-    return found + [None] * (size - len(found) - 1)
+            ratios.append(worst)
+    return ratios + [None] * (size - len(ratios) - 1)
 
 
 def curve_fault(
     curve: Mapping[str, Any], ratios: Sequence[Fraction | None], epsilon: float, label: str
 ) -> str:
-    """What is wrong with a printed loss curve; empty if nothing.
+    """The problem with a printed loss curve; empty if there is none.
 
     Args:
         curve: As a manifest or a ledger states it.

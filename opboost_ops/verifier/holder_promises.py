@@ -58,7 +58,7 @@ class Holder:
         raise NotCheckableError("keys of past months, which are deleted")
 
     def exponent(self, plan: Plan) -> bytes:
-        """What the party's exponent of a run follows from."""
+        """The input that determines the party's exponent of a run."""
         place = f"psi:exponent:{plan.federation['name']}:{plan.label_holder}"
         return envelopes.keyed_by(self.month_key(plan), place)
 
@@ -158,9 +158,9 @@ def _pins(holder: Holder) -> Iterator[Check]:
                 holder.secret, path.read_bytes()
             )
             yield whole, f"{release.feature} has another pin file than the database points to"
-    known = {release.pins for release in releases}
+    files = {release.pins for release in releases}
     for path in sorted(holder.pin_folder.glob("*.pins")):
-        yield path.name in known, f"{path.name} is without a release"
+        yield path.name in files, f"{path.name} is without a release"
 
 
 def _forgotten(holder: Holder) -> Iterator[Check]:
@@ -253,7 +253,7 @@ def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
 
 
 def _present(plan: Plan, column: Column, values: np.ndarray) -> list[int]:
-    """What each rank stands for."""
+    """The value that each rank stands for."""
     if _has_domain_ranks(plan):
         lower, upper = (0, 1) if column.is_bit else plan.domain
         return list(range(lower, upper + 1))
@@ -348,7 +348,7 @@ def _as_stored(
 
 
 def _has_domain_ranks(plan: Plan) -> bool:
-    """Whether ranks are the domain's own codes, as for private training."""
+    """True if ranks are the domain's own codes, as for private training."""
     return bool(plan.federation.get("training", {}).get("trainer") == "dpboost")
 
 

@@ -1,4 +1,4 @@
-"""What a verification finds: one outcome per promise."""
+"""Outcomes of a verification: one per promise."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -94,12 +94,12 @@ class Outcome:
 
     @property
     def is_broken(self) -> bool:
-        """Whether any promise is broken."""
+        """True if any promise is broken."""
         return any(promise.status == "broken" for promise in self.promises)
 
     def to_json(self) -> dict[str, Any]:
         """The outcome as JSON values."""
-        return {"place": self.place, "promises": [one.to_json() for one in self.promises]}
+        return {"place": self.place, "promises": [promise.to_json() for promise in self.promises]}
 
     def lines(self) -> Iterator[str]:
         """The report as text, one line per promise."""

@@ -160,34 +160,34 @@ def _differences(plan: Plan, agreed: Mapping[str, Any]) -> list[str]:
     """The entries in which a plan differs from an agreement."""
     planned, declared = _stated(plan.federation), _stated(agreed["federation"])
     training, agreed_training = planned.pop("training", {}), declared.pop("training", {})
-    for one in (planned, declared):
+    for content in (planned, declared):
         for path in _FREE:
-            _remove(one, path.split("."))
-        for party in one["parties"].values():
+            _remove(content, path.split("."))
+        for party in content["parties"].values():
             for feature in party.get("features", {}).values():
                 # The counts of a designed channel are agreed by the digest of the channel.
                 (feature.get("mechanism") or {}).pop("table", None)
-        if not one.get("scoring"):
-            one.pop("scoring", None)
-    found = [
+        if not content.get("scoring"):
+            content.pop("scoring", None)
+    paths = [
         key
         for key in sorted({*planned, *declared})
         if canonical(planned.get(key)) != canonical(declared.get(key))
     ]
     if agreed["protocol"] != plan.document["protocol"]:
-        found.append("protocol")
+        paths.append("protocol")
     if plan.is_horizontal:
-        return found
+        return paths
     for key in sorted({*training, *agreed_training} - _FREE_TRAINING):
         default = _DEFAULT_TRAINING.get(key, training.get(key))
         if canonical(training.get(key)) != canonical(agreed_training.get(key, default)):
-            found.append(f"training.{key}")
+            paths.append(f"training.{key}")
     for party in plan.feature_holders:
         for column in plan.columns(party):
             name = f"{party}.{column.name}"
             if column.channel_digest != agreed["columns"].get(name, {}).get("channel"):
-                found.append(f"the channel of {name}")
-    return found
+                paths.append(f"the channel of {name}")
+    return paths
 
 
 def _stated(value: Any) -> Any:

@@ -50,7 +50,7 @@ class Release:
 
 @dataclass(frozen=True)
 class PartyState:
-    """What a verification reads of a party's database.
+    """The parts of a party's database that a verification reads.
 
     Attributes:
         party: Whose it is.
@@ -89,7 +89,7 @@ class PartyState:
         return [entry for entry in local if entry["artifact"] == entry["release"]]
 
     def knows(self, federation: str, receiver: str, head: Mapping[str, Any]) -> bool:
-        """Whether a checkpoint was given."""
+        """True if a checkpoint was given, or is covered by a recovery, whose run is empty."""
         return any(
             (name, to, number, digest) == (federation, receiver, head["number"], head["head"])
             for name, to, number, _, _, digest in self.checkpoints
@@ -104,10 +104,10 @@ class PartyState:
 
     @cached_property
     def _by_artifact(self) -> dict[str, list[Mapping[str, Any]]]:
-        found: dict[str, list[Mapping[str, Any]]] = {}
+        entries: dict[str, list[Mapping[str, Any]]] = {}
         for entry in self.entries:
-            found.setdefault(entry["artifact"], []).append(entry)
-        return found
+            entries.setdefault(entry["artifact"], []).append(entry)
+        return entries
 
 
 def read_state(path: Path) -> PartyState:

@@ -98,14 +98,14 @@ class Places:
     federations: dict[str, Mapping[str, Any]]
 
 
-def find_places(given: Sequence[str | Path]) -> Places:
+def find_places(paths: Sequence[str | Path]) -> Places:
     """Sort places into stores and parties.
 
     Raises:
         CannotBeginError: One is none of these.
     """
     places = Places([], [], {})
-    for path in given:
+    for path in paths:
         if "://" in str(path):
             _add_store(places, str(path))
         else:

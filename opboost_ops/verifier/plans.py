@@ -116,7 +116,7 @@ class Plan:
 
     @property
     def is_horizontal(self) -> bool:
-        """Whether its parties have the same columns of other people."""
+        """True if its parties have the same columns of other people."""
         return bool(self.federation.get("learning", "vertical") == "horizontal")
 
     @cached_property
@@ -133,12 +133,12 @@ class Plan:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether rows of people whom a feature holder lacks are kept."""
+        """True if rows of people whom a feature holder lacks are kept."""
         return bool(self.federation.get("alignment", {}).get("overlap", "common") == "left")
 
     @property
     def has_shares(self) -> bool:
-        """Whether a row opens only where all of several feature holders have the person."""
+        """True if a row opens only where all of several feature holders have the person."""
         return not self.keeps_all and len(self.feature_holders) > 1
 
     @property
@@ -280,8 +280,8 @@ def _missing_bit(feature: Mapping[str, Any]) -> float | None:
 
 
 def _bit_name(feature: str, category: str) -> str:
-    def written(found: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in found[0].encode())
+    def written(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
     return f"{feature}={_NOT_IN_NAMES.sub(written, category)}"
 

@@ -49,10 +49,10 @@ def person_hashes(key: bytes, ids: Sequence[object]) -> list[bytes]:
         ids: Texts or integers.
     """
     key, hashes = keyed_by(key, "id"), []
-    for one in ids:
+    for person in ids:
         mac = CMAC(algorithms.AES(key))
-        raw = one.to_bytes(15, "little", signed=True) if isinstance(one, int) else None
-        mac.update(b"s" + str(one).encode() if raw is None else b"i" + raw)
+        raw = person.to_bytes(15, "little", signed=True) if isinstance(person, int) else None
+        mac.update(b"s" + str(person).encode() if raw is None else b"i" + raw)
         hashes.append(mac.finalize())
     return hashes
 

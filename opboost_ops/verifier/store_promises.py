@@ -62,7 +62,7 @@ def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
     promise = outcome.promise(_keys)
     for name, read in plans.items():
         promise.run(_keys(read, declared), name)
-    seen = Seen({}, defaultdict(dict))
+    digests = Seen({}, defaultdict(dict))
     for check in (
         *(_signatures, _publishers, _files, _digests, _places, _order),
         *(_rows, _columns, _sizes, _losses, _experiments, _checkpoints),
@@ -70,16 +70,16 @@ def check_store(place: str, runs: list[Run], declared: Keys) -> Outcome:
         promise = outcome.promise(check)
         for run in runs:
             for artifact in run.artifacts.values() if run.name in plans else ():
-                published = Published(artifact, run, plans[run.name], seen)
+                published = Published(artifact, run, plans[run.name], digests)
                 promise.run(check(published), artifact.place)
     return outcome
 
 
 def _plan(run: Run, plans: dict[str, Plan]) -> Iterator[Check]:
     """Each run has one plan, which the label holder published."""
-    found = [artifact for artifact in run.artifacts.values() if artifact.kind == "plan"]
-    yield len(found) == 1, "not one plan"
-    for artifact in found[:1]:
+    plans_of_run = [artifact for artifact in run.artifacts.values() if artifact.kind == "plan"]
+    yield len(plans_of_run) == 1, "not one plan"
+    for artifact in plans_of_run[:1]:
         plan = Plan.read(artifact)
         yield plan.federation["name"] == run.federation, "a plan of another federation"
         yield artifact.about == plan.label_holder, "a plan of another party"
@@ -93,10 +93,13 @@ def _keys(plan: Plan, declared: Keys) -> Iterator[Check]:
         yield None, f"a federation file of {name}"
         return
     for party, its in plan.parties.items():
-        known = declared[name][party]
+        keys_declared = declared[name][party]
         # A key that was replaced since is among the former ones.
-        keys = {known["signing_key"], *(former["key"] for former in known.get("former_keys", []))}
-        keys -= set(known.get("revoked_keys", []))
+        keys = {
+            keys_declared["signing_key"],
+            *(former["key"] for former in keys_declared.get("former_keys", [])),
+        }
+        keys -= set(keys_declared.get("revoked_keys", []))
         yield its["signing_key"] in keys, f"another signing key of {party}"
 
 
@@ -168,8 +171,8 @@ def _order(its: Published) -> Iterator[Check]:
         before = plan.answers.get(kind)
         yield before is not None, "no part of its run"
         holder = plan.label_holder if before == "plan" else artifact.about
-        answered = run.artifacts.get(f"{before}/{holder}")
-        named = answered is not None and answers == answered.digest
+        request = run.artifacts.get(f"{before}/{holder}")
+        named = request is not None and answers == request.digest
         yield named, f"does not answer the {before} of its run"
 
 
@@ -265,10 +268,10 @@ def _checkpoints(its: Published) -> Iterator[Check]:
     artifact, plan = its.artifact, its.plan
     manifest, holder = artifact.manifest, plan.label_holder
     receiver = plan.receiver(artifact.kind, artifact.about) or holder
-    given = [(party, holder, head) for party, head in manifest.get("seen", {}).items()]
+    checkpoints = [(party, holder, head) for party, head in manifest.get("seen", {}).items()]
     if "head" in manifest:
-        given.append((manifest["party"], receiver, manifest["head"]))
-    for party, to, head in given:
+        checkpoints.append((manifest["party"], receiver, manifest["head"]))
+    for party, to, head in checkpoints:
         number, digest = head["number"], head["head"]
         place = {"party": party, "federation": artifact.federation, "receiver": to}
         message = canonical({**place, "number": number, "head": digest})
@@ -279,7 +282,7 @@ def _checkpoints(its: Published) -> Iterator[Check]:
 
 
 def is_signed(keys: Iterable[str], message: bytes, signature: bytes) -> bool:
-    """Whether the holder of one of some Ed25519 keys, base64, signed a message."""
+    """True if the holder of one of some Ed25519 keys, base64, signed a message."""
     for key in keys:
         try:
             Ed25519PublicKey.from_public_bytes(base64.b64decode(key)).verify(signature, message)

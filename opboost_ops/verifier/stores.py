@@ -60,7 +60,7 @@ class Artifact:
 
     @property
     def is_canonical(self) -> bool:
-        """Whether the manifest is written in the one way: sorted keys, no blanks."""
+        """True if the manifest is written in the one way: sorted keys, no blanks."""
         text = json.dumps(self.manifest, sort_keys=True, separators=(",", ":"))
         return text.encode() == self.raw
 
@@ -96,7 +96,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """``<federation>/<run>``."""
+        """The name of its folder: ``<federation>/<run>``."""
         return f"{self.federation}/{self.run}"
 
 
@@ -107,16 +107,16 @@ def read_store(folder: Path) -> list[Run]:
         for run in _folders(federation):
             if not _RUN.fullmatch(run.name):
                 continue
-            found = {}
+            artifacts = {}
             for kind in _folders(run):
                 for party in _folders(kind):
                     for place in _artifacts(party):
                         name = place.relative_to(run).as_posix()
-                        found[name] = Artifact(
+                        artifacts[name] = Artifact(
                             f"{federation.name}/{run.name}/{name}", _files_of(place)
                         )
-            if found:
-                runs.append(Run(federation.name, run.name, found))
+            if artifacts:
+                runs.append(Run(federation.name, run.name, artifacts))
     return runs
 
 
@@ -137,7 +137,7 @@ def copied(store: str, folder: Path) -> Path:
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder is a store: it has an identity, or a run."""
+    """True if a folder is a store: it has an identity, or a run."""
     return (folder / ".identity").exists() or bool(read_store(folder))
 
 

@@ -27,12 +27,14 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
     Raises:
         CannotBeginError: A place is none of these.
     """
-    found = find_places(places)
-    declared = {name: federation["parties"] for name, federation in found.federations.items()}
+    sorted_places = find_places(places)
+    declared = {
+        name: federation["parties"] for name, federation in sorted_places.federations.items()
+    }
     outcomes = []
     with TemporaryDirectory() as temporary:
         runs = {}
-        for number, store in enumerate(found.stores):
+        for number, store in enumerate(sorted_places.stores):
             outcome = Outcome(f"store {store.rstrip('/').rpartition('/')[2]}")
             try:
                 runs[store] = read_store(copied(store, Path(temporary, str(number))))
@@ -40,7 +42,9 @@ def verify(places: Sequence[str | Path]) -> list[Outcome]:
             except OSError:
                 outcome.promise(_store).run([(None, "read access to the store")])
             outcomes.append(outcome)
-        outcomes += [_check_one(party, runs.get(party.store, [])) for party in found.parties]
+        outcomes += [
+            _check_one(party, runs.get(party.store, [])) for party in sorted_places.parties
+        ]
     return outcomes
 
 
@@ -78,13 +82,13 @@ def _database(party: Party, state: PartyState) -> Iterator[Check]:
 
 def _of_party(name: str, runs: list[Run]) -> list[tuple[Run, Plan]]:
     """The runs that a party takes part in; a damaged plan is a fault of the store's outcome."""
-    found = []
+    pairs = []
     for run in runs:
         for artifact in [a for a in run.artifacts.values() if a.kind == "plan"][:1]:
             try:
                 plan = Plan.read(artifact)
                 if name in plan.parties:
-                    found.append((run, plan))
+                    pairs.append((run, plan))
             except DAMAGED:
                 continue
-    return found
+    return pairs

@@ -25,11 +25,11 @@ def on_dag_run_running(dag_run: Any) -> None:
     session = our_session(dag_run)
     if session is None or ADMIN_TAG not in dag_run.dag.tags:
         return
-    chosen = f"{(dag_run.conf or {}).get('party')}_act"
+    wanted = f"{(dag_run.conf or {}).get('party')}_act"
     instances = dag_run.get_task_instances(session=session)
-    if any(ti.task_id == chosen for ti in instances):
+    if any(ti.task_id == wanted for ti in instances):
         for ti in instances:
-            if ti.task_id != chosen and ti.state is None:
+            if ti.task_id != wanted and ti.state is None:
                 ti.set_state("skipped", session=session)
 
 

@@ -74,7 +74,7 @@ DESCRIPTIONS = {
 
 
 def description(chain: Chain) -> str:
-    """What a task does, in Markdown: a sentence, or one for each of its stages."""
+    """Describe a task in Markdown: a sentence, or one for each of its stages."""
     if len(chain.stages) == 1:
         return DESCRIPTIONS[chain.stages[0]]
     return "\n".join(f"- `{stage}`: {DESCRIPTIONS[stage]}" for stage in chain.stages)

@@ -1,4 +1,4 @@
-"""What people read about a federation's DAG in Airflow's UI."""
+"""Documentation of a federation's DAG in Airflow's UI."""
 
 from collections.abc import Sequence
 

@@ -101,9 +101,9 @@ def build_dags(
     if only is not None:
         # The id of a faulty file's DAG may come from the file's name or number.
         return dags if only in dags else build_dags(place, parties)
-    known = {tag for dag in dags.values() for tag in dag.tags}
-    unknown = [name for name in parties or () if name not in known]
-    if unknown and "invalid" not in known and place.is_dir():
+    tags = {tag for dag in dags.values() for tag in dag.tags}
+    unknown = [name for name in parties or () if name not in tags]
+    if unknown and "invalid" not in tags and place.is_dir():
         problem = f"OPBOOST_PARTIES names {', '.join(unknown)}, of no federation in the folder."
         dags["opboost_parties"] = _invalid("opboost_parties", problem, TAG, None)
     return dags
@@ -140,10 +140,10 @@ def _build(
         raise ConfigError("cannot become a DAG", file=path.name, faults=[fault])
     if only in makers:
         makers = {only: makers[only]}
-    made = [make() for make in makers.values()]
-    for dag in made:
+    built = [make() for make in makers.values()]
+    for dag in built:
         leave_out(dag)
-    return made
+    return built
 
 
 def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> DAG:

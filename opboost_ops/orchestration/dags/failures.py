@@ -120,10 +120,10 @@ def lines(problem: str, remedy: str) -> list[str]:
         problem: What happened, and where.
         remedy: What to do about it.
     """
-    found = []
+    wrapped = []
     for text in (*problem.splitlines(), remedy):
-        found += textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return found
+        wrapped += textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return wrapped
 
 
 def _without_traceback() -> None:
@@ -136,8 +136,8 @@ def _without_traceback() -> None:
 
 
 def _plain(logger: Any, method: str, event: Any) -> Any:  # noqa: ARG001
-    given = event.get("exc_info")
-    error = sys.exc_info()[1] if given is True else given
+    info = event.get("exc_info")
+    error = sys.exc_info()[1] if info is True else info
     if isinstance(error, AirflowFailException):
         del event["exc_info"]
         event["event"] = "The task has failed; the lines above say why, and what to do."
@@ -145,7 +145,7 @@ def _plain(logger: Any, method: str, event: Any) -> Any:  # noqa: ARG001
 
 
 def of_the_network(error: Exception) -> bool:
-    """Whether an error is the network's, so that the same may succeed later."""
+    """True if an error is the network's, so that the same may succeed later."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     return isinstance(error, OSError) and error.errno in _NETWORK

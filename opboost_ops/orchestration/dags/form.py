@@ -14,7 +14,7 @@ _BELOW_1 = r"0?\.[0-9]*[1-9][0-9]*|[1-9](\.[0-9]+)?[eE]-[0-9]{1,2}"
 
 
 def training_form(federation: Federation) -> dict[str, Param]:
-    """What may be changed for one training run.
+    """Fields of the form for one training run.
 
     Args:
         federation: What its file says.
@@ -63,7 +63,7 @@ def _fields(training: type[AnyTraining]) -> dict[str, Any]:
 
 
 def scoring_form() -> dict[str, Param]:
-    """What may be changed for one scoring run."""
+    """Fields of the form for one scoring run."""
     return {
         "version": Param(
             None,
@@ -110,5 +110,5 @@ def _number(
 
 
 def _declared_parameters(training: Training) -> str:
-    found = ", ".join(f"{name} {value}" for name, value in training.parameters.items())
-    return found or "none"
+    text = ", ".join(f"{name} {value}" for name, value in training.parameters.items())
+    return text or "none"

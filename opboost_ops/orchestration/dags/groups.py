@@ -61,8 +61,8 @@ def add_groups(
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
-        kept = ends if phase.beside else []
-        ends = [*kept, *(chain[-1] for chain in chains)]
+        earlier = ends if phase.beside else []
+        ends = [*earlier, *(chain[-1] for chain in chains)]
 
 
 def opens(
@@ -102,7 +102,7 @@ def task_defaults(federation: Federation) -> dict[str, Any]:
 
 
 def common_of(spec: Party, party: str) -> dict[str, Any]:
-    """What all tasks of a party have in common.
+    """Arguments that all tasks of a party share.
 
     Args:
         spec: The party, as declared.
@@ -156,7 +156,7 @@ def _tasks(
     spec = federation.parties[party]
     of = party_of(federation, party)
     for chain in phase.chains:
-        given: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "task_id": chain.name,
             "doc_md": description(chain),
             "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
@@ -164,4 +164,4 @@ def _tasks(
             "op_kwargs": {**of, "stages": list(chain.stages)},
             **common_of(spec, party),
         }
-        yield PartyOperator(**given)
+        yield PartyOperator(**arguments)

@@ -66,13 +66,13 @@ def mark(*things: Any) -> None:
 
     # A constant: the trigger form does not show it, and no run's configuration changes it.
     nothing = Param(_NOTHING, const=_NOTHING)
-    for one in things:
-        one.params[PARAMETER] = nothing
+    for thing in things:
+        thing.params[PARAMETER] = nothing
 
 
 @cache
 def _sends() -> bool:
-    """Whether an OpenLineage provider is here and on."""
+    """True if an OpenLineage provider is here and on."""
     if find_spec("airflow.providers.openlineage") is None:
         return False
     from airflow.providers.openlineage import conf

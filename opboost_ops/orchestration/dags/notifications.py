@@ -61,29 +61,29 @@ def notifiers() -> Mapping[str, Sequence[BaseNotifier]]:
         raise ConfigError(f"{VARIABLE} is not of the form package.module:name.", _REMEDY)
     problem = ""
     try:
-        found = getattr(importlib.import_module(module), name)
+        mapping = getattr(importlib.import_module(module), name)
     except Exception as error:
         # Its text may show paths, or whatever the module wanted to say.
         problem = type(error).__name__
     if problem:
         raise ConfigError(f"{VARIABLE}: {value} cannot be imported ({problem}).", _REMEDY)
-    if not isinstance(found, Mapping):
+    if not isinstance(mapping, Mapping):
         raise ConfigError(f"{VARIABLE}: {value} is not a mapping of events to notifiers.", _REMEDY)
-    unknown = sorted(str(event) for event in found if event not in EVENTS)
+    unknown = sorted(str(event) for event in mapping if event not in EVENTS)
     if unknown:
         raise ConfigError(
             f"{VARIABLE}: {value} has unknown events: {', '.join(unknown)}. "
             f"Choose one of {', '.join(EVENTS)}.",
             _REMEDY,
         )
-    for event, listed in found.items():
+    for event, listed in mapping.items():
         if not isinstance(listed, list | tuple) or not all(
             isinstance(notifier, BaseNotifier) for notifier in listed
         ):
             raise ConfigError(
                 f"{VARIABLE}: {event} in {value} is not a list of Airflow notifiers.", _REMEDY
             )
-    return found
+    return mapping
 
 
 def tell(event: Event, words: Mapping[str, Any]) -> None:
@@ -267,8 +267,8 @@ def _try_to_tell(event: Event, words: Mapping[str, Any]) -> None:
 
 def _federation(task: Any, dag_id: str) -> str:
     # In people's own DAGs its name is in no DAG's id.
-    asked: Mapping[str, Any] = getattr(task, "op_kwargs", None) or {}
-    return str(asked.get("federation") or dag_id.rpartition("_")[0])
+    arguments: Mapping[str, Any] = getattr(task, "op_kwargs", None) or {}
+    return str(arguments.get("federation") or dag_id.rpartition("_")[0])
 
 
 def _stage(task_id: str) -> str:

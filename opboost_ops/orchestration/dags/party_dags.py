@@ -140,7 +140,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
 
 
 def takes_part(federation: Federation, purpose: Purpose, here: Sequence[str]) -> bool:
-    """Whether any party of this Airflow has something to do in a run.
+    """True if any party of this Airflow has something to do in a run.
 
     Args:
         federation: What its file says.

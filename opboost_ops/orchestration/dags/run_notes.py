@@ -20,7 +20,7 @@ ADMIN_TAG = "admin"
 
 
 def by_hand(msg: str) -> bool:
-    """Whether a person has set a run's state: Airflow's API server then calls listeners, too.
+    """True if a person has set a run's state: Airflow's API server then calls listeners, too.
 
     Args:
         msg: What Airflow says of the change.
@@ -168,10 +168,10 @@ def on_dag_run_failed(dag_run: Any, msg: str) -> None:
         )
     )
     with session.no_autoflush:
-        found = failure_lines([(str(task), value) for task, value in session.execute(left)])
+        failures = failure_lines([(str(task), value) for task, value in session.execute(left)])
         waited: dict[str, list[str]] = {}
         for queue, task in session.execute(never_taken):
             waited.setdefault(str(queue), []).append(task)
-    text = "\n\n".join([*found, *absent_worker_lines(waited)])
+    text = "\n\n".join([*failures, *absent_worker_lines(waited)])
     if text:
         dag_run.note = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -63,11 +63,11 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         "label_holder": label_holder,
         "hours": hours,
     }
-    found: list[dict[str, str]] = []
+    joinable: list[dict[str, str]] = []
 
     def look() -> bool:
-        found.extend(runs_to_join(context["ti"], **where))
-        return bool(found)
+        joinable.extend(runs_to_join(context["ti"], **where))
+        return bool(joinable)
 
     failure = ""
     try:
@@ -76,11 +76,11 @@ def look_for_runs(party: str, federation: str, label_holder: str, hours: float) 
         failure = str(error)
     if failure:
         raise LooksAgain(failure)
-    if not found:
+    if not joinable:
         raise StillWaiting("runs", where, pause(_age(dag_run)))
     raise DagRunTriggerException(
-        trigger_dag_id=found[0]["dag"],
-        dag_run_id=found[0]["run"],
+        trigger_dag_id=joinable[0]["dag"],
+        dag_run_id=joinable[0]["run"],
         conf=None,
         reset_dag_run=False,
         skip_when_already_exists=True,
@@ -158,7 +158,7 @@ def wait_for(wanted: Sequence[str], hours: float, **who: Any) -> dict[str, Any]:
 
 def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | None = None) -> bool:
     """Look for some seconds; whether there was something to see."""
-    seen: list[bool] = []
+    sightings: list[bool] = []
 
     def work() -> Mapping[str, Any]:
         end = time.monotonic() + (_LOOK if _age(dag_run) < _YOUNG else 0.0)
@@ -166,7 +166,7 @@ def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | N
             if time.monotonic() >= end:
                 return {}
             time.sleep(_STEP)
-        seen.append(True)
+        sightings.append(True)
         return {}
 
     try:
@@ -176,7 +176,7 @@ def _look(what: str, look: Callable[[], bool], dag_run: Any, patience: float | N
         if patience is not None and _age(dag_run) > patience:
             raise
         _LOG.warning("%s", error)
-    return bool(seen)
+    return bool(sightings)
 
 
 def _age(dag_run: Any) -> float:

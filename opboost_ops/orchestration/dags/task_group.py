@@ -62,10 +62,10 @@ class FederationTaskGroup(TaskGroup):
         defaults: Any = {**task_defaults(federation), **(default_args or {})}
         name = group_id or f"{federation.name}_{purpose}"
         super().__init__(group_id=name, default_args=defaults, **more)
-        known = training_form(federation) if purpose == "train" else scoring_form()
-        if unknown := sorted(set(form or ()) - set(known)):
+        fields = training_form(federation) if purpose == "train" else scoring_form()
+        if unknown := sorted(set(form or ()) - set(fields)):
             raise ConfigError(
-                f"The form has no field {', '.join(unknown)}.", f"It has {', '.join(known)}."
+                f"The form has no field {', '.join(unknown)}.", f"It has {', '.join(fields)}."
             )
         dag: Any = self.dag
         if federation.name in dag.tags:

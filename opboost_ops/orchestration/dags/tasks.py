@@ -1,4 +1,4 @@
-"""What runs inside an Airflow task. Nothing heavy is imported before a task runs."""
+"""The code of Airflow's tasks. Nothing heavy is imported before a task runs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -61,15 +61,15 @@ def open_run(
             )
         run = manifest.own_run_id(dag_run.dag_id, dag_run.run_id)
         if form is None:
-            given = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
+            values = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
-            given = {name: _of_template(value) for name, value in form.items()}
-        asked = {name: value for name, value in given.items() if value not in (None, "")}
+            values = {name: _of_template(value) for name, value in form.items()}
+        fields = {name: value for name, value in values.items() if value not in (None, "")}
         if form is None:
             # Airflow drops what its form does not know; a misspelt field must not run as declared.
-            asked |= form_of(dag_run.conf)
+            fields |= form_of(dag_run.conf)
         faults = capacity.faults(context["ti"])
-        return opening.open_run(Path(federation_file), run, asked, purpose, faults)
+        return opening.open_run(Path(federation_file), run, fields, purpose, faults)
 
     return execute("open_run", work)
 
@@ -126,8 +126,8 @@ def _run_stage(party: str, stage: str, federation: str, label_holder: str) -> di
         notice = partial(notifications.notice, context, stage=stage)
         return runner.run_stage(party, stage, run, notice, fact)
 
-    asked = {"party": party, "federation": federation, "run": this}
-    summary = execute(f"{stage} at {party}", work, meter, stage, asked)
+    question = {"party": party, "federation": federation, "run": this}
+    summary = execute(f"{stage} at {party}", work, meter, stage, question)
     if stage == "register":
         notifications.registered(context, summary)
     return summary
@@ -200,7 +200,7 @@ def execute(
     work: Callable[[], Mapping[str, Any]],
     meter: metrics.Meter | None = None,
     stage: str = "",
-    asked: Mapping[str, str] | None = None,
+    question: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Do a task's work; a failure has a message of ours and nothing of the foreign one.
 
@@ -209,7 +209,7 @@ def execute(
         work: Returns a summary that anybody may see.
         meter: Tells how it has ended; nobody is told when absent.
         stage: Which stage of its task it is; its failure names it.
-        asked: Party, federation and run of which a person may be asked.
+        question: Party, federation and run of which a person may be asked.
 
     Returns:
         The summary, at most `XCOM_LIMIT` bytes as JSON.
@@ -242,7 +242,7 @@ def execute(
         failure, outcome = nothing, "skipped"
     except ApprovalError as waits:
         _told_at_home(waits, stage)
-        failure = StillWaiting("answer", asked or {}, _AGAIN)
+        failure = StillWaiting("answer", question or {}, _AGAIN)
         meter = None
     except BudgetError as error:
         failure, outcome = RefusedBudget(error.public, "", stage), "refused"
@@ -266,7 +266,7 @@ def execute(
 
 
 def _of_another(error: OpBoostError) -> bool:
-    """Whether what failed was the acceptance of another party's artifact."""
+    """True if the acceptance of another party's artifact failed."""
     from opboost_ops.exchange.rejection import Rejected
 
     return isinstance(error, Rejected)

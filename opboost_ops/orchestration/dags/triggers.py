@@ -76,8 +76,8 @@ class StoreTrigger(BaseTrigger):
             if of_the_network(error):
                 return False
             # Of a foreign error the name alone: its text may show cells.
-            known = isinstance(error, OpBoostError)
-            _LOG.warning("A look ended: %s", error if known else type(error).__name__)
+            own = isinstance(error, OpBoostError)
+            _LOG.warning("A look ended: %s", error if own else type(error).__name__)
             return True
 
 

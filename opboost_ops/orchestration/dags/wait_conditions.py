@@ -1,4 +1,4 @@
-"""What a task may wait for, each looked for once, by the task itself or by its trigger."""
+"""Conditions that a task may wait for, each looked for once, by the task or its trigger."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,14 +25,14 @@ def runs_to_join(
     """
     from opboost_ops.pipeline.party import invitations
 
-    found = []
+    joinable = []
     for opened in invitations.to_join(party, federation, label_holder, hours * 3600):
         assert opened.plan is not None
         dag, run = f"{federation}_{opened.plan.purpose}", f"{JOINED}{opened.run}"
         # One that was started, but has not come to its first task, is known to Airflow alone.
         if not counts.get_dr_count(dag_id=dag, run_ids=[run]):
-            found.append({"dag": dag, "run": run})
-    return found
+            joinable.append({"dag": dag, "run": run})
+    return joinable
 
 
 def arrived(
@@ -47,7 +47,7 @@ def arrived(
     run: str,
     started: float,
 ) -> bool:
-    """Whether artifacts have come that are made in another Airflow.
+    """True if all artifacts have come that are made in another Airflow.
 
     Args:
         counts: Counts Airflow's tasks, as a task instance does.
@@ -111,7 +111,7 @@ def _named(places: Sequence[str], label_holder: str) -> str:
 
 
 def answered(_: Any, party: str, federation: str, run: str) -> bool:
-    """Whether a run waits no longer for a person of the party, or nobody has answered in time.
+    """True if a run waits no longer for a person of the party, or nobody has answered in time.
 
     Args:
         party: Whose person.

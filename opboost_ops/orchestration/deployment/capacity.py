@@ -30,7 +30,7 @@ _FIRST = ("open_run", "join_run")
 
 
 def faults(ti: Any) -> list[ConfigError]:
-    """What keeps tasks of a run from ever starting.
+    """Problems that keep tasks of a run from ever starting.
 
     It is reported once: where the task is cleared while its run goes on, the scheduler does not
     look again.
@@ -53,7 +53,7 @@ def faults(ti: Any) -> list[ConfigError]:
 
 
 def form_of(conf: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the trigger form gave: a run's configuration without what no form asks for.
+    """The trigger form's values: a run's configuration without what no form asks for.
 
     Args:
         conf: The run's configuration.
@@ -89,7 +89,7 @@ def slot_problems(together: int, slots: int, parallelism: int) -> list[str]:
 
 
 def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
-    """What keeps tasks from ever starting.
+    """Problems that keep tasks from ever starting.
 
     Args:
         session: Of Airflow's database.
@@ -102,11 +102,11 @@ def start_problems(session: Any, dags: Sequence[Sequence[Any]]) -> list[str]:
 
     parallelism = settings.getint("core", "parallelism")
     slots = session.scalar(select(Pool.slots).where(Pool.pool == "default_pool"))
-    found: list[str] = []
+    problems: list[str] = []
     for tasks in dags:
         together = sum(task.task_id.endswith(f".{ROUNDS}") for task in tasks)
-        found += slot_problems(together, int(slots), parallelism)
-    return list(dict.fromkeys(found))
+        problems += slot_problems(together, int(slots), parallelism)
+    return list(dict.fromkeys(problems))
 
 
 @hookimpl

@@ -34,13 +34,13 @@ class Client:
         return True
 
     def get(self, path: str, **query: Any) -> Any:
-        """What an address of the API gives."""
+        """Get the content of an address of the API."""
         reply = self.http.get(f"/api/v2/{path}", params=query)
         reply.raise_for_status()
         return reply.json()
 
     def healthy(self) -> bool:
-        """Whether the scheduler and the DAG processor beat."""
+        """True if the scheduler and the DAG processor beat."""
         try:
             health = self.get("monitor/health")
         except _ERRORS:
@@ -49,12 +49,12 @@ class Client:
         return all(part and part["status"] == "healthy" for part in parts)
 
     def has_dag(self, dag: str) -> bool:
-        """Whether a DAG is known, current and ready to be triggered."""
+        """True if a DAG is known, current and ready to be triggered."""
         try:
-            found = self.get(f"dags/{dag}")
+            details = self.get(f"dags/{dag}")
         except _ERRORS:
             return False
-        return not found["is_stale"]
+        return not details["is_stale"]
 
     def trigger(self, dag: str, form: dict[str, Any] | None = None) -> str:
         """Start a run of a DAG.
@@ -74,23 +74,23 @@ class Client:
 
     def run(self, dag: str, run: str) -> dict[str, Any]:
         """A run, its ``state`` among others."""
-        found: dict[str, Any] = self.get(f"dags/{dag}/dagRuns/{run}")
-        return found
+        details: dict[str, Any] = self.get(f"dags/{dag}/dagRuns/{run}")
+        return details
 
     def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
         """The task instances of a run."""
-        found: list[dict[str, Any]] = []
+        instances: list[dict[str, Any]] = []
         while True:
             # In an order that stays, as the API gives no more than a page at a time.
             page = self.get(
                 f"dags/{dag}/dagRuns/{run}/taskInstances",
                 limit=_PAGE,
-                offset=len(found),
+                offset=len(instances),
                 order_by="id",
             )
-            found += page["task_instances"]
-            if len(found) >= page["total_entries"] or not page["task_instances"]:
-                return found
+            instances += page["task_instances"]
+            if len(instances) >= page["total_entries"] or not page["task_instances"]:
+                return instances
 
     def summary(self, dag: str, run: str, task: str, stage: str = "return_value") -> dict[str, Any]:
         """The summary that a task left in XCom.
@@ -117,11 +117,11 @@ class Client:
         left = self.get(f"{task_instance}/xcomEntries")["xcom_entries"]
         if any(entry["key"] == FAILURE for entry in left):
             path = f"{task_instance}/xcomEntries/{FAILURE}"
-            told = self.get(path, deserialize=True)["value"]
-            return f"{told['problem']} {told['remedy']}".strip()
+            failure = self.get(path, deserialize=True)["value"]
+            return f"{failure['problem']} {failure['remedy']}".strip()
         path = f"{task_instance}/logs/{attempt}"
-        found = ""
+        message = ""
         for line in self.get(path, full_content=True)["content"]:
             for part in (line.get("error_detail") or []) if isinstance(line, dict) else []:
-                found = str(part["exc_value"])
-        return found
+                message = str(part["exc_value"])
+        return message

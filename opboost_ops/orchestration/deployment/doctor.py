@@ -1,4 +1,4 @@
-"""What an Airflow lacks for the federations that it has: each finding with the line that fixes it.
+"""Problems of an Airflow with its federations: each finding with the line that fixes it.
 
 It reads this process's configuration and environment, so it tells of the component whose settings
 these are: on a worker, that worker's.
@@ -49,12 +49,12 @@ class Finding:
 def examine() -> list[Finding]:
     """Look at this Airflow: package, preloading, DAGs, parties, slots and queues."""
     adopt_section()
-    found = [*_installed(), _preloading()]
+    findings = [*_installed(), _preloading()]
     dags, faults = _dags()
-    found += faults
-    found += _parties(dags)
-    found += _database(dags)
-    return found
+    findings += faults
+    findings += _parties(dags)
+    findings += _database(dags)
+    return findings
 
 
 def _installed() -> Iterator[Finding]:
@@ -123,16 +123,16 @@ def _dags() -> tuple[dict[str, Any], list[Finding]]:
         fix = "Run `opboost airflow install AIRFLOW_HOME FEDERATION`."
         return {}, [Finding("blocks", f"No DAG file in {folder} makes federations' DAGs.", fix)]
     dags: dict[str, Any] = {}
-    found = []
+    findings = []
     for path in files:
         bag = DagBag(path, collect_dags=True)
         dags |= bag.dags
         for error in bag.import_errors.values():
             last = (error.strip().splitlines() or [""])[-1]
-            found.append(Finding("blocks", f"{path} fails: {last}", "Correct or remove it."))
+            findings.append(Finding("blocks", f"{path} fails: {last}", "Correct or remove it."))
     for name, dag in list(dags.items()):
         if "invalid" in dag.tags:
-            found.append(
+            findings.append(
                 Finding(
                     "blocks",
                     f"{name} is invalid: its federation file is faulty.",
@@ -141,11 +141,11 @@ def _dags() -> tuple[dict[str, Any], list[Finding]]:
             )
             del dags[name]
     if dags:
-        found.append(Finding("ok", f"DAGs: {', '.join(sorted(dags))}."))
-    elif not found:
+        findings.append(Finding("ok", f"DAGs: {', '.join(sorted(dags))}."))
+    elif not findings:
         fix = "Set `[opboost] federations` in airflow.cfg to the folder of the federation files."
-        found.append(Finding("blocks", "The DAG files name no federation.", fix))
-    return dags, found
+        findings.append(Finding("blocks", "The DAG files name no federation.", fix))
+    return dags, findings
 
 
 def _is_ours(path: Path) -> bool:
@@ -205,7 +205,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
         with create_session() as session:
             problems = start_problems(session, [dag.tasks for dag in dags.values()])
             columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)
-            known = {name: (bool(p), bool(s)) for name, p, s in session.execute(columns)}
+            states = {name: (bool(p), bool(s)) for name, p, s in session.execute(columns)}
     except SQLAlchemyError:
         yield Finding("blocks", "Airflow's database has no tables.", "Run `airflow db migrate`.")
         return
@@ -214,7 +214,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
     if not problems:
         yield Finding("ok", "There are enough slots.")
     seconds = conf.getint("dag_processor", "refresh_interval", fallback=300)
-    unread = sorted(name for name in dags if name not in known or known[name][1])
+    unread = sorted(name for name in dags if name not in states or states[name][1])
     if unread:
         yield Finding(
             "note",
@@ -227,7 +227,7 @@ def _database(dags: dict[str, Any]) -> Iterator[Finding]:
             f"A new DAG file takes up to {seconds} s to appear.",
             "Set `[dag_processor] refresh_interval = 30` in airflow.cfg.",
         )
-    paused = sorted(name for name in set(dags) - set(unread) if known[name][0])
+    paused = sorted(name for name in set(dags) - set(unread) if states[name][0])
     for federation in sorted({name.rpartition("_")[0] for name in paused}):
         names = [name for name in paused if name.rpartition("_")[0] == federation]
         verb = "is" if len(names) == 1 else "are"

@@ -157,18 +157,18 @@ def _with_options(text: str, options: dict[str, str], settings: Path) -> str:
     lines = [f"{name} = {value}\n" for name, value in options.items() if there.get(name) != value]
     if not lines:
         return text
-    kept = text if text.endswith("\n") or not text else f"{text}\n"
-    header = re.search(rf"^\[{SECTION}\][^\n]*\n", kept, re.MULTILINE)
+    whole = text if text.endswith("\n") or not text else f"{text}\n"
+    header = re.search(rf"^\[{SECTION}\][^\n]*\n", whole, re.MULTILINE)
     if header is None:
-        return f"{kept}\n[{SECTION}]\n{''.join(lines)}"
+        return f"{whole}\n[{SECTION}]\n{''.join(lines)}"
     start = header.end()
-    end = re.search(r"^\[", kept[start:], re.MULTILINE)
-    stop = start + end.start() if end else len(kept)
-    body = kept[start:stop]
+    end = re.search(r"^\[", whole[start:], re.MULTILINE)
+    stop = start + end.start() if end else len(whole)
+    body = whole[start:stop]
     for name in options:
         # An empty option would be read in place of ours.
         body = re.sub(rf"^{re.escape(name)}[ \t]*=[ \t]*\n", "", body, flags=re.MULTILINE)
-    return f"{kept[:start]}{''.join(lines)}{body}{kept[stop:]}"
+    return f"{whole[:start]}{''.join(lines)}{body}{whole[stop:]}"
 
 
 def _parsed(text: str, settings: Path) -> ConfigParser:

@@ -40,7 +40,7 @@ _VALUES = {"": False, "off": False, "on": True}
 
 
 def wanted() -> bool:
-    """Whether this process is to send anything.
+    """True if this process is to send anything.
 
     Raises:
         ConfigError: The variable says neither ``on`` nor ``off``.
@@ -97,7 +97,7 @@ class Meter:
 
 
 def meter(federation: str, party: str, stage: str) -> Meter | None:
-    """What tells of a task, where this worker is to tell; None elsewhere.
+    """The meter of a task, where this worker is to send metrics; None elsewhere.
 
     Args:
         federation: Name of the federation.
@@ -167,7 +167,7 @@ def _send(
 
 @cache
 def _without_tags() -> bool:
-    """Whether tags are dropped, so that they must be in a metric's name."""
+    """True if tags are dropped, so that they must be in a metric's name."""
     from airflow.configuration import conf
 
     tagged = ("statsd_datadog_enabled", "statsd_influxdb_enabled")

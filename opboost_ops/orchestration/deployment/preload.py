@@ -1,4 +1,4 @@
-"""What a process of Airflow imports before it forks tasks, so that each of them has it for nothing.
+"""Imports of an Airflow process before it forks tasks, so that each of them has them for nothing.
 
 `airflow_local_settings.py` of schedulers and workers calls `preload`. Beyond what
 `pipeline.runner.fork_server` does it only imports, as threads do not survive a fork.

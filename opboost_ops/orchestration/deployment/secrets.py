@@ -27,14 +27,14 @@ def variable(name: str) -> str | None:
     """
     for backend in _own():
         try:
-            found = backend.get_variable(key=name)
+            text = backend.get_variable(key=name)
         except Exception:  # noqa: S112
             # What a backend's error says may be a secret itself; the next one is asked.
             continue
-        if found:
-            mask_secret(found)
-            mask_secret(found.strip())
-            return str(found)
+        if text:
+            mask_secret(text)
+            mask_secret(text.strip())
+            return str(text)
     return None
 
 
@@ -54,12 +54,12 @@ def connection(name: str) -> dict[str, str] | None:
     alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
     for backend in ensure_secrets_backend_loaded() if alone else _own():
         try:
-            found = backend.get_connection(conn_id=name)
+            entry = backend.get_connection(conn_id=name)
         except Exception:  # noqa: S112
             # What a backend's error says may be a secret itself; the next one is asked.
             continue
-        if found is not None:
-            return fields_of(found)
+        if entry is not None:
+            return fields_of(entry)
     return None
 
 

@@ -56,15 +56,15 @@ def members(sessions: Sequence[int]) -> list[int]:
     processes = Path("/proc")
     if not (processes / "self" / "stat").exists():
         return [pid for pid in sessions if send(pid, 0)]
-    found = []
+    living = []
     for stat in processes.glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) in sessions and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
+            living.append(int(stat.parent.name))
+    return living
 
 
 def end(remaining: Callable[[], Collection[int]], grace: float = GRACE) -> None:
@@ -286,14 +286,14 @@ class Standalone:
         return self.home / "output" / f"{component.replace(' ', '-')}.log"
 
     def _environment(self, federations: Path, sites: Mapping[str, Path]) -> dict[str, str]:
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith(("AIRFLOW", "OPBOOST_PARTIES", "OPBOOST_SITE_", "_AIRFLOW"))
         }
         python = Path(sys.executable).parent
         return {
-            **kept,
+            **inherited,
             "PATH": f"{python}{os.pathsep}{os.environ.get('PATH', '')}",
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",

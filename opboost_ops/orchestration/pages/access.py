@@ -56,7 +56,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Query:
-    """What a page is to show.
+    """The content that a page is to show.
 
     Attributes:
         sees_dag: Whether the reader may see a DAG's runs, by its id.
@@ -81,7 +81,7 @@ class Query:
     until: str = ""
 
     def sees(self, federation: str) -> bool:
-        """Whether the reader may see a federation."""
+        """True if the reader may see a federation."""
         return self.sees_dag(f"{federation}_train")
 
     def dags(self, federation: str, *purposes: str) -> list[str]:
@@ -91,14 +91,16 @@ class Query:
             federation: One that may be seen.
             purposes: What the runs are for; all when absent.
         """
-        found = []
+        dags = []
         for purpose in purposes or airflow.PURPOSES:
-            held = [dag for dag in airflow_dags.holders(federation, purpose) if self.sees_dag(dag)]
-            found += [f"{federation}_{purpose}", *held]
-        return found
+            holders = [
+                dag for dag in airflow_dags.holders(federation, purpose) if self.sees_dag(dag)
+            ]
+            dags += [f"{federation}_{purpose}", *holders]
+        return dags
 
     def wants(self, federation: str, run: str | None = None) -> bool:
-        """Whether a run's things are to be shown."""
+        """True if a run's things are to be shown."""
         if self.federation is not None and federation != self.federation:
             return False
         if self.run is not None and run != self.run:
@@ -146,7 +148,7 @@ def sections(build: Builder, query: Query) -> list[Section]:
 
 
 def guarded(build: Callable[[], list[Block]]) -> list[Block]:
-    """What a builder makes, or a note that says why it cannot.
+    """The blocks of a builder, or a note that says why it cannot make them.
 
     Args:
         build: The builder.
@@ -159,8 +161,8 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
     except OpBoostError as error:
         return [Note("bad", error.problem, error.remedy)]
     except (ConnectionError, TimeoutError) as error:
-        told = f"The network or a server failed ({type(error).__name__})."
-        return [Note("bad", told, "Load this page again.")]
+        text = f"The network or a server failed ({type(error).__name__})."
+        return [Note("bad", text, "Load this page again.")]
     except Exception as error:
         # The text of a foreign error may hold a cell, a path or a URL with a password.
         last = traceback.extract_tb(error.__traceback__)[-1]
@@ -176,7 +178,7 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
 
 
 def has_state(site: Site) -> bool:
-    """Whether a party's database can exist: looking at a page must not make one.
+    """True if a party's database can exist: looking at a page must not make one.
 
     Args:
         site: The party's.
@@ -187,7 +189,7 @@ def has_state(site: Site) -> bool:
 
 
 def of_state(build: Callable[[Site, Policy, Query], list[Block]], absent: str) -> Builder:
-    """What builds a party's part of a page of its state.
+    """A builder of a party's part of a page of its state.
 
     Args:
         build: Makes it.
@@ -207,12 +209,12 @@ def federations(query: Query) -> list[str]:
     Args:
         query: What is asked for.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     for party in parties():
         try:
             site, _ = site_of(party)
-            found.update(site.tables)
+            names.update(site.tables)
         except OpBoostError:
             # The party's own part of the page says it.
             continue
-    return sorted(name for name in found if query.sees(name))
+    return sorted(name for name in names if query.sees(name))

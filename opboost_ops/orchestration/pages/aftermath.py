@@ -1,4 +1,4 @@
-"""What people ask after a failed run: what it released, what is in use, what comes next."""
+"""Answers after a failed run: what it released, what is in use, what comes next."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ GO_ON = (
 
 
 class Charged(Record):
-    """What a run has released at one party, and what that cost a person at worst.
+    """A run's releases at one party, and their cost for a person at worst.
 
     Attributes:
         entries: Entries of its ledger, also those without an epsilon.
@@ -32,14 +32,14 @@ class Charged(Record):
 
 
 def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
-    """What a run has released at each party of this deployment whose ledger can be read.
+    """A run's releases at each party of this deployment whose ledger can be read.
 
     Args:
         federation: Name of the federation.
         run: OpBoost's id of the run.
         only: The one party that is asked for; all when absent.
     """
-    found = {}
+    charges = {}
     for party in parties() if only is None else [only]:
         # The party's own part of the page says what cannot be read.
         with suppress(OpBoostError, ValueError, OSError):
@@ -49,8 +49,8 @@ def charged(federation: str, run: str, only: str | None) -> dict[str, Charged]:
             with open_state(site) as state:
                 entries = state.ledger.of_run(federation, run)
             loss = sum_of(charged_by(entry for _, entry in entries))
-            found[party] = Charged(entries=len(entries), loss=loss)
-    return found
+            charges[party] = Charged(entries=len(entries), loss=loss)
+    return charges
 
 
 def champion_of(federation: str) -> Version | None:
@@ -69,21 +69,21 @@ def champion_of(federation: str) -> Version | None:
 
 
 def sentences(
-    found: Mapping[str, Charged], champion: str | None, next_run: datetime | None
+    charges: Mapping[str, Charged], champion: str | None, next_run: datetime | None
 ) -> tuple[str, ...]:
-    """What it released, what is in use, and when the schedule runs again.
+    """Say what a run released, what is in use, and when the schedule runs again.
 
     Args:
-        found: By party, what the run has released.
+        charges: By party, what the run has released.
         champion: The version in use; None where there is none, or it is not known here.
         next_run: When Airflow makes the next run.
     """
     released = [
-        f"{party}: {_count(one)}, loss {one.loss:.4g} for one person"
-        for party, one in found.items()
-        if one.entries
+        f"{party}: {_count(charge)}, loss {charge.loss:.4g} for one person"
+        for party, charge in charges.items()
+        if charge.entries
     ]
-    idle = [party for party, one in found.items() if not one.entries]
+    idle = [party for party, charge in charges.items() if not charge.entries]
     lines = [f"Released before it failed: {text}." for text in released]
     if idle:
         lines.append(f"Released and charged nothing: {', '.join(idle)}.")
@@ -94,5 +94,5 @@ def sentences(
     return tuple(lines)
 
 
-def _count(one: Charged) -> str:
-    return "1 ledger entry" if one.entries == 1 else f"{one.entries:,} ledger entries"
+def _count(charge: Charged) -> str:
+    return "1 ledger entry" if charge.entries == 1 else f"{charge.entries:,} ledger entries"

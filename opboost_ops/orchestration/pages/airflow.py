@@ -1,4 +1,4 @@
-"""What Airflow knows of a run: its tasks, how they stand, and why one has failed.
+"""Airflow's facts about a run: its tasks, how they stand, and why one has failed.
 
 The API server reads its own database. Elsewhere, and where it cannot be read, nothing is known.
 """
@@ -142,16 +142,16 @@ class Task:
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return f"{self.party}: {self.stage}" if self.party else self.stage
 
-    def href(self, seen: AirflowRun) -> str:
+    def href(self, run: AirflowRun) -> str:
         """Its page in Airflow, which has its log.
 
         Args:
-            seen: Its run.
+            run: Its run.
         """
-        return f"{seen.href}/tasks/{quote(self.name)}"
+        return f"{run.href}/tasks/{quote(self.name)}"
 
 
 def place_of(task: str) -> tuple[str, str]:
@@ -175,8 +175,8 @@ def named(run: str, dags: Iterable[str]) -> AirflowRun | None:
 
     def ask(session: Any) -> AirflowRun | None:
         # Newest first and some at a time: who asks mostly asks for one of the last.
-        found = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
-        return next((seen for seen in map(_seen, found) if seen.run == run), None)
+        rows = session.execute(_query(list(dags)), execution_options={"yield_per": _SOME})
+        return next((candidate for candidate in map(_seen, rows) if candidate.run == run), None)
 
     return answer_of(ask, None)
 
@@ -200,21 +200,21 @@ def runs(
     def ask(session: Any) -> list[AirflowRun]:
         from opboost_ops.orchestration.pages.airflow_tables import DagRun as Row
 
-        asked = _query(list(dags)).limit(limit)
+        query = _query(list(dags)).limit(limit)
         if name:
-            asked = asked.where(Row.run_id == name)
+            query = query.where(Row.run_id == name)
         if states:
-            asked = asked.where(Row.state.in_(list(states)))
-        return [_seen(row) for row in session.execute(asked)]
+            query = query.where(Row.state.in_(list(states)))
+        return [_seen(row) for row in session.execute(query)]
 
     return answer_of(ask, [])
 
 
-def marked_by(seen: AirflowRun) -> str:
+def marked_by(run: AirflowRun) -> str:
     """The user who marked a run or a task of it as failed; empty where nobody did.
 
     Args:
-        seen: The run.
+        run: The run.
     """
 
     def ask(session: Any) -> str:
@@ -222,27 +222,27 @@ def marked_by(seen: AirflowRun) -> str:
 
         from opboost_ops.orchestration.pages.airflow_tables import Log as Row
 
-        asked = (
+        query = (
             select(Row.owner, Row.dttm)
-            .where(Row.dag_id == seen.dag, Row.run_id == seen.name, Row.event.in_(_MARKS))
+            .where(Row.dag_id == run.dag, Row.run_id == run.name, Row.event.in_(_MARKS))
             .where(Row.extra.contains('"failed"'))
             .order_by(Row.id.desc())
             .limit(1)
         )
-        found = session.execute(asked).first()
+        row = session.execute(query).first()
         # A run that was cleared since has begun again.
-        if found is None or (seen.began and found[1] and aware(found[1]) < aware(seen.began)):
+        if row is None or (run.began and row[1] and aware(row[1]) < aware(run.began)):
             return ""
-        return str(found[0] or "somebody")
+        return str(row[0] or "somebody")
 
-    return answer_of(ask, "") if seen.state == "failed" else ""
+    return answer_of(ask, "") if run.state == "failed" else ""
 
 
-def tasks(seen: AirflowRun) -> list[Task]:
+def tasks(run: AirflowRun) -> list[Task]:
     """The tasks of a run; first those that began first.
 
     Args:
-        seen: The run.
+        run: The run.
     """
 
     def ask(session: Any) -> list[Task]:
@@ -251,7 +251,7 @@ def tasks(seen: AirflowRun) -> list[Task]:
         from opboost_ops.orchestration.pages.airflow_tables import TaskInstance as Row
         from opboost_ops.orchestration.pages.airflow_tables import XComModel
 
-        this = (seen.dag, seen.name)
+        this = (run.dag, run.name)
         left = {
             task: failure_in(value)
             for task, value in session.execute(
@@ -262,7 +262,7 @@ def tasks(seen: AirflowRun) -> list[Task]:
                 )
             )
         }
-        asked = select(
+        query = select(
             Row.task_id,
             Row.state,
             Row.queue,
@@ -270,7 +270,7 @@ def tasks(seen: AirflowRun) -> list[Task]:
             Row.start_date,
             Row.end_date,
         ).where(Row.dag_id == this[0], Row.run_id == this[1])
-        found = [
+        instances = [
             Task(
                 name,
                 str(getattr(state, "value", state) or ""),
@@ -280,9 +280,9 @@ def tasks(seen: AirflowRun) -> list[Task]:
                 # A task that did not fail has no failure, even if a worker wrote one.
                 left.get(name) if state == "failed" else None,
             )
-            for name, state, queue, queued, began, ended in session.execute(asked)
+            for name, state, queue, queued, began, ended in session.execute(query)
         ]
-        return sorted(found, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
+        return sorted(instances, key=lambda t: (t.since is None, t.since or datetime.max, t.name))
 
     return answer_of(ask, [])
 

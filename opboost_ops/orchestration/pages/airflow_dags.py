@@ -1,4 +1,4 @@
-"""What Airflow knows of a DAG: who holds a federation, when it runs, what its file lacks."""
+"""Airflow's facts about a DAG: who holds a federation, when it runs, what its file lacks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ def holders(federation: str, purpose: str) -> list[str]:
         from opboost_ops.orchestration.pages.airflow_tables import DagTag
 
         about = select(DagTag.dag_id).where(DagTag.name == federation)
-        asked = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
+        query = select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(about))
         tags: dict[str, set[str]] = {}
-        for dag, tag in session.execute(asked):
+        for dag, tag in session.execute(query):
             tags.setdefault(str(dag), set()).add(str(tag))
         # A party may be called as a federation is: that one's own DAG is not this one's.
         return sorted(
@@ -44,7 +44,7 @@ def holders(federation: str, purpose: str) -> list[str]:
 
 
 def faulty(federation: str) -> str:
-    """What is wrong with a federation's file, where its DAG says so; empty for a valid file.
+    """The faults of a federation's file, where its DAG says so; empty for a valid file.
 
     Args:
         federation: The federation's name.
@@ -56,11 +56,15 @@ def faulty(federation: str) -> str:
         from opboost_ops.orchestration.pages.airflow_tables import DagTag, SerializedDagModel
 
         dag = f"{federation}_train"
-        asked = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
-        if session.scalar(asked) is None:
+        query = select(DagTag.name).where(DagTag.dag_id == dag, DagTag.name == INVALID)
+        if session.scalar(query) is None:
             return ""
-        made = SerializedDagModel.get(dag, session=session)
-        words = made.data["dag"].get("doc_md") if made is not None and made.data else None
+        serialised = SerializedDagModel.get(dag, session=session)
+        words = (
+            serialised.data["dag"].get("doc_md")
+            if serialised is not None and serialised.data
+            else None
+        )
         return str(words or "The federation file is faulty.")
 
     return answer_of(ask, "")
@@ -95,7 +99,7 @@ def schedules(dags: Iterable[str]) -> list[Schedule]:
 
         from opboost_ops.orchestration.pages.airflow_tables import DagModel as Row
 
-        asked = (
+        query = (
             select(Row.dag_id, Row.timetable_summary, Row.is_paused, Row.next_dagrun_create_after)
             .where(Row.dag_id.in_(list(dags)), Row.is_stale.is_(False))
             .order_by(Row.dag_id)
@@ -107,7 +111,7 @@ def schedules(dags: Iterable[str]) -> list[Schedule]:
                 bool(paused),
                 None if paused else utc(at),
             )
-            for dag, words, paused, at in session.execute(asked)
+            for dag, words, paused, at in session.execute(query)
         ]
 
     return answer_of(ask, [])

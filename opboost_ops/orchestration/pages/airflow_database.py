@@ -26,7 +26,7 @@ def utc(moment: datetime | None) -> datetime | None:
 
 
 def answer_of(ask: Callable[[Any], _Found], nothing: _Found) -> _Found:
-    """What the database says.
+    """Ask Airflow's database.
 
     Args:
         ask: Asks it, in a session.

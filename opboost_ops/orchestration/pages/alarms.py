@@ -1,4 +1,4 @@
-"""What stands at the top of a run's page and of a task's: how it stands, and what to do now."""
+"""The top of a run's page and of a task's: how it stands, and what to do now."""
 
 from collections.abc import Callable, Sequence
 
@@ -40,27 +40,27 @@ _CHECKS = {
 
 
 def of_run(
-    seen: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
+    run: AirflowRun | None, far: Far = lambda _: "", after: Sequence[str] = ()
 ) -> list[Block]:
     """One box: why a run has failed, or how far it is.
 
     Args:
-        seen: The run, as Airflow knows it; None where it does not.
+        run: The run, as Airflow knows it; None where it does not.
         far: How far each of its tasks is.
         after: What else people ask after a failed run.
     """
-    if seen is None:
+    if run is None:
         return []
-    found = tasks(seen)
-    failed = [task for task in found if task.state == "failed"]
-    if who := marked_by(seen):
-        return [_marked(seen, who, after)]
+    instances = tasks(run)
+    failed = [task for task in instances if task.state == "failed"]
+    if who := marked_by(run):
+        return [_marked(run, who, after)]
     if failed:
-        return [_failed(seen, failed, after)]
-    if seen.state in ("running", "queued"):
-        return [_running(seen, found, far)]
-    if seen.state == "failed":
-        waited = [task for task in found if task.state not in ("success", "skipped")]
+        return [_failed(run, failed, after)]
+    if run.state in ("running", "queued"):
+        return [_running(run, instances, far)]
+    if run.state == "failed":
+        waited = [task for task in instances if task.state not in ("success", "skipped")]
         names = ", ".join(task.title for task in waited[:_TOLD]) or "its tasks"
         return [
             Note(
@@ -68,42 +68,42 @@ def of_run(
                 f"This run has failed: it timed out before {names} ended.",
                 "See whether the workers of these parties run, then clear the failed tasks.",
                 tuple(after),
-                links=(("The run in Airflow", seen.href),),
+                links=(("The run in Airflow", run.href),),
             )
         ]
-    if seen.state == "success" and found and all(task.state == "skipped" for task in found):
+    if run.state == "success" and instances and all(task.state == "skipped" for task in instances):
         return [
             Note(
                 "warn",
                 "Nothing was done in this run: all its tasks were skipped.",
                 "The log of its first task says why.",
-                links=(("The first task and its log", found[0].href(seen)),),
+                links=(("The first task and its log", instances[0].href(run)),),
             )
         ]
     return []
 
 
-def ways_of_run(seen: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
+def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block]:
     """From a run to its page in Airflow, and to each of its tasks with its log.
 
     Args:
-        seen: The run, as Airflow knows it; None where it does not.
+        run: The run, as Airflow knows it; None where it does not.
         box: What stands above, which may lead there already.
     """
-    if seen is None:
+    if run is None:
         return []
     rows = tuple(
         (
-            Cell(task.title, href=task.href(seen)),
+            Cell(task.title, href=task.href(run)),
             Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
             Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
             Cell(ago(task.since, task.ended)),
             Cell(task.failure.problem if task.failure else ""),
         )
-        for task in tasks(seen)
+        for task in tasks(run)
     )
     heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
-    way = ("The run in Airflow", seen.href)
+    way = ("The run in Airflow", run.href)
     led = any(isinstance(block, Note) and way in block.links for block in box)
     return [
         *(() if led else (Links((way,)),)),
@@ -111,35 +111,35 @@ def ways_of_run(seen: AirflowRun | None, box: Sequence[Block] = ()) -> list[Bloc
     ]
 
 
-def ways_of_check(seen: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
+def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary: str) -> Links:
     """From a check to its run, and to the task that made it.
 
     Args:
-        seen: The run, as Airflow knows it; None where it does not.
+        airflow_run: The run, as Airflow knows it; None where it does not.
         party: Whose check it is.
         run: OpBoost's id of the run.
         boundary: Of the check.
     """
     ways = [(f"Run {run}", f"run?id={run}")]
     stage = next((stage for start, stage in _CHECKS.items() if boundary.startswith(start)), "")
-    if seen is not None:
+    if airflow_run is not None:
         places = [(party, task) for task in tasks_with(stage)]
-        mine = [t for t in tasks(seen) if place_of(t.name) in places]
-        ways += [("The task and its log", mine[0].href(seen))] if mine else []
+        mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
+        ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
     return Links(tuple(ways))
 
 
-def _marked(seen: AirflowRun, who: str, after: Sequence[str]) -> Note:
+def _marked(run: AirflowRun, who: str, after: Sequence[str]) -> Note:
     return Note(
         "bad",
         f"{who} marked this run as failed, in Airflow.",
         GO_ON,
         tuple(after),
-        (("The run in Airflow", seen.href),),
+        (("The run in Airflow", run.href),),
     )
 
 
-def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
+def _failed(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:
     first = failed[0]
     failure = first.failure
     refused = failure is not None and failure.refused
@@ -156,7 +156,7 @@ def _failed(seen: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ())
         f"{first.title} {what}.",
         remedy,
         (*_lines(problem), *(f"Also {text}" for text in others), *after),
-        (("The task and its log", first.href(seen)), ("The run in Airflow", seen.href)),
+        (("The task and its log", first.href(run)), ("The run in Airflow", run.href)),
     )
 
 
@@ -166,13 +166,13 @@ def _lines(problem: str) -> list[str]:
 
 
 def _for(task: Task, far: Far) -> str:
-    told = [f"for {ago(task.since, task.ended)}"] if task.since else []
-    return ": ".join([*told, *filter(None, [far(task)])])
+    parts = [f"for {ago(task.since, task.ended)}"] if task.since else []
+    return ": ".join([*parts, *filter(None, [far(task)])])
 
 
-def _running(seen: AirflowRun, found: Sequence[Task], far: Far) -> Note:
-    done = sum(task.state in ENDED for task in found)
-    busy = [task for task in found if task.state in BUSY]
+def _running(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
+    done = sum(task.state in ENDED for task in instances)
+    busy = [task for task in instances if task.state in BUSY]
     lines = []
     for task in busy[:_TOLD]:
         if task.state == "queued":
@@ -180,13 +180,14 @@ def _running(seen: AirflowRun, found: Sequence[Task], far: Far) -> Note:
                 f"{task.title} waits for a worker of the queue {task.queue}, {ago(task.since)}"
             )
         else:
-            told = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
+            text = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
             how_far = far(task)
-            lines.append(": ".join([told, *filter(None, [how_far])]))
+            lines.append(": ".join([text, *filter(None, [how_far])]))
     return Note(
         "",
-        f"This run is under way: {done} of {len(found)} tasks have ended, after {ago(seen.began)}.",
+        f"This run is under way: {done} of {len(instances)} tasks have ended, "
+        f"after {ago(run.began)}.",
         "This page refreshes every ten seconds.",
         tuple(lines),
-        (("The run in Airflow", seen.href),),
+        (("The run in Airflow", run.href),),
     )

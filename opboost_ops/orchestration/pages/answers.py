@@ -1,4 +1,4 @@
-"""What a route answers with: a page, or one of its tables as CSV."""
+"""The response of a route: a page, or one of its tables as CSV."""
 
 from collections.abc import Sequence
 
@@ -37,13 +37,13 @@ def answer(request: Request, page: Page) -> Response:
     if csv := query.pop("csv", ""):
         return _download(path, [*page.parts, Section("", tuple(page.top))], csv)
     deployed, about = bool(parties()), ABOUT[path.split("/")[0]]
-    found = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
-    return HTMLResponse(page_html(page, path=path, **found))
+    context = {"base": base, "query": query, "pages": PAGES, "deployed": deployed, "about": about}
+    return HTMLResponse(page_html(page, path=path, **context))
 
 
-def _download(path: str, found: Sequence[Section], csv: str) -> Response:
+def _download(path: str, sections: Sequence[Section], csv: str) -> Response:
     party, _, name = csv.partition(".")
-    for section in found:
+    for section in sections:
         for block in tables(section.blocks):
             if (section.party, block.name) == (party, name):
                 file = f"opboost-{path.split('/')[0]}-{party}-{name}.csv"

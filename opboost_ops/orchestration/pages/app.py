@@ -137,14 +137,14 @@ async def _secured(request: Request, proceed: Callable[[Request], Awaitable[Resp
 def _refused(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
     assert isinstance(error, AnyHTTPException)
     titles = {401: "You are not logged in.", 403: "You may not see this.", 404: "No such page."}
-    told = "Log in to Airflow and load this page again." if error.status_code == 401 else ""
+    text = "Log in to Airflow and load this page again." if error.status_code == 401 else ""
     title = titles.get(error.status_code, "This cannot be done.")
-    return HTMLResponse(message_html(title, told), error.status_code)
+    return HTMLResponse(message_html(title, text), error.status_code)
 
 
 def _no_such_page(request: Request, error: Exception) -> HTMLResponse:  # noqa: ARG001
-    told = error.problem if isinstance(error, ContractError) else "There is no such page."
-    return HTMLResponse(message_html("No such page.", told), 404)
+    text = error.problem if isinstance(error, ContractError) else "There is no such page."
+    return HTMLResponse(message_html("No such page.", text), 404)
 
 
 def _home(request: Request) -> Response:
@@ -204,11 +204,11 @@ def _state_schema() -> Response:
 
 
 def _document(request: Request, name: Annotated[str, Path(max_length=60)]) -> HTMLResponse:
-    found = documents.document(name)
-    if found is None:
+    content = documents.document(name)
+    if content is None:
         raise HTTPException(404)
     base = request.scope.get("root_path", "")
-    return HTMLResponse(text_html(*found, base=base, pages=PAGES))
+    return HTMLResponse(text_html(*content, base=base, pages=PAGES))
 
 
 def _status(request: Request, sees_dag: SeesDag) -> Response:
@@ -218,55 +218,55 @@ def _status(request: Request, sees_dag: SeesDag) -> Response:
 
 
 def _page(name: str, title: str, lead: str) -> Callable[..., Response]:
-    def page(request: Request, asked: Asked, run: AskedRun = "") -> Response:
-        query = replace(asked, run=run or None)
-        found = [part for part in sections(_BUILDERS[name], query) if part.blocks]
+    def page(request: Request, base_query: Asked, run: AskedRun = "") -> Response:
+        query = replace(base_query, run=run or None)
+        parts = [part for part in sections(_BUILDERS[name], query) if part.blocks]
         days = name == "ledger"
         filters = [Filter("run", "Run", "run"), *(statement.fields(query) if days else ())]
-        if len(known := federations(query)) > 1:
-            filters.insert(0, Filter("federation", "Federation", "choice", known))
+        if len(names := federations(query)) > 1:
+            filters.insert(0, Filter("federation", "Federation", "choice", names))
         if len(mine := parties()) > 1:
             filters.insert(0, Filter("party", "Party", "choice", mine))
         ways = statement.ways(query) if days and mine else ()
-        return answer(request, Page(title, lead, found, filters if mine else [], ways=ways))
+        return answer(request, Page(title, lead, parts, filters if mine else [], ways=ways))
 
     return page
 
 
 def _run(
     request: Request,
-    asked: Asked,
+    base_query: Asked,
     dag: AskedText = "",
     run: AskedText = "",
     id: AskedRun = "",  # noqa: A002  It is the name in the address.
 ) -> Response:
-    seen = _find(asked, dag, run)
+    airflow_run = _find(base_query, dag, run)
     run_name = run_id(dag, run) if dag and run else id
     if not run_name:
         raise HTTPException(404)
-    query = replace(asked, run=run_name)
+    query = replace(base_query, run=run_name)
     if dag:
         # An id that Airflow gives says nothing of federations but the DAG's own.
-        query = replace(query, federation=_federation_of(dag, asked))
+        query = replace(query, federation=_federation_of(dag, base_query))
     else:
         for name in federations(query):
-            if query.wants(name, run_name) and seen is None:
-                seen = airflow.named(run_name, query.dags(name))
-                query = query if seen is None else replace(query, federation=name)
+            if query.wants(name, run_name) and airflow_run is None:
+                airflow_run = airflow.named(run_name, query.dags(name))
+                query = query if airflow_run is None else replace(query, federation=name)
     # Of a DAG that holds no federation of these parties, Airflow alone knows something.
     parts = sections(runs.build, query) if query.federation or not dag else []
-    found = [*runs.worth_a_section(sorted(parts, key=runs.first))]
+    shown = [*runs.worth_a_section(sorted(parts, key=runs.first))]
     lead = (
-        f"Airflow calls it {seen.name}."
-        if seen is not None
+        f"Airflow calls it {airflow_run.name}."
+        if airflow_run is not None
         else "What the parties of this deployment have of this run."
     )
-    box = alarms.of_run(seen, partial(progress_text, query), _after(seen, query))
-    if dag and seen is None:
+    box = alarms.of_run(airflow_run, partial(progress_text, query), _after(airflow_run, query))
+    if dag and airflow_run is None:
         box = [Note("muted", "Airflow has no such run: it was deleted, or never began.")]
-    top = [*box, *alarms.ways_of_run(seen, box)]
-    reply = answer(request, Page(f"Run {run_name}", lead, found, top=top))
-    if seen is not None and seen.state in ("running", "queued") and not query.whole:
+    top = [*box, *alarms.ways_of_run(airflow_run, box)]
+    reply = answer(request, Page(f"Run {run_name}", lead, shown, top=top))
+    if airflow_run is not None and airflow_run.state in ("running", "queued") and not query.whole:
         reply.headers["Refresh"] = "10"
     return reply
 
@@ -287,33 +287,35 @@ def _federation_of(dag: str, query: Query) -> str | None:
     return None
 
 
-def _after(seen: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
-    """What people ask after a failed run."""
+def _after(run: airflow.AirflowRun | None, query: Query) -> tuple[str, ...]:
+    """Facts that people need after a failed run."""
     name = query.federation
-    if seen is None or seen.state != "failed" or name is None:
+    if run is None or run.state != "failed" or name is None:
         return ()
     for purpose in airflow.PURPOSES:
-        if seen.dag in (dags := query.dags(name, purpose)):
-            due = [one.next_run for one in airflow_dags.schedules(dags) if one.next_run]
-            found = aftermath.charged(name, seen.run, query.party)
+        if run.dag in (dags := query.dags(name, purpose)):
+            due = [
+                schedule.next_run for schedule in airflow_dags.schedules(dags) if schedule.next_run
+            ]
+            charges = aftermath.charged(name, run.run, query.party)
             champion = aftermath.champion_of(name)
             in_use = champion.name if champion else None
-            return aftermath.sentences(found, in_use, min(due, default=None))
+            return aftermath.sentences(charges, in_use, min(due, default=None))
     return ()
 
 
 def _version(request: Request, place: Visible, version: Run) -> Response:
     party, federation = place
-    found = [Section(party, tuple(models.version(party, federation, version)))]
+    parts = [Section(party, tuple(models.version(party, federation, version)))]
     title, lead = f"Model version {version}", f"Of {federation}, at {party}."
-    return answer(request, Page(title, lead, found, back=_MODELS))
+    return answer(request, Page(title, lead, parts, back=_MODELS))
 
 
 def _beside(request: Request, place: Visible, version: Run, run: Run) -> Response:
     party, federation = place
-    found = [Section(party, tuple(models.beside(party, federation, version, run)))]
+    parts = [Section(party, tuple(models.beside(party, federation, version, run)))]
     lead = f"Of {federation}, at {party}: {version} and {run}."
-    return answer(request, Page("Two versions", lead, found, back=_MODELS))
+    return answer(request, Page("Two versions", lead, parts, back=_MODELS))
 
 
 def _version_file(place: Visible, version: Run, file: str, save: bool = False) -> Response:
@@ -334,8 +336,8 @@ def _report(
     quality.report_file(party, federation, run, boundary, "json")
     blocks: list[Block] = guarded(partial(quality.report, party, federation, run, boundary))
     title, lead = boundary.replace("_", " "), f"Run {run} of {federation}."
-    seen = airflow.named(run, Query(sees_dag).dags(federation))
-    top = [alarms.ways_of_check(seen, party, run, boundary)]
+    airflow_run = airflow.named(run, Query(sees_dag).dags(federation))
+    top = [alarms.ways_of_check(airflow_run, party, run, boundary)]
     back = ("Data quality", "quality")
     return answer(request, Page(title, lead, [Section(party, tuple(blocks))], back=back, top=top))
 

@@ -64,18 +64,23 @@ def artifacts(
     store = open_store(site.store)
     rows: list[tuple[Cell, ...]] = []
     figures: list[Figure] = []
-    told: dict[str, None] = {}
+    learnt: dict[str, None] = {}
     for run in runs:
-        found = _inspect(store, site, policy, run)
-        rows += [_row(run, one, run.noted.get(f"{one.kind}/{one.about}")) for one in found]
-        plans = [one.declared for one in found if one.declared is not None]
+        artifacts_of_run = _inspect(store, site, policy, run)
+        rows += [
+            _row(run, artifact, run.noted.get(f"{artifact.kind}/{artifact.about}"))
+            for artifact in artifacts_of_run
+        ]
+        plans = [
+            artifact.declared for artifact in artifacts_of_run if artifact.declared is not None
+        ]
         # Whom else the label holder asked is nothing of a feature holder's page.
-        told |= {
+        learnt |= {
             alignment_words(plan, "each feature holder"): None
             for plan in plans
             if plan.learning == "vertical"
         }
-        if found and (picture := _picture(run, found)):
+        if artifacts_of_run and (picture := _picture(run, artifacts_of_run)):
             figures.append(picture)
     columns = (
         "run",
@@ -99,7 +104,7 @@ def artifacts(
         "digests of the manifest; of encrypted files only their receiver can check more than "
         "names and sizes. In the log: the digest is the one that this party noted when it was "
         "sent or "
-        f"received.{''.join(f' To find common people: {words}' for words in told)}",
+        f"received.{''.join(f' To find common people: {words}' for words in learnt)}",
         pager=pager,
         once=once,
     )
@@ -112,30 +117,32 @@ def artifacts(
 
 def _inspect(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspected]:
     party = site.party
-    found = inspect_run(store, site, policy, run.federation, run.run)
-    there = {f"{one.kind}/{one.about}" for one in found}
+    inspected = inspect_run(store, site, policy, run.federation, run.run)
+    there = {f"{artifact.kind}/{artifact.about}" for artifact in inspected}
     gone = []
     for place, entry in run.noted.items():
         if place not in there:
             kind, about = place.split("/")
             ends = (entry.party, party) if entry.action == "received" else (party, entry.party)
             gone.append(Inspected(kind, about, *ends, gone=True))
-    return sorted([*found, *gone], key=lambda one: (_ORDER.get(one.kind, 99), one.about))
+    return sorted(
+        [*inspected, *gone], key=lambda artifact: (_ORDER.get(artifact.kind, 99), artifact.about)
+    )
 
 
-def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
-    manifest = one.manifest
-    if one.gone:
+def _row(run: Place, artifact: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
+    manifest = artifact.manifest
+    if artifact.gone:
         verdict = Cell("no longer in the store", state="muted")
-    elif one.rejected is not None:
-        told = f"{one.rejected.problem} {one.rejected.remedy}"
-        verdict = Cell(one.rejected.reason.replace("_", " "), told, "bad", title=told)
+    elif artifact.rejected is not None:
+        text = f"{artifact.rejected.problem} {artifact.rejected.remedy}"
+        verdict = Cell(artifact.rejected.reason.replace("_", " "), text, "bad", title=text)
     else:
         sealed = manifest is not None and manifest.encrypted_to is not None
         verdict = Cell("signature, sizes" if sealed else "signature, digests", state="good")
     digest = manifest.digest if manifest else ""
     if noted is None:
-        logged = Cell("for all" if one.receiver is None else "not noted", state="muted")
+        logged = Cell("for all" if artifact.receiver is None else "not noted", state="muted")
     elif not digest:
         logged = Cell("noted", state="muted")
     else:
@@ -144,11 +151,11 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
     return (
         Cell(run.run, href=f"run?id={run.run}"),
         moment(noted.at) if noted else Cell("", ""),
-        Cell(kind_words(one.kind)),
-        Cell(one.sender),
-        Cell(one.receiver or "all"),
+        Cell(kind_words(artifact.kind)),
+        Cell(artifact.sender),
+        Cell(artifact.receiver or "all"),
         count(manifest.rows if manifest else None),
-        size(one.size) if one.size else Cell("", ""),
+        size(artifact.size) if artifact.size else Cell("", ""),
         Cell("" if manifest is None else "yes" if manifest.encrypted_to else "no"),
         verdict,
         logged,
@@ -156,12 +163,14 @@ def _row(run: Place, one: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
     )
 
 
-def _picture(run: Place, found: Sequence[Inspected]) -> Figure | None:
-    names = sorted({n for one in found for n in (one.sender, one.receiver) if n})
+def _picture(run: Place, inspected: Sequence[Inspected]) -> Figure | None:
+    names = sorted({n for artifact in inspected for n in (artifact.sender, artifact.receiver) if n})
     if len(names) >= MANY:
         return None
-    holder = next((one.sender for one in found if one.kind == "plan"), None)
-    plan = next((one.declared for one in found if one.declared is not None), None)
+    holder = next((artifact.sender for artifact in inspected if artifact.kind == "plan"), None)
+    plan = next(
+        (artifact.declared for artifact in inspected if artifact.declared is not None), None
+    )
     parties = plan.parties if plan is not None else names.copy()
     if holder in names:
         # In the middle, because everything comes from it or goes to it.
@@ -169,14 +178,14 @@ def _picture(run: Place, found: Sequence[Inspected]) -> Figure | None:
         names.insert(len(names) // 2, holder)
     messages = [
         Message(
-            one.sender,
-            one.receiver,
-            kind_words(one.kind),
-            one.rejected is None,
-            size(one.size).text if one.size else "",
-            colour_of(one.sender, parties),
+            artifact.sender,
+            artifact.receiver,
+            kind_words(artifact.kind),
+            artifact.rejected is None,
+            size(artifact.size).text if artifact.size else "",
+            colour_of(artifact.sender, parties),
         )
-        for one in found
+        for artifact in inspected
     ]
     title = f"Who sent what to whom in run {run.run}"
     caption = f"Run {run.run} of {run.federation}"

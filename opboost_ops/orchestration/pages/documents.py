@@ -54,9 +54,9 @@ def _within(token: Token) -> Token:
         return Token("text", "", 0, content=token.content)
     if token.type == "link_open":
         to = str(token.attrGet("href"))
-        found = _DOCUMENT.fullmatch(to)
-        if found and (docs_folder() / f"{found[1]}.md").is_file():
-            token.attrSet("href", f"{found[1]}{found[2] or ''}")
+        match = _DOCUMENT.fullmatch(to)
+        if match and (docs_folder() / f"{match[1]}.md").is_file():
+            token.attrSet("href", f"{match[1]}{match[2] or ''}")
         elif not to.startswith("#"):
             token.attrs = {}
     return token

@@ -36,20 +36,20 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
         profile: Of the report.
         folders: Folders of reports of the federation's runs, newest first, this run's among them.
     """
-    told = [(str(r["column"]), r, bool(r["index"] <= r["limit"])) for r in profile]
-    told.sort(key=lambda line: -float(line[1]["index"]))
-    drifted = sum(not good for _, _, good in told)
+    columns = [(str(r["column"]), r, bool(r["index"] <= r["limit"])) for r in profile]
+    columns.sort(key=lambda line: -float(line[1]["index"]))
+    drifted = sum(not good for _, _, good in columns)
     facts = Facts(
         (
             Fact(
                 "Drift",
-                f"{drifted} of {len(told)} features" if drifted else "none",
+                f"{drifted} of {len(columns)} features" if drifted else "none",
                 "compared with the champion's training table",
                 "bad" if drifted else "good",
             ),
             *(
                 Fact("Limit of the index", f"{arguments['most']:g}", "of this party's policy")
-                for _, arguments, _ in told[:1]
+                for _, arguments, _ in columns[:1]
             ),
         )
     )
@@ -61,7 +61,7 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
             number(float(of["chance"])),
             *(_share(of[name]) for name in ("missing_then", "missing", "clipped_then", "clipped")),
         )
-        for feature, of, good in told
+        for feature, of, good in columns
     )
     heads = (
         "result",
@@ -74,7 +74,7 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
         "outside bounds now",
     )
     picture = bars(
-        [(name, float(of["index"]), 0 if good else 1) for name, of, good in told[:_FEATURES]],
+        [(name, float(of["index"]), 0 if good else 1) for name, of, good in columns[:_FEATURES]],
         title="Population stability index by feature",
         digits=3,
     )
@@ -92,36 +92,36 @@ def over_time(folders: Sequence[Path]) -> list[Block]:
     Args:
         folders: Folders of reports of one federation's runs, newest first.
     """
-    found: list[tuple[str, dict[str, float]]] = []
+    history: list[tuple[str, dict[str, float]]] = []
     limits: list[float] = []
     for folder in folders[:_RUNS]:
         try:
             path = folder / "drift.json"
             rows = Report(json.loads(path.read_bytes())).profile
             day = f"{datetime.fromtimestamp(path.stat().st_mtime, UTC):%Y-%m-%d}"
-            found.append((day, {r["column"]: float(r["index"]) for r in rows}))
+            history.append((day, {r["column"]: float(r["index"]) for r in rows}))
             limits += [float(r["most"]) for r in rows]
         except (OSError, ValueError, KeyError, TypeError):
             # Not every run compares tables, and its own page says what is damaged.
             continue
-    found.reverse()
-    if len(found) < 2:
+    history.reverse()
+    if len(history) < 2:
         return []
     most: dict[str, float] = {}
-    for _, indices in found:
+    for _, indices in history:
         for name, index in indices.items():
             most[name] = max(index, most.get(name, 0.0))
-    chosen = sorted(most, key=lambda name: -most[name])[:KINDS]
+    names = sorted(most, key=lambda name: -most[name])[:KINDS]
     curves = [
-        Curve(name, [(float(at), of[name]) for at, (_, of) in enumerate(found) if name in of])
-        for name in chosen
+        Curve(name, [(float(at), of[name]) for at, (_, of) in enumerate(history) if name in of])
+        for name in names
     ]
-    ends = [(0.0, limits[-1]), (float(len(found) - 1), limits[-1])]
+    ends = [(0.0, limits[-1]), (float(len(history) - 1), limits[-1])]
     curves.append(Curve(f"limit {limits[-1]:g}", ends, dashed=True))
-    last = len(found) - 1
-    ticks = [(float(at), found[at][0]) for at in sorted({0, last // 2 if last > 3 else 0, last})]
+    last = len(history) - 1
+    ticks = [(float(at), history[at][0]) for at in sorted({0, last // 2 if last > 3 else 0, last})]
     svg = chart(curves, title="Drift over time by feature", x_ticks=ticks)
-    note = f"The {len(chosen)} features that moved most, over the {len(found)} newest runs."
+    note = f"The {len(names)} features that moved most, over the {len(history)} newest runs."
     return [Figures("Drift over time", (Figure(svg, "population stability index"),), note)]
 
 

@@ -70,8 +70,8 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
     rejected = [*islice(wrong, _ENTRIES)] if done["rejected"] else []
     listed, turned = query.paged(numbers, _ENTRIES, "entries")
     with open_state(site) as state:
-        told = [state.audit.numbered([*chain(*mine[owner])]) for owner in page]
-        places = [_place(owner, entries) for owner, entries in zip(page, told, strict=True)]
+        logs = [state.audit.numbered([*chain(*mine[owner])]) for owner in page]
+        places = [_place(owner, entries) for owner, entries in zip(page, logs, strict=True)]
         refused = state.audit.numbered(rejected)[::-1]
         entries = state.audit.numbered(listed)[::-1]
     blocks: list[Block] = [_facts(log, done, len(runs))]
@@ -123,13 +123,13 @@ def _facts(log: LogRead, done: Mapping[str, int], runs: int) -> Facts:
 
 
 def rejections(entries: Sequence[Entry]) -> list[Block]:
-    """What was refused, and why; nothing if nothing was.
+    """Rejected artifacts and the reasons; nothing if none was rejected.
 
     Args:
         entries: Of the audit log, newest first.
     """
-    found = [entry for entry in entries if entry.action == "rejected"]
-    if not found:
+    rejected = [entry for entry in entries if entry.action == "rejected"]
+    if not rejected:
         return []
     rows = tuple(
         (
@@ -138,7 +138,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
             Cell(entry.place.rpartition("/")[2]),
             Cell(entry.detail.replace("_", " "), entry.detail, "bad"),
         )
-        for entry in found[:_ENTRIES]
+        for entry in rejected[:_ENTRIES]
     )
     note = "Nothing of a rejected artifact was used."
     columns = ("at (UTC)", "run", "stage", "reason")
@@ -216,13 +216,17 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         wanted: Whether a federation is to be shown, by its name.
     """
     agreements = agreements_of(site)
-    newest = {made.federation: made for made in agreements.agreements if made.withdrawn is None}
+    newest = {
+        agreement.federation: agreement
+        for agreement in agreements.agreements
+        if agreement.withdrawn is None
+    }
     rows = [
         (Cell(name), Cell(party), *cells)
-        for name, made in newest.items()
+        for name, agreement in newest.items()
         if wanted(name)
-        for party, spec in known_keys.keys_in(made).items()
-        if party in {site.party, *policy.receivers} or _opens(site.party, made)
+        for party, spec in known_keys.keys_in(agreement).items()
+        if party in {site.party, *policy.receivers} or _opens(site.party, agreement)
         for cells in _rows(spec, clock.today())
     ]
     note = "As agreed. `opboost keys show` prints a party's own; compare them over another channel."
@@ -230,8 +234,8 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
     return Table("keys", "Keys", columns, tuple(rows), note, once=("federation",))
 
 
-def _opens(party: str, made: Agreement) -> bool:
-    spec = made.content["federation"]["parties"].get(party, {})
+def _opens(party: str, agreement: Agreement) -> bool:
+    spec = agreement.content["federation"]["parties"].get(party, {})
     return spec.get("role") in ("label_holder", "active", "passive")
 
 

@@ -60,8 +60,8 @@ def inspect_run(
     """
     party = site.party
     places = [place.split("/")[2:] for place in store.list(f"{federation}/{run}")]
-    known = [(p[0], p[1]) for p in places if len(p) == 2 and p[0] in get_args(Kind)]
-    holders = [about for kind, about in known if kind == "plan"]
+    pairs = [(p[0], p[1]) for p in places if len(p) == 2 and p[0] in get_args(Kind)]
+    holders = [about for kind, about in pairs if kind == "plan"]
     if not holders:
         return []
     trusted = (party, *policy.receivers)
@@ -84,8 +84,8 @@ def inspect_run(
             raise Rejected("out_of_order", f"{what}: the run's plan is not what it must be.")
         return verification.declared_keys(declared, manifest, what)
 
-    found = [plan]
-    for kind, about in known:
+    inspected = [plan]
+    for kind, about in pairs:
         sender = sender_of(cast(Kind, kind), about, holder)
         addressed = receiver_of(cast(Kind, kind), about, holder)
         if kind == "plan" or party not in (sender, addressed):
@@ -94,8 +94,8 @@ def inspect_run(
         files = store.get(what)
         if files is not None:
             place = Inspected(kind, about, sender, addressed)
-            found.append(_inspected(place, files, what, declared_keys))
-    return found
+            inspected.append(_inspected(place, files, what, declared_keys))
+    return inspected
 
 
 def _inspected(
@@ -104,7 +104,7 @@ def _inspected(
     what: str,
     keys_of: Callable[[Manifest, str], Sequence[str]],
 ) -> Inspected:
-    """What a place's manifest says of it, and why it is not what it must be."""
+    """A place as its manifest describes it, and why it is not what it must be."""
     place = replace(place, size=sum(map(len, files.values())))
     try:
         manifest = verification.read_manifest(files, what)

@@ -37,30 +37,30 @@ def build(site: Site, policy: Policy, query: Query) -> list[Block]:
 def _blocks(
     state: PartyState, site: Site, view: LedgerView, policy: Policy, query: Query
 ) -> list[Block]:
-    seen = {name for name in view.federations if name == "all" or query.sees(name)}
-    dated = [(at, line) for at, line in view.entries if line.federation in seen]
+    visible = {name for name in view.federations if name == "all" or query.sees(name)}
+    dated = [(at, line) for at, line in view.entries if line.federation in visible]
     refused = _refusals(state, query)
     if not dated:
         return [*refused, *_planned(state, site, view, query), *_agreed(state, query.sees)]
-    wanted = {name for name in seen if name == "all" or query.wants(name, query.run)}
+    wanted = {name for name in visible if name == "all" or query.wants(name, query.run)}
     shown = [
         (at, line)
         for at, line in dated
         if line.federation in wanted and query.run in (None, line.run)
     ]
     # Budgets are for all federations: who may not see one of them is not shown that more is left.
-    found = view.of(seen)
-    waiting = [line for line in view.waiting if line.federation in seen]
+    lines = view.of(visible)
+    waiting = [line for line in view.waiting if line.federation in visible]
     blocks: list[Block] = ledger_tables.warnings(waiting, dated)
-    blocks += [*refused, *_lost(state, {line.feature for line in found})]
+    blocks += [*refused, *_lost(state, {line.feature for line in lines})]
     if query.run is None:
-        blocks += ledger_tables.open_notes(policy, found)
-    if found:
-        blocks.append(ledger_tables.totals(found, view, dated))
-        blocks.append(ledger_tables.columns_table(found))
+        blocks += ledger_tables.open_notes(policy, lines)
+    if lines:
+        blocks.append(ledger_tables.totals(lines, view, dated))
+        blocks.append(ledger_tables.columns_table(lines))
         curves = (r for r in view.protected if r.federation in wanted)
         drawn = curves if query.run is None else (release for _, release in shown)
-        pictures = (history(view.heights, found), loss_curves(drawn))
+        pictures = (history(view.heights, lines), loss_curves(drawn))
         blocks += _folded("Charges in pictures", pictures, query)
     blocks += queries(state, policy.alignment, wanted)
     blocks += _agreed(state, wanted.__contains__)
@@ -101,23 +101,27 @@ def _lost(state: PartyState, features: set[str]) -> list[Block]:
 def _planned(state: PartyState, site: Site, view: LedgerView, query: Query) -> list[Block]:
     """Before any run: what the agreed columns will cost."""
     agreements = state.agreements.read()
-    made = [
+    agreements_in_force = [
         agreements.newest(name)
-        for name in sorted({one.federation for one in agreements.agreements})
+        for name in sorted({agreement.federation for agreement in agreements.agreements})
     ]
-    standing = [one for one in made if one is not None and query.sees(one.federation)]
-    found = planned(standing, site, view.policy, view)
+    standing = [
+        agreement
+        for agreement in agreements_in_force
+        if agreement is not None and query.sees(agreement.federation)
+    ]
+    lines = planned(standing, site, view.policy, view)
     text = "Nothing was released yet."
-    if not found:
+    if not lines:
         return [Note("muted", text)]
     return [
         Note("", text, "The party has agreed to these columns:"),
-        ledger_tables.columns_table(found, planned=True),
+        ledger_tables.columns_table(lines, planned=True),
     ]
 
 
 def _agreed(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
-    """What the last agreement of each federation said when the party made it."""
+    """The terms of the last agreement of each federation when the party made it."""
     try:
         entries = state.audit.of("agreed")
     except ArtifactError:
@@ -130,11 +134,11 @@ def _agreed(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
 def _refusals(state: PartyState, query: Query) -> list[Block]:
     """Releases that the party's own budget refused."""
     try:
-        found = state.audit.of("refused")
+        entries = state.audit.of("refused")
     except ArtifactError:
         return [Note("bad", "The audit log is damaged: refused releases cannot be listed.")]
     rows = []
-    for entry in reversed(found):
+    for entry in reversed(entries):
         federation, run, stage = entry.place.split("/")
         if query.wants(federation, run):
             what = Cell(stage.replace("_", " "), state="bad")

@@ -103,8 +103,8 @@ def _champion(models: Models, start: str) -> Facts:
     if name is None:
         return Facts((Fact("Champion", "none", state="warn"), _count(models)))
     champion = models.version(name)
-    made = f"since {moment(champion.decision.at).text} UTC" if champion.decision else ""
-    facts = [Fact("Champion", name, made, "good", f"{start}/{name}"), _count(models)]
+    since = f"since {moment(champion.decision.at).text} UTC" if champion.decision else ""
+    facts = [Fact("Champion", name, since, "good", f"{start}/{name}"), _count(models)]
     alone = champion.metrics.get(ALONE, {})
     for mode, of in champion.metrics.items():
         for metric in by_rank(of) if mode != ALONE else ():
@@ -130,7 +130,7 @@ def version(party: str, federation: str, name: str) -> list[Block]:
     """
     site, policy = site_of(party)
     models = models_of(party, site.models, federation)
-    found = models.version(name)
+    model = models.version(name)
     start = f"models/{party}/{federation}/{name}"
     there = models.registry.names(name)
     links = Links(
@@ -140,32 +140,32 @@ def version(party: str, federation: str, name: str) -> list[Block]:
         )
     )
     former = any(e.version == name and e.event != "kept" for e in models.history)
-    state: State = "good" if found.champion else ""
-    use = Fact("In use", "champion" if found.champion else "no", found.verdict, state)
+    state: State = "good" if model.champion else ""
+    use = Fact("In use", "champion" if model.champion else "no", model.verdict, state)
     blocks: list[Block] = [Facts((use,))]
-    for part in version_parts(found):
+    for part in version_parts(model):
         blocks += guarded(part)
-    blocks += guarded(lambda: production(site.home / federation, found, party))
+    blocks += guarded(lambda: production(site.home / federation, model, party))
     acts = on_version(
-        party, federation, name, champion=found.champion, former=former, allowed=policy.acts
+        party, federation, name, champion=model.champion, former=former, allowed=policy.acts
     )
     return [*blocks, acts, links]
 
 
-def beside(party: str, federation: str, one: str, other: str) -> list[Block]:
+def beside(party: str, federation: str, name: str, other: str) -> list[Block]:
     """Two versions of a federation's model.
 
     Args:
         party: The label holder.
         federation: Whose model.
-        one: The first version.
+        name: The first version.
         other: The second one.
 
     Raises:
         ContractError: One of them does not exist.
     """
     models = models_of(party, site_of(party)[0].models, federation)
-    first, second = models.version(one), models.version(other)
+    first, second = models.version(name), models.version(other)
     return comparison(first, second, f"models/{party}/{federation}")
 
 
@@ -185,7 +185,7 @@ def version_file(party: str, federation: str, name: str, file: str) -> bytes:
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
-    """What a run made, for the page of a run; nothing if it registered no version here.
+    """A run's model version, for the page of a run; nothing if it registered none here.
 
     Args:
         party: Whose view.
@@ -193,18 +193,18 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         run: Its id, which is also the version's name.
     """
     try:
-        made = models_of(party, site_of(party)[0].models, federation).version(run)
+        model = models_of(party, site_of(party)[0].models, federation).version(run)
     except ContractError:
         return []
     facts = [Fact("Model version", run, href=f"models/{party}/{federation}/{run}")]
-    if made.decision:
-        state = _VERDICTS.get(made.verdict, "")
-        facts.insert(0, Fact("Verdict", made.verdict, made.decision.why, state))
-    for metric in by_rank(made.metrics.get(made.mode, {})):
-        of = made.judged(metric)
+    if model.decision:
+        state = _VERDICTS.get(model.verdict, "")
+        facts.insert(0, Fact("Verdict", model.verdict, model.decision.why, state))
+    for metric in by_rank(model.metrics.get(model.mode, {})):
+        of = model.judged(metric)
         assert of is not None
         span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
-        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(made.mode)}{span}"))
+        facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(model.mode)}{span}"))
     return [Heading(MODEL), *_mlflow(party, federation), Facts(tuple(facts))]
 
 

@@ -75,12 +75,12 @@ def build(party: str, query: Query) -> list[Block]:
     if not runs:
         return [Note("muted", "No check has run yet.")]
     page, pager = query.paged(runs, _RUNS)
-    found = [(run, _verdicts(run.folder)) for run in page]
-    names = sorted({name for _, verdicts in found for name in verdicts}, key=_rank)
+    checked = [(run, _verdicts(run.folder)) for run in page]
+    names = sorted({name for _, verdicts in checked for name in verdicts}, key=_rank)
     failed = sum(
-        not verdict.startswith("passed") for _, verdicts in found for verdict in verdicts.values()
+        not verdict.startswith("passed") for _, verdicts in checked for verdict in verdicts.values()
     )
-    checks = sum(len(verdicts) for _, verdicts in found)
+    checks = sum(len(verdicts) for _, verdicts in checked)
     facts = Facts(
         (
             Fact("Runs", f"{len(runs):,}"),
@@ -110,7 +110,7 @@ def build(party: str, query: Query) -> list[Block]:
                 *([Cell(run.federation)] if several else []),
                 *(_cell(party, run, name, verdicts) for name in names),
             )
-            for run, verdicts in found
+            for run, verdicts in checked
         ),
         "A failed check stops the run before anything of that stage is published. Open one to see "
         "its expectations, with counts.",
@@ -180,14 +180,14 @@ def report_file(party: str, federation: str, run: str, boundary: str, suffix: st
 
 def _runs(home: Path, run: str | None = None) -> list[Checked]:
     """Runs with reports, newest first, or one of them; only folders are looked at."""
-    found = []
+    folders = []
     for federation in _folders(home, _FEDERATION):
         for name in [run] if run else _folders(home / federation, _RUN):
             # Of ten thousand runs a path for each would cost more than to look at them.
             with contextlib.suppress(OSError):
                 at = os.stat(f"{home}/{federation}/{name}/quality").st_mtime
-                found.append((at, federation, name))
-    return [Checked(*one, home) for one in sorted(found, reverse=True)]
+                folders.append((at, federation, name))
+    return [Checked(*entry, home) for entry in sorted(folders, reverse=True)]
 
 
 def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
@@ -198,17 +198,17 @@ def _folders(parent: Path, form: re.Pattern[str]) -> list[str]:
 
 
 def _verdicts(folder: Path) -> dict[str, str]:
-    """How each boundary's check ended: passed, failed, with warnings, or with a damaged report."""
-    found: dict[str, str] = {}
+    """By boundary, True if its check passed; None where its report is damaged."""
+    verdicts: dict[str, str] = {}
     for path in folder.glob("*.json"):
         if not _BOUNDARY.fullmatch(path.stem):
             continue
         try:
             report = Report(json.loads(path.read_bytes()))
-            found[path.stem] = _verdict(report)
+            verdicts[path.stem] = _verdict(report)
         except (OSError, ValueError, KeyError, TypeError):
-            found[path.stem] = "damaged"
-    return found
+            verdicts[path.stem] = "damaged"
+    return verdicts
 
 
 def _verdict(report: Report) -> str:
@@ -220,8 +220,8 @@ def _verdict(report: Report) -> str:
 
 
 def _rank(boundary: str) -> tuple[int, str]:
-    known = [at for at, name in enumerate(_ORDER) if boundary.startswith(name)]
-    return (known[0] if known else len(_ORDER), boundary)
+    places = [at for at, name in enumerate(_ORDER) if boundary.startswith(name)]
+    return (places[0] if places else len(_ORDER), boundary)
 
 
 def _cell(party: str, run: Checked, name: str, verdicts: Mapping[str, str]) -> Cell:

@@ -56,13 +56,13 @@ def progress_text(query: Query, task: Task) -> str:
     if not running:
         return ""
     stage, far = max(running.items(), key=lambda pair: pair[1].started)
-    told = f"{far.done:,} of {far.of:,} {far.what}"
+    text = f"{far.done:,} of {far.of:,} {far.what}"
     if stage != name:
-        told = f"{stage}: {told}"
+        text = f"{stage}: {text}"
     # All are done: what the stage does besides is not counted.
     if not far.left:
-        return told
-    return f"{told}, about {lasting(far.left)} more"
+        return text
+    return f"{text}, about {lasting(far.left)} more"
 
 
 def build(party: str, query: Query) -> list[Block]:
@@ -88,15 +88,15 @@ def _part(party: str, federation: str, query: Query) -> list[Block]:
     blocks += guarded(partial(models.run_blocks, party, federation, run))
     blocks += guarded(partial(scored_runs.run_blocks, party, federation, run))
     charged = guarded(partial(_charged, party, federation, query))
-    seen = [block for block in charged if isinstance(block, Note | Facts)]
-    blocks += [Heading("Privacy"), *seen] if seen else []
+    important = [block for block in charged if isinstance(block, Note | Facts)]
+    blocks += [Heading("Privacy"), *important] if important else []
     checks = guarded(partial(quality.run_blocks, party, federation, run))
     blocks += [Heading("Data quality"), *checks] if checks else []
     exchanged = guarded(lambda: exchange.run_blocks(party, federation, run, entries()))
-    told = [block for block in exchanged if isinstance(block, Note)]
-    blocks += [block for block in told if block not in blocks]
-    blocks.append(Fold("Exchange", tuple(block for block in exchanged if block not in told)))
-    rest = tuple(block for block in charged if block not in seen)
+    notes = [block for block in exchanged if isinstance(block, Note)]
+    blocks += [block for block in notes if block not in blocks]
+    blocks.append(Fold("Exchange", tuple(block for block in exchanged if block not in notes)))
+    rest = tuple(block for block in charged if block not in important)
     if rest:
         blocks.append(Fold("Privacy ledger", rest))
     pages = {"ledger": "privacy ledger", "exchange": "exchange", "quality": "data quality"}
@@ -113,17 +113,17 @@ def _asked(party: str, federation: str, run: str, entries: exchange.Entries) -> 
     return [Note("warn", text, remedy)]
 
 
-def worth_a_section(found: Sequence[Section]) -> list[Section]:
+def worth_a_section(parts: Sequence[Section]) -> list[Section]:
     """One sentence instead of a part for each party that has nothing of a run.
 
     Args:
-        found: All parties' parts.
+        parts: All parties' parts.
     """
-    idle = [s.party for s in found if s.blocks == (_nothing(s.party),)]
+    idle = [s.party for s in parts if s.blocks == (_nothing(s.party),)]
     if len(idle) < 2:
-        return [*found]
-    told = Note("muted", f"{', '.join(idle[:-1])} and {idle[-1]} have nothing of this run.")
-    return [*(s for s in found if s.party not in idle), Section("", (told,))]
+        return [*parts]
+    note = Note("muted", f"{', '.join(idle[:-1])} and {idle[-1]} have nothing of this run.")
+    return [*(s for s in parts if s.party not in idle), Section("", (note,))]
 
 
 def _nothing(party: str) -> Note:

@@ -1,4 +1,4 @@
-"""What scoring runs have kept of how their scores are distributed, at the party that has them."""
+"""Kept distributions of the scores of scoring runs, at the party that has them."""
 
 import contextlib
 import json
@@ -50,12 +50,12 @@ class Scored:
         Raises:
             ValueError: It is damaged.
         """
-        found: dict[str, Any] = json.loads(self.path.read_bytes())
-        if "series" in found:
-            return found
-        counts = Counts.model_validate(found["live"])
+        content: dict[str, Any] = json.loads(self.path.read_bytes())
+        if "series" in content:
+            return content
+        counts = Counts.model_validate(content["live"])
         series = [merged("scores", counts.scores, counts.edges)] if counts.edges else []
-        return {**found, "least": LEAST, "series": series}
+        return {**content, "least": LEAST, "series": series}
 
 
 def production(home: Path, version: Version, owner: str) -> list[Block]:
@@ -67,19 +67,19 @@ def production(home: Path, version: Version, owner: str) -> list[Block]:
         owner: The party.
     """
     live = live_of(home, version.name)
-    found = live_blocks(live, owner, version.parties) if live else []
+    figures = live_blocks(live, owner, version.parties) if live else []
     # One kind of line is for the held-out rows.
-    kept = _in(home / DISTRIBUTIONS / version.name)
-    newest = sorted(kept, key=lambda one: -one.changed)[: KINDS - 1]
-    scored = [(one.day, one.read()) for one in newest]
-    blocks = [*found, *new_scores(scored, version.evaluation)]
-    if (known := outcomes_of(home, version.name)) is not None:
-        blocks += outcome_blocks(known, version)
+    files = _in(home / DISTRIBUTIONS / version.name)
+    newest = sorted(files, key=lambda file: -file.changed)[: KINDS - 1]
+    scored = [(file.day, file.read()) for file in newest]
+    blocks = [*figures, *new_scores(scored, version.evaluation)]
+    if (outcomes := outcomes_of(home, version.name)) is not None:
+        blocks += outcome_blocks(outcomes, version)
     return [Heading("In production"), *blocks] if blocks else []
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
-    """What a run scored, for the page of a run; nothing if it is not here.
+    """A run's scores, for the page of a run; nothing if it is not here.
 
     Args:
         party: Whose view.
@@ -87,31 +87,37 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         run: Its id.
     """
     site, _ = site_of(party)
-    kept = site.home / federation / DISTRIBUTIONS
-    versions = [entry.name for entry in os.scandir(kept)] if kept.is_dir() else []
-    there = (kept / version / f"{run}.json" for version in versions)
+    folder = site.home / federation / DISTRIBUTIONS
+    versions = [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
+    there = (folder / version / f"{run}.json" for version in versions)
     path = next((path for path in there if path.is_file()), None)
     if path is None:
         return []
     version = path.parent.name
     registry = Registry(site.models, federation)
-    found = json.loads(path.read_bytes())
+    distribution = json.loads(path.read_bytes())
     evaluation = {}
     if version in registry.versions():
         evaluation = json.loads(registry.file(version, "evaluation.json"))
     facts = [
         Fact("Scored by version", version, href=f"models/{party}/{federation}/{version}"),
-        *(Fact("Rows", f"{s['rows']:,}") for s in found["series"] if s["rows"] is not None),
+        *(Fact("Rows", f"{s['rows']:,}") for s in distribution["series"] if s["rows"] is not None),
     ]
-    if "mean" in found:
-        facts.append(Fact("Mean score", number(found["mean"], 4).text, f"mode {found['mode']}"))
-    said = found.get("said", {})
-    whole = sum(said.values())
+    if "mean" in distribution:
+        facts.append(
+            Fact("Mean score", number(distribution["mean"], 4).text, f"mode {distribution['mode']}")
+        )
+    predicted = distribution.get("said", {})
+    whole = sum(predicted.values())
     facts += [
         Fact(f"Said {name}", f"{100 * rows / whole:.1f} %", f"{rows:,} rows")
-        for name, rows in said.items()
+        for name, rows in predicted.items()
     ]
-    return [Heading(SCORES), Facts(tuple(facts)), *new_scores([("this run", found)], evaluation)]
+    return [
+        Heading(SCORES),
+        Facts(tuple(facts)),
+        *new_scores([("this run", distribution)], evaluation),
+    ]
 
 
 def _in(folder: Path) -> Iterator[Scored]:

@@ -68,7 +68,7 @@ class Run(Record):
 
     @property
     def ongoing(self) -> bool:
-        """Whether it is under way."""
+        """True if it is under way."""
         return self.state in ("running", "queued")
 
 
@@ -203,8 +203,8 @@ def state(query: Query) -> State:
         query: What is asked for.
     """
     names = [n for n in federations(query) if query.federation in (None, n)]
-    found = [_federation(name, query) for name in names]
-    return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(found))
+    states = [_federation(name, query) for name in names]
+    return State(at=datetime.now(UTC).replace(microsecond=0), federations=tuple(states))
 
 
 def _federation(name: str, query: Query) -> Federation:
@@ -223,8 +223,8 @@ def _federation(name: str, query: Query) -> Federation:
             shown.append(_party(party, name, site, policy, waits))
             versions = versions or _versions(Models(site.models, name), site.home / name)
         except (OpBoostError, ValueError, OSError) as error:
-            told = error.problem if isinstance(error, OpBoostError) else type(error).__name__
-            shown.append(Party(party=party, fault=told.partition("\n")[0]))
+            text = error.problem if isinstance(error, OpBoostError) else type(error).__name__
+            shown.append(Party(party=party, fault=text.partition("\n")[0]))
     champion = next((v for v in versions if v.champion), None)
     return Federation(
         federation=name,
@@ -240,37 +240,41 @@ def _federation(name: str, query: Query) -> Federation:
 
 def _purpose(name: str, query: Query, purpose: str) -> Purpose:
     dags = query.dags(name, purpose)
-    found = airflow_dags.schedules(dags)
+    schedules = airflow_dags.schedules(dags)
     succeeded = airflow.runs(dags, states=["success"], limit=1)
     # A run that is queued behind the one that runs says nothing yet.
     last = airflow.runs(dags, states=["running"], limit=1) or airflow.runs(dags, limit=1)
     return Purpose(
-        schedule=next((one.words for one in found if one.words), ""),
-        paused=tuple(one.dag for one in found if one.paused),
-        next_run=min((one.next_run for one in found if one.next_run), default=None),
+        schedule=next((schedule.words for schedule in schedules if schedule.words), ""),
+        paused=tuple(schedule.dag for schedule in schedules if schedule.paused),
+        next_run=min(
+            (schedule.next_run for schedule in schedules if schedule.next_run), default=None
+        ),
         last_success=_run(name, query, succeeded[0], dags[0]) if succeeded else None,
         last_run=_run(name, query, last[0], dags[0]) if last else None,
     )
 
 
-def _run(name: str, query: Query, seen: airflow.AirflowRun, own: str) -> Run:
-    found = airflow.tasks(seen) if seen.state != "success" else []
-    if seen.dag != own:
+def _run(name: str, query: Query, run: airflow.AirflowRun, own: str) -> Run:
+    instances = airflow.tasks(run) if run.state != "success" else []
+    if run.dag != own:
         # Of people's own tasks beside a federation's its readers are told nothing.
-        found = [task for task in found if task.party]
+        instances = [task for task in instances if task.party]
     now = datetime.now(UTC)
     return Run(
-        dag=seen.dag,
-        name=seen.name,
-        run=seen.run,
-        state=seen.state,
-        began=seen.began,
-        ended=seen.ended,
-        failures=tuple(f"{task.title}: {task.problem}" for task in found if task.state == "failed"),
+        dag=run.dag,
+        name=run.name,
+        run=run.run,
+        state=run.state,
+        began=run.began,
+        ended=run.ended,
+        failures=tuple(
+            f"{task.title}: {task.problem}" for task in instances if task.state == "failed"
+        ),
         remedies=tuple(
             dict.fromkeys(
                 task.failure.remedy
-                for task in found
+                for task in instances
                 if task.state == "failed" and task.failure and task.failure.remedy
             )
         ),
@@ -278,11 +282,11 @@ def _run(name: str, query: Query, seen: airflow.AirflowRun, own: str) -> Run:
             f"{task.title} ({_WORDS.get(task.state, task.state)})": round(
                 (now - aware(task.since)).total_seconds()
             )
-            for task in found
+            for task in instances
             if task.state in airflow.BUSY and task.since is not None
         },
-        marked_by=airflow.marked_by(seen),
-        charged=aftermath.charged(name, seen.run, query.party) if seen.state == "failed" else {},
+        marked_by=airflow.marked_by(run),
+        charged=aftermath.charged(name, run.run, query.party) if run.state == "failed" else {},
     )
 
 
@@ -291,35 +295,35 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
         return Party(party=party)
     with open_state(site) as state:
         stop = stopped(state, federation)
-        asked = next(filter(None, (waits_since(state, federation, run) for run in runs)), None)
+        since = next(filter(None, (waits_since(state, federation, run) for run in runs)), None)
         last = state.stores.last_check()
         fault = folder_fault(state, site, federation)
         agreements = state.agreements.read()
     view = ledger_of(site, policy)
     lines = lines_of(agreements, view, site, federation)
     left = left_of(lines)
-    found = [
+    accounts = [
         Account(
-            feature=one.feature,
-            column=one.column,
-            releases=len(one.releases),
-            loss=float(one.loss),
-            spent=float(one.spent),
-            budget=one.budget,
-            since=one.since,
-            more=one.more,
+            feature=column.feature,
+            column=column.column,
+            releases=len(column.releases),
+            loss=float(column.loss),
+            spent=float(column.spent),
+            budget=column.budget,
+            since=column.since,
+            more=column.more,
         )
-        for one in view.of([federation])
+        for column in view.of([federation])
     ]
     return Party(
         party=party,
-        ledger=tuple(found),
+        ledger=tuple(accounts),
         more=left.more,
         budget=left.hint if lines else "",
         stopped=datetime.fromisoformat(stop.at) if stop else None,
         stopped_by=stop.by if stop else "",
         resumes_at_home=stop is not None and (stop.at_home or "resume" not in policy.acts),
-        asked=datetime.fromisoformat(asked) if asked else None,
+        asked=datetime.fromisoformat(since) if since else None,
         checked=datetime.fromisoformat(last.at) if last else None,
         missing=last.missing if last else 0,
         store=fault,
@@ -340,18 +344,18 @@ def _versions(models: Models, home: Path) -> tuple[Version, ...]:
     names = models.names[:_VERSIONS]
     if models.champion is not None and models.champion not in names:
         names = [*names, models.champion]
-    found = []
-    for one in map(models.version, names):
-        entry = one.decision
-        found.append(
+    shown = []
+    for version in map(models.version, names):
+        entry = version.decision
+        shown.append(
             Version(
-                version=one.name,
-                champion=one.champion,
+                version=version.name,
+                champion=version.champion,
                 decided=datetime.fromisoformat(entry.at) if entry else None,
-                decision=one.verdict,
+                decision=version.verdict,
                 why=entry.why if entry else "",
-                metrics=one.metrics,
-                **(_production(home, one.name) if one.champion else {}),
+                metrics=version.metrics,
+                **(_production(home, version.name) if version.champion else {}),
             )
         )
-    return tuple(found)
+    return tuple(shown)

@@ -60,7 +60,7 @@ class Period:
         return f"{self.first} to {self.last}"
 
     def has(self, at: str) -> bool:
-        """Whether a moment belongs to it.
+        """True if a moment belongs to it.
 
         Args:
             at: In UTC, as ledger and log write it.
@@ -107,16 +107,16 @@ def ways(query: Query) -> list[tuple[str, str]]:
     Args:
         query: What is asked for now.
     """
-    kept = {"party": query.party, "federation": query.federation}
-    kept = {name: value for name, value in kept.items() if value}
+    filters = {"party": query.party, "federation": query.federation}
+    filters = {name: value for name, value in filters.items() if value}
     last = datetime.now(UTC).date()
     night = {"since": last - timedelta(days=1), "until": last}
-    found = [("Last night", urlencode({**kept, **night}))]
+    links = [("Last night", urlencode({**filters, **night}))]
     for _ in range(3):
         first = last.replace(day=1)
-        found.append((f"{first:%B %Y}", urlencode({**kept, "since": first, "until": last})))
+        links.append((f"{first:%B %Y}", urlencode({**filters, "since": first, "until": last})))
         last = first - timedelta(days=1)
-    return found
+    return links
 
 
 _REFUSALS: frozenset[Action] = frozenset({"refused", "rejected", "act_refused"})
@@ -246,26 +246,30 @@ def agreements_table(site: Site, query: Query) -> Table:
         site: The party's.
         query: What is asked for; agreements of what may not be seen are left out.
     """
-    made = agreements_of(site).agreements
+    agreements = agreements_of(site).agreements
     rows = []
-    for one in reversed(made):
-        if not query.sees(one.federation):
+    for agreement in reversed(agreements):
+        if not query.sees(agreement.federation):
             continue
-        earlier = [a for a in made if a.federation == one.federation and a.number < one.number]
+        earlier = [
+            a
+            for a in agreements
+            if a.federation == agreement.federation and a.number < agreement.number
+        ]
         before = earlier[-1].content.get("federation") if earlier else None
-        changes = differences(before, one.content.get("federation")) if earlier else ()
+        changes = differences(before, agreement.content.get("federation")) if earlier else ()
         names = [path for path, _, _ in changes]
         more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
         rows.append(
             (
-                count(one.number),
-                Cell(one.federation),
-                moment(one.at),
+                count(agreement.number),
+                Cell(agreement.federation),
+                moment(agreement.at),
                 Cell("stands", state="good")
-                if one.withdrawn is None
-                else Cell(f"withdrawn {moment(one.withdrawn).text}", state="warn"),
-                Cell(one.digest[:16], one.digest, title=one.digest),
+                if agreement.withdrawn is None
+                else Cell(f"withdrawn {moment(agreement.withdrawn).text}", state="warn"),
+                Cell(agreement.digest[:16], agreement.digest, title=agreement.digest),
                 Cell(what or "nothing but the software", "; ".join(names) or what),
             )
         )

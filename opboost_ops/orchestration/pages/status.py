@@ -26,61 +26,61 @@ from opboost_ops.reports.ledger_tables import left_cell, left_fact
 _LONG = 3600
 
 
-def blocks(found: Sequence[Federation]) -> list[Block]:
+def blocks(federations: Sequence[Federation]) -> list[Block]:
     """A part for each federation.
 
     Args:
-        found: How they stand.
+        federations: How they stand.
     """
-    if not found:
+    if not federations:
         return [Note("muted", "No federation of this deployment may be shown to you.")]
-    made: list[Block] = []
-    for one in found:
-        made.append(Heading(one.federation))
-        made += _problems(one)
-        made.append(Facts((*_times(one), _champion(one), _nights(one))))
-        made.append(_parties(one))
-        acts = ("Promote, roll back, stop, resume", _admin(one))
-        made.append(Links((acts,)))
-    return made
+    parts: list[Block] = []
+    for federation in federations:
+        parts.append(Heading(federation.federation))
+        parts += _problems(federation)
+        parts.append(Facts((*_times(federation), _champion(federation), _nights(federation))))
+        parts.append(_parties(federation))
+        acts = ("Promote, roll back, stop, resume", _admin(federation))
+        parts.append(Links((acts,)))
+    return parts
 
 
-def _problems(one: Federation) -> list[Block]:
-    found: list[Block] = []
-    if one.faults:
+def _problems(federation: Federation) -> list[Block]:
+    notes: list[Block] = []
+    if federation.faults:
         # The DAG's text has them in a block of code.
-        block = one.faults.split("```")
-        listed = (block[1] if len(block) > 2 else one.faults).strip().splitlines()
+        block = federation.faults.split("```")
+        listed = (block[1] if len(block) > 2 else federation.faults).strip().splitlines()
         lines = tuple(line.strip().removeprefix("- ") for line in listed)
-        text = f"The file of {one.federation} is faulty: no run begins."
+        text = f"The file of {federation.federation} is faulty: no run begins."
         remedy = "Correct federation.yaml; Airflow reads it again by itself."
-        found.append(Note("bad", text, remedy, lines))
-    for purpose, of in one.purposes.items():
+        notes.append(Note("bad", text, remedy, lines))
+    for purpose, of in federation.purposes.items():
         last, words = of.last_run, PURPOSES[purpose]
         if last is not None and last.state == "failed":
-            found.append(_failed(one, of, last, words))
+            notes.append(_failed(federation, of, last, words))
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
             lines = tuple(f"{task}, {lasting(seconds)}" for task, seconds in last.waiting.items())
             text = f"A {words} run started {ago(last.began)} ago."
             state: State = "warn" if longest > _LONG else ""
-            found.append(Note(state, text, "", lines, _links(last)))
-    last = one.last_run
-    for party in one.parties:
+            notes.append(Note(state, text, "", lines, _links(last)))
+    last = federation.last_run
+    for party in federation.parties:
         if party.asked and last is not None:
             text = f"{party.party} waits for a person's approval, {ago(party.asked)}."
             remedy = f"Its own people see why, and answer: `opboost approve SITE {last.run}`."
-            found.append(Note("warn", text, remedy))
+            notes.append(Note("warn", text, remedy))
         if party.stopped:
-            found.append(_stopped(one, party))
+            notes.append(_stopped(federation, party))
         if party.fault:
-            found.append(Note("bad", f"{party.party}: {party.fault}", "See its other pages."))
+            notes.append(Note("bad", f"{party.party}: {party.fault}", "See its other pages."))
         if party.store:
             remedy = (
                 "No run releases anything until then. See that the share is mounted; where the "
                 "store was moved or replaced on purpose: `opboost ledger recover SITE`."
             )
-            found.append(Note("bad", party.store, remedy))
+            notes.append(Note("bad", party.store, remedy))
         if party.missing:
             things = "1 thing" if party.missing == 1 else f"{party.missing} things"
             text = (
@@ -88,11 +88,11 @@ def _problems(one: Federation) -> list[Block]:
                 f"{ago(party.checked)} ago."
             )
             remedy = "`opboost ledger check SITE` says which, and what to do; no run releases yet."
-            found.append(Note("bad", text, remedy))
-    return found
+            notes.append(Note("bad", text, remedy))
+    return notes
 
 
-def _failed(one: Federation, of: Purpose, last: Run, words: str) -> Note:
+def _failed(federation: Federation, of: Purpose, last: Run, words: str) -> Note:
     when = f"{ago(last.ended or last.began)} ago"
     text = f"The last run of {words} failed, {when}."
     lines = last.failures or ("It left no message: see its page.",)
@@ -101,41 +101,44 @@ def _failed(one: Federation, of: Purpose, last: Run, words: str) -> Note:
         # What a task says of its own end is the person's doing.
         lines = ()
     remedy = " ".join((*last.remedies, GO_ON))
-    after = sentences(last.charged, one.champion, of.next_run)
+    after = sentences(last.charged, federation.champion, of.next_run)
     return Note("bad", text, remedy, (*lines, *after), _links(last))
 
 
-def _stopped(one: Federation, party: Party) -> Note:
+def _stopped(federation: Federation, party: Party) -> Note:
     by = f"{party.stopped_by} through Airflow" if party.stopped_by else "its own people at home"
     text = (
-        f"{party.party} has stopped taking part in {one.federation}: by {by}, at "
+        f"{party.party} has stopped taking part in {federation.federation}: by {by}, at "
         f"{_at(party.stopped)}, {ago(party.stopped)} ago."
     )
-    paused = [dag for of in one.purposes.values() for dag in of.paused]
+    paused = [dag for of in federation.purposes.values() for dag in of.paused]
     if party.resumes_at_home:
-        remedy = f'Its own people resume: `opboost resume SITE {one.federation} --because "..."`.'
+        remedy = (
+            f'Its own people resume: `opboost resume SITE {federation.federation} --because "..."`.'
+        )
         if paused:
             commands = ", ".join(f"`airflow dags unpause {dag}`" for dag in paused)
             remedy += f" Then unpause: {commands}."
         return Note("warn", text, remedy)
     remedy = (
-        f"`resume` in {one.federation}_admin lets it take part again and continues the schedule."
+        f"`resume` in {federation.federation}_admin lets it take part again and continues the "
+        "schedule."
     )
-    return Note("warn", text, remedy, links=(("Resume", _admin(one)),))
+    return Note("warn", text, remedy, links=(("Resume", _admin(federation)),))
 
 
-def _admin(one: Federation) -> str:
-    return f"/dags/{one.federation}_admin"
+def _admin(federation: Federation) -> str:
+    return f"/dags/{federation.federation}_admin"
 
 
 def _links(run: Run) -> tuple[tuple[str, str], ...]:
-    seen = AirflowRun(run.dag, run.name, run.state)
-    return (("The run's page", f"run?id={run.run}"), ("The run in Airflow", seen.href))
+    airflow_run = AirflowRun(run.dag, run.name, run.state)
+    return (("The run's page", f"run?id={run.run}"), ("The run in Airflow", airflow_run.href))
 
 
-def _times(one: Federation) -> list[Fact]:
+def _times(federation: Federation) -> list[Fact]:
     facts = []
-    for purpose, of in one.purposes.items():
+    for purpose, of in federation.purposes.items():
         # Where nothing was ever scored, scoring is no news.
         if purpose != "train" and of.last_run is None and of.next_run is None:
             continue
@@ -146,7 +149,7 @@ def _times(one: Federation) -> list[Fact]:
         state: State = "warn" if good is None else "" if late else "good"
         href = f"run?id={good.run}" if good else ""
         facts.append(Fact(f"Last success{words}", value, _at(ended), state, href))
-        if one.faults and purpose == "train":
+        if federation.faults and purpose == "train":
             facts.append(Fact("Next run", "none", "the federation file is faulty", "bad"))
         elif of.next_run is not None:
             facts.append(Fact(f"Next run{words}", _at(of.next_run), of.schedule))
@@ -158,21 +161,21 @@ def _times(one: Federation) -> list[Fact]:
     return facts
 
 
-def _champion(one: Federation) -> Fact:
-    if one.champion is None:
+def _champion(federation: Federation) -> Fact:
+    if federation.champion is None:
         return Fact("Champion", "none", "or it is kept by another deployment", "muted")
-    age = ago(one.champion_since)
-    return Fact("Champion's age", age or "unknown", one.champion, href="models")
+    age = ago(federation.champion_since)
+    return Fact("Champion's age", age or "unknown", federation.champion, href="models")
 
 
 def _left(party: Party) -> Left:
-    first = next((one for one in party.ledger if one.more == party.more), None)
+    first = next((account for account in party.ledger if account.more == party.more), None)
     named = first.feature if first and party.more is not None else ""
     return Left(party.more, named, party.budget)
 
 
-def _nights(one: Federation) -> Fact:
-    shown = [(party.party, _left(party)) for party in one.parties if party.budget]
+def _nights(federation: Federation) -> Fact:
+    shown = [(party.party, _left(party)) for party in federation.parties if party.budget]
     left = [replace(of, hint=f"{party}: {of.hint}") for party, of in shown]
     ends = [of for of in left if of.more is not None]
     first = min(ends, key=lambda of: of.more or 0, default=next(iter(left), None))
@@ -182,9 +185,9 @@ def _nights(one: Federation) -> Fact:
     return left_fact(first, href="ledger")
 
 
-def _parties(one: Federation) -> Table:
+def _parties(federation: Federation) -> Table:
     rows = []
-    for party in one.parties:
+    for party in federation.parties:
         left = _left(party)
         rows.append(
             (
@@ -198,7 +201,7 @@ def _parties(one: Federation) -> Table:
             )
         )
     heads = ("party", "columns released", "releases left", "first to end", "takes part")
-    name = f"parties_{one.federation}"
+    name = f"parties_{federation.federation}"
     return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
 
 

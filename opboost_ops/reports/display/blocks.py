@@ -1,4 +1,4 @@
-"""What pages and documents are made of: notes, facts, tables and charts, as plain data."""
+"""Blocks of pages and documents: notes, facts, tables and charts, as plain data."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -38,12 +38,12 @@ class Cell:
 
     @property
     def number(self) -> bool:
-        """Whether it is set to the right, as numbers are."""
+        """True if it is set to the right, as numbers are."""
         return isinstance(self.value, int | float) and not isinstance(self.value, bool)
 
     @property
     def plain(self) -> Value:
-        """What stands in the CSV."""
+        """Its value in the CSV."""
         return self.text if self.value is None else self.value
 
 
@@ -80,7 +80,7 @@ class Table:
     federation: str = ""
 
     def named(self, party: str) -> str:
-        """What it is called apart from its page, where titles alone would be the same.
+        """Its name apart from its page, where titles alone would be the same.
 
         Args:
             party: Whose part of the page it is in; empty for none.
@@ -95,29 +95,29 @@ class Table:
         """The columns that have something to tell row by row; its CSV has all."""
         if not self.rows:
             return tuple(range(len(self.columns)))
-        found = []
+        informative = []
         for at, name in enumerate(self.columns):
             texts = {row[at].text for row in self.rows}
             if len(texts) > 1 or (name not in self.once and texts != {""}):
-                found.append(at)
-        return tuple(found) or tuple(range(len(self.columns)))
+                informative.append(at)
+        return tuple(informative) or tuple(range(len(self.columns)))
 
     @property
     def said_once(self) -> str:
-        """What all rows say alike in the columns that are left out for it."""
+        """Values that all rows share in the columns that are left out for it."""
         hidden = [at for at in range(len(self.columns)) if at not in self.shown]
-        said = [(self.columns[at], self.rows[0][at].text) for at in hidden if self.rows]
-        told = ", ".join(f"{name} {text}" for name, text in said if text)
-        return f"All of {told}." if told else ""
+        pairs = [(self.columns[at], self.rows[0][at].text) for at in hidden if self.rows]
+        joined = ", ".join(f"{name} {text}" for name, text in pairs if text)
+        return f"All of {joined}." if joined else ""
 
     @property
     def prose(self) -> bool:
-        """Whether its last column holds sentences, which need room to be read."""
+        """True if its last column holds sentences, which need room to be read."""
         return any(len(row[self.shown[-1]].text) > 60 for row in self.rows)
 
     @property
     def words(self) -> bool:
-        """Whether its last column holds words that may go on in the next line."""
+        """True if its last column holds words that may go on in the next line."""
         texts = (row[self.shown[-1]].text for row in self.rows)
         return any(len(text) > 24 and " " in text for text in texts)
 
@@ -196,7 +196,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Fold:
-    """What is shown when its title is clicked."""
+    """Blocks that are shown when their title is clicked."""
 
     kind: ClassVar[str] = "fold"
     title: str

@@ -137,15 +137,15 @@ def chart(
 
 
 def _in_words(curves: Sequence[Curve]) -> str:
-    """What a picture shows, for anyone who hears it: where each curve begins and ends."""
-    told = []
+    """A picture in words, for anyone who hears it: where each curve begins and ends."""
+    texts = []
     for curve in curves:
         if curve.words:
-            told.append(curve.words)
+            texts.append(curve.words)
         elif curve.points:
             first, last = curve.points[0][1], curve.points[-1][1]
-            told.append(f"{curve.name}: from {first:.4g} to {last:.4g}")
-    return "; ".join(told)
+            texts.append(f"{curve.name}: from {first:.4g} to {last:.4g}")
+    return "; ".join(texts)
 
 
 def bars(
@@ -193,15 +193,15 @@ def _area(xs: Sequence[float], ends: Sequence[tuple[float, float]], style: str) 
 
 def _below(points: Sequence[tuple[float, float]], top: float) -> list[tuple[float, float]]:
     """The part of a reference, which rises or is level, that is not above the picture."""
-    found: list[tuple[float, float]] = []
+    visible: list[tuple[float, float]] = []
     for x, y in points:
         if y <= top:
-            found.append((x, y))
-        elif found:
-            x1, y1 = found[-1]
-            found.append((x1 + (x - x1) * (top - y1) / (y - y1), top))
+            visible.append((x, y))
+        elif visible:
+            x1, y1 = visible[-1]
+            visible.append((x1 + (x - x1) * (top - y1) / (y - y1), top))
             break
-    return found
+    return visible
 
 
 def _line(curve: Curve, placed: Sequence[tuple[float, float]], style: str) -> str:
@@ -210,15 +210,13 @@ def _line(curve: Curve, placed: Sequence[tuple[float, float]], style: str) -> st
     path = [f"M{placed[0][0]:.1f} {placed[0][1]:.1f}"]
     for x, y in placed[1:]:
         path.append(f"H{x:.1f}V{y:.1f}" if curve.steps else f"L{x:.1f} {y:.1f}")
-    found = f'<path class="{style}" d="{"".join(path)}"/>'
+    svg = f'<path class="{style}" d="{"".join(path)}"/>'
     if curve.dashed:
-        return found
+        return svg
     every = max(1, len(placed) // 12)
     marked = [p for i, p in enumerate(placed) if i % every == 0 or i == len(placed) - 1]
-    found += "".join(
-        f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in marked
-    )
-    return found + "".join(
+    svg += "".join(f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in marked)
+    return svg + "".join(
         f'<circle class="ring" cx="{placed[i][0]:.1f}" cy="{placed[i][1]:.1f}" r="7"/>'
         for i in curve.rings
         if i < len(placed)

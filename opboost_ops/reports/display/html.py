@@ -85,19 +85,19 @@ def page_html(
 
     def link(**changes: str | int | None) -> str:
         """This page with another question."""
-        asked = {**query, **changes}
-        given = {k: v for k, v in asked.items() if v not in (None, "")}
-        return f"{base}/{path}{'?' + urlencode(given) if given else ''}"
+        question = {**query, **changes}
+        entries = {k: v for k, v in question.items() if v not in (None, "")}
+        return f"{base}/{path}{'?' + urlencode(entries) if entries else ''}"
 
-    found = {name: getattr(page, name) for name in Page.__dataclass_fields__}
-    found |= {
+    context = {name: getattr(page, name) for name in Page.__dataclass_fields__}
+    context |= {
         "path": path,
         "base": base,
         "root": base.removesuffix("/opboost"),
         "link": link,
         "query": query,
     }
-    return _template("page.html").render(**found, pages=pages, deployed=deployed, about=about)
+    return _template("page.html").render(**context, pages=pages, deployed=deployed, about=about)
 
 
 def text_html(title: str, html: str, *, base: str, pages: Sequence[tuple[str, str, str]]) -> str:
@@ -156,7 +156,7 @@ def compile_documents() -> None:
 
 
 def anchors(part: Section) -> dict[int, tuple[str, str]]:
-    """What a party's part of a page can jump to: by its place among the blocks, name and title.
+    """Places that a party's part of a page can jump to, among its blocks, with name and title.
 
     Args:
         part: The part; where it is short enough to be seen whole there is nothing.
@@ -190,8 +190,8 @@ def _code(text: str) -> Markup:
     parts = [str(escape(part)) for part in text.split("`")]
     if len(parts) % 2 == 0:
         return escape(text)
-    told = [f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts)]
-    return Markup("".join(told))  # noqa: S704  Every part is escaped above.
+    pieces = [f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts)]
+    return Markup("".join(pieces))  # noqa: S704  Every part is escaped above.
 
 
 def _template(name: str) -> Template:
@@ -200,7 +200,7 @@ def _template(name: str) -> Template:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         auto_reload=False,
@@ -208,5 +208,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(code=_code, anchors=anchors)
-    return made
+    environment.filters.update(code=_code, anchors=anchors)
+    return environment

@@ -38,7 +38,7 @@ class Message:
 
     @property
     def words(self) -> str:
-        """What is sent, and how much."""
+        """The kind of message, and its size."""
         return f"{self.text}, {self.size}" if self.size else self.text
 
 
@@ -50,8 +50,8 @@ def exchanged(parties: Sequence[str], messages: Sequence[Message], *, title: str
         messages: From first to last.
         title: What a reader hears who does not see.
     """
-    told = "; ".join(f"{m.sender} to {m.receiver or 'all'}: {m.words}" for m in messages)
-    label = f"{escape(title)}. {escape(told)}"
+    text = "; ".join(f"{m.sender} to {m.receiver or 'all'}: {m.words}" for m in messages)
+    label = f"{escape(title)}. {escape(text)}"
     width, height, parts = _lines(parties, messages)
     return Markup(  # noqa: S704  Every text in it is escaped above and below.
         f'<svg class="sequence" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
