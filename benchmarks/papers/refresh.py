@@ -1,4 +1,4 @@
-"""Released columns over two years: never anew or yearly, at the same total loss.
+"""Released columns over two years: once or yearly, at the same total loss.
 
 Each month some people's circumstances change: they take the row of another person of the table,
 label included. A model is trained and tested each quarter on today's labels and own columns, and
@@ -130,7 +130,7 @@ def section(summary: Mapping[str, Any], folder: Path) -> str:
     pictures.save(figure, folder / "evaluation-refresh.svg")
     heads = ("people who change per month", *summary["auc"][next(iter(summary["auc"]))])
     return (
-        "## Released once, or anew each year\n\n"
+        "## Released once, or again each year\n\n"
         + _WORDS.format(**summary, months=MONTHS, total=TOTAL)
         + f"\n\n{table(heads, lines)}\n\n"
         + "![AUC over 24 months under never and yearly](figures/evaluation-refresh.svg)\n"
@@ -141,7 +141,7 @@ _WORDS = """\
 {dataset}, {seeds} draws. Each month a share of the people takes the row of another person. The \
 other party's columns are released by the clamped geometric mechanism on [1, 10] with a \
 loss(R - L) of {total} over {months} months: once, or twice at half the loss. "Today's values" \
-draws all responses anew each month at the full loss, which no budget allows: it bounds what a \
+draws all responses again each month at the full loss, which no budget allows: it bounds what a \
 release could bring. Mean AUC over the quarters, on released values of held-out people:"""
 
 EXPERIMENTS = (
