@@ -53,7 +53,13 @@ class Part:
 PARTS = {
     "mechanisms": Part(("mechanisms",), ("tests/unit/mechanisms",)),
     "privacy": Part(
-        ("privacy",), ("tests/unit/privacy", "tests/e2e_local/test_month.py", "tests/oracle")
+        ("privacy",),
+        (
+            "tests/unit/privacy",
+            "tests/adversary/test_second_night.py",
+            "tests/unit/run/test_preflight.py",
+            "tests/oracle",
+        ),
     ),
     "acceptance": Part(
         ("exchange/acceptance.py", "exchange/order.py", "exchange/contents.py"),

@@ -1,9 +1,6 @@
 """Rounds over a store: all end with one model, whatever dies; what is foreign is refused."""
 
-import contextlib
 import json
-import multiprocessing
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -111,34 +108,6 @@ def test_a_party_killed_in_mid_training_goes_on_with_the_same_bytes(tmp_path, vi
     before = published(banks)
     assert len(before) > 20
     found, errors = banks.together(work)
-    assert not errors
-    assert set(found.values()) == {alone(settings)}
-    assert before.items() <= published(banks).items()
-
-
-def test_a_process_that_is_killed_in_mid_training_runs_again(tmp_path):
-    banks = Banks(tmp_path)
-    parts, settings = shares(3)
-    settings = replace(settings, trees=30)
-    fork = multiprocessing.get_context("fork")
-
-    def party(i):
-        with contextlib.suppress(ArtifactError):
-            learn(*parts[i], settings, banks.mailbox(banks.names[i], timeout=0.7))
-
-    processes = [fork.Process(target=party, args=(i,)) for i in range(3)]
-    for process in processes:
-        process.start()
-    place = f"banks/{RUN}/masked/{banks.names[2]}/trees-00003-00"
-    banks.store.wait(place, 60)
-    processes[2].kill()
-    for process in processes:
-        process.join()
-    assert processes[2].exitcode == -signal.SIGKILL
-    last = f"banks/{RUN}/decision/{banks.active}/trees-00029-01"
-    assert banks.store.get(last) is None
-    before = published(banks)
-    found, errors = banks.together(lambda box, i: text(learn(*parts[i], settings, box)))
     assert not errors
     assert set(found.values()) == {alone(settings)}
     assert before.items() <= published(banks).items()

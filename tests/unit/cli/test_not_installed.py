@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace
 
@@ -40,12 +38,6 @@ def test_its_version_is_said(tmp_path: Path) -> None:
     done = opboost(tmp_path, "--version")
     assert done.returncode == 0
     assert done.stdout.startswith("OpBoost Ops 0.")
-
-
-@pytest.mark.slow
-def test_a_federation_is_run(tmp_path: Path) -> None:
-    done = opboost(tmp_path, "run", "--dataset", "credit", "--trees", "2", "--json")
-    assert done.returncode == 0, done.stderr
 
 
 def test_what_needs_airflow_names_the_command_that_installs_it(tmp_path: Path) -> None:

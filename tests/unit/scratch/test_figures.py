@@ -11,7 +11,7 @@ import pytest
 from opboost_ops.tables.spill.statistics import nth_least, total
 
 
-@pytest.mark.parametrize("rows", [1, 131_072, 131_073, 300_007, 1_000_001])
+@pytest.mark.parametrize("rows", [1, 131_072, 131_073, 300_007])
 def test_figures_are_numpys(rows: int) -> None:
     rng = np.random.default_rng(rows)
     # Of sizes so far apart that another order of adding up gives another sum.

@@ -156,30 +156,3 @@ def _scored(workspace: Workspace) -> pl.DataFrame:
     return ids.join(
         pl.read_parquet(workspace.table_path("a")), on="id", how="left", maintain_order="left"
     )
-
-
-@pytest.mark.parametrize("fault", ["missing", "text", "category", "number"])
-def test_a_column_of_another_party_that_the_label_holder_does_not_hold_as_declared(
-    trained: Workspace, tmp_path: Path, fault: str
-) -> None:
-    copy = trained.copy(tmp_path / "federation", FIRST_RUN)
-    run = scoring(copy, "local", "f" * 16)
-    change, words = {
-        "missing": (pl.col("b0.w").alias("elsewhere"), "no column b0.w, which scoring.mode local"),
-        "text": (pl.lit("zq7canary").alias("b0.w"), "b0.w is declared numeric"),
-        "category": (pl.lit("zq7canary").alias("b1.colour"), "not declared"),
-        "number": (
-            pl.lit(None, pl.String).alias("b0.size"),
-            "b0.size has missing or infinite values",
-        ),
-    }[fault]
-    run.edit_table("a", lambda t: t.with_columns(change))
-    if fault == "missing":
-        run.edit_table("a", lambda t: t.drop("b0.w"))
-    before = score_files(copy)
-    step, error = run.first_failure()
-    assert step == "a.score"
-    assert words in str(error)
-    assert error.remedy
-    assert "zq7canary" not in str(error)
-    assert score_files(copy) == before

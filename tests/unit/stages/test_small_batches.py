@@ -1,9 +1,5 @@
 """New rows are judged row by row: one person can be scored, two, ten and a hundred thousand."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -15,8 +11,6 @@ from opboost_ops.quality.tightening import tightened
 from tests.federation import SCORING_RUN, Workspace
 from tests.unit.quality.test_suites import IDS, PARTY
 from tests.unit.stages.scoring_data import HOLDERS, score_files, scoring
-
-OPBOOST = Path(sys.executable).parent / "opboost"
 
 
 def only(workspace: Workspace, people: list[str]) -> None:
@@ -54,20 +48,6 @@ def test_one_person_whose_values_are_missing_gets_a_score(
     pl.read_parquet(path).with_columns(w=pl.lit(None)).write_parquet(path)
     scoring(workspace, "desensitised", SCORING_RUN).all()
     assert len(score_files(workspace)) == 1
-
-
-@pytest.mark.slow
-def test_the_command_scores_one_person(toys_once: Workspace, tmp_path: Path) -> None:
-    workspace = toys_once.copy(tmp_path / "command", SCORING_RUN)
-    person = common(workspace)[0]
-    only(workspace, [person])
-    command = [OPBOOST, "score", workspace.file, "--json"]
-    environment = {**os.environ, **workspace.environment()}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["rows"] == 1
-    assert pl.read_parquet(told["scores"])["id"].to_list() == [person]
 
 
 def test_what_each_row_must_be_is_asked_of_one_row_too(
