@@ -16,10 +16,12 @@ from pydantic import BaseModel
 
 from opboost_ops.cli import app
 from opboost_ops.config.federation import Federation
+from opboost_ops.pipeline.protocol import PHASES, STEPS
 
 _ROOT = Path(__file__).parents[1]
 _NOTEBOOK = re.compile(r"^<!-- notebook: (\S+) -->$", re.MULTILINE)
 _DECISIONS = "<!-- decisions -->"
+_STEPS = "<!-- steps -->"
 _ENTRY = re.compile(r"^ {4}(\w+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 
 
@@ -35,8 +37,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Put a notebook's cells, with what they show, and the list of decisions in their places."""
+    """Put a notebook's cells, with what they show, the decisions and the steps in their places."""
     folder = Path(config.docs_dir)
+    if _STEPS in markdown:
+        return markdown.replace(_STEPS, "\n".join(_steps()))
     if _DECISIONS in markdown:
         return markdown.replace(_DECISIONS, "\n".join(_decisions(folder / "adr")))
     return _NOTEBOOK.sub(lambda match: "\n".join(_cells(folder / match[1])), markdown)
@@ -55,6 +59,17 @@ def on_post_build(config: MkDocsConfig) -> None:
         lines.append(f"\n## {section.title}\n")
         lines += [_entry(page) for page in (section.children or [section])]
     (Path(config.site_dir) / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _steps() -> Iterator[str]:
+    """All steps of the protocol, as a table."""
+    roles = {phase.name: phase.roles for phase in PHASES}
+    yield "| step | where | does | sends |\n| --- | --- | --- | --- |"
+    for step in STEPS.values():
+        names = dict.fromkeys(r for task in step.tasks for r in roles[task.split(".")[0]])
+        where = ", ".join(role.replace("_", " ") for role in names)
+        sends = ", ".join(f"`{kind}`" for kind in step.publishes)
+        yield f"| `{step.name}` | {where} | {step.does} | {sends} |"
 
 
 def _entry(page: Page) -> str:

@@ -43,6 +43,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, Artifact, Draft
 from opboost_ops.exchange.contents import Decrypt, listed_sizes, opened
 from opboost_ops.exchange.encryption import Envelope, PrivateKey
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.manifest import Kind, Manifest, receiver_of, reference, sender_of
 from opboost_ops.exchange.order import Memory, Remembered, require_order, require_rows
 from opboost_ops.exchange.plan import Plan, read_plan
@@ -336,10 +337,6 @@ class Acceptance:
         return plan
 
 
-#: Kinds that release randomised cells, and so state what these cost.
-_RELEASES: frozenset[Kind] = frozenset({"ranks", "values"})
-
-
 def require_columns(
     memory: Memory, manifest: Manifest, federation: Federation | None, what: str
 ) -> None:
@@ -354,14 +351,13 @@ def require_columns(
     Raises:
         Rejected: They are others.
     """
-    kind, columns = manifest.kind, manifest.columns
+    kind, columns = KINDS[manifest.kind], manifest.columns
     expected: tuple[str, ...] = ()
-    if federation and kind in ("ranks", "values", "split_request", "route_request"):
+    if kind.columns == "answered":
+        expected = memory.accepted[f"{kind.answers[0]}/{manifest.about}"].columns
+    elif kind.columns and federation:
         expected = tuple(c.name for c in columns_of(federation, manifest.about))
-    elif kind in ("split_values", "routes"):
-        request = "split_request" if kind == "split_values" else "route_request"
-        expected = memory.accepted[f"{request}/{manifest.about}"].columns
-    some = kind in ("split_request", "route_request") and len(set(columns)) == len(columns)
+    some = kind.columns == "some" and len(set(columns)) == len(columns)
     if not (set(columns) <= set(expected) if some else columns == expected):
         raise Rejected("unknown_column", f"{what}: its columns are not the declared ones.")
 
@@ -381,7 +377,7 @@ def require_guarantee(
         Rejected: It states another loss, or another kind of run.
     """
     expected = {}
-    if manifest.kind in _RELEASES:
+    if KINDS[manifest.kind].columns == "released":
         expected = column_losses(columns_of(federation, manifest.about))
     if dict(manifest.losses) != expected:
         raise Rejected(

@@ -7,11 +7,13 @@ from functools import partial
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.artifact import DOCUMENT, VECTOR, Artifact
 from opboost_ops.exchange.encryption import OVERHEAD, SUFFIX
-from opboost_ops.exchange.files import ENTRIES, Files, is_part
-from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Kind, Manifest
-from opboost_ops.exchange.points import files_of_points, require_points
+from opboost_ops.exchange.files import ENTRIES, Files, is_part, part_names
+from opboost_ops.exchange.kinds import KINDS
+from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE, Manifest
+from opboost_ops.exchange.points import require_points
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.salting import unsalted
+from opboost_ops.exchange.sealed.parts import part_count
 from opboost_ops.tables.spill.arrays import Scratch
 
 #: Opens a file: its bytes, the artifact's digest, its name.
@@ -27,17 +29,6 @@ def listed_sizes(manifest: Manifest) -> dict[str, int]:
     if manifest.encrypted_to is None:
         return {name: file.size for name, file in manifest.files.items()}
     return {name + SUFFIX: file.size + OVERHEAD for name, file in manifest.files.items()}
-
-
-_FILES: Mapping[Kind, frozenset[str]] = {
-    "plan": frozenset({DOCUMENT}),
-    "split_request": frozenset({DOCUMENT}),
-    "split_values": frozenset({DOCUMENT}),
-    "route_request": frozenset({DOCUMENT}),
-    "round_key": frozenset({DOCUMENT}),
-    "masked": frozenset({VECTOR}),
-    "decision": frozenset({DOCUMENT}),
-}
 
 
 def opened(
@@ -68,7 +59,7 @@ def opened(
     """
     end = SUFFIX if decrypt else ""
     listed = {MANIFEST, SIGNATURE, *(name + end for name in manifest.files)}
-    if set(files) != listed or set(manifest.files) not in _forms(manifest):
+    if set(files) != listed or set(manifest.files) != _files_of(manifest):
         raise Rejected("malformed", f"{what}: its files are not those it lists.")
 
     def content(name: str) -> bytes:
@@ -98,12 +89,16 @@ def opened(
     return artifact
 
 
-def _forms(manifest: Manifest) -> list[frozenset[str]]:
-    """Which files an artifact of a kind may have."""
-    if manifest.kind in _FILES:
-        return [_FILES[manifest.kind]]
-    files = files_of_points(manifest)
-    return [] if files is None else [files]
+def _files_of(manifest: Manifest) -> frozenset[str]:
+    """The files that an artifact of its kind has; how many parts follows from its rows."""
+    content = KINDS[manifest.kind].content
+    if content == "document":
+        return frozenset({DOCUMENT})
+    if content == "vector":
+        return frozenset({VECTOR})
+    # The canary is one more.
+    parts = frozenset(part_names(part_count(manifest.rows + 1)))
+    return parts if content == "points" else parts | {DOCUMENT}
 
 
 def _require_document(artifact: Artifact, what: str) -> None:

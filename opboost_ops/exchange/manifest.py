@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, ValidationError
 
@@ -13,6 +13,7 @@ from opboost_ops import __version__
 from opboost_ops.config.agreement import PROTOCOL
 from opboost_ops.config.schema import FeatureName, Name, Record
 from opboost_ops.exchange.json_text import read_json
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.privacy.ledger.checkpoints import Checkpoint
 from opboost_ops.privacy.loss import LossCurve
@@ -80,31 +81,14 @@ def _minor(version: str) -> tuple[int, int] | None:
     return (int(numbers[1]), int(numbers[2])) if numbers else None
 
 
-#: Kinds of artifact, in protocol order.
-Kind = Literal[
-    "plan",
-    "psi_query",
-    "psi_answer",
-    "shares",
-    "ranks",
-    "split_request",
-    "split_values",
-    "values",
-    "route_request",
-    "routes",
-    "round_key",
-    "masked",
-    "decision",
-]
+if TYPE_CHECKING:
+    Kind = str
+else:
+    #: Kinds of artifact, in protocol order.
+    Kind = Literal[*KINDS]
 
 #: Kinds of horizontal learning, of which a run has many: each lies in its round's own place.
-ROUND_KINDS: tuple[Kind, ...] = ("round_key", "masked", "decision")
-
-#: Of these, which everybody may read as they lie in the store; secrets in them are sealed.
-_FOR_ALL = frozenset(ROUND_KINDS) - {"masked"}
-
-#: Kinds that the label holder signs, and addresses to the party they are about.
-_ADDRESSED = ("psi_query", "split_request", "route_request")
+ROUND_KINDS = tuple(kind.name for kind in KINDS.values() if kind.runs == ("train_horizontal",))
 
 _RUN_ID = r"^[0-9a-f]{16}$"
 
@@ -227,7 +211,7 @@ def sender_of(kind: Kind, about: str, label_holder: str) -> str:
         about: The party it is about.
         label_holder: The federation's.
     """
-    return label_holder if kind in ("plan", "decision", *_ADDRESSED) else about
+    return label_holder if KINDS[kind].signer == "label_holder" else about
 
 
 def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
@@ -238,9 +222,7 @@ def receiver_of(kind: Kind, about: str, label_holder: str) -> str | None:
         about: The party it is about.
         label_holder: The federation's.
     """
-    if kind == "plan" or kind in _FOR_ALL:
-        return None
-    return about if kind in _ADDRESSED else label_holder
+    return {"all": None, "party": about, "label_holder": label_holder}[KINDS[kind].reader]
 
 
 def checkpoint_towards(kind: Kind, about: str, label_holder: str) -> str:

@@ -6,17 +6,11 @@ from datetime import date
 from pydantic import Field
 
 from opboost_ops.config.schema import FeatureName, Record
+from opboost_ops.exchange.kinds import KINDS, TRAIN, kinds_of
 from opboost_ops.exchange.manifest import Digest, Kind, Manifest
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.rejection import Rejected
 
-#: What any run with feature holders has: a query and its answer.
-_ASKED: Mapping[Kind, Kind] = {"psi_query": "plan", "psi_answer": "psi_query"}
-_TRAIN: Mapping[Kind, Kind] = {
-    "ranks": "plan",
-    "split_request": "ranks",
-    "split_values": "split_request",
-}
 #: Name of the JSON value in a run's home that holds a `Memory`.
 MEMORY = "acceptance"
 
@@ -27,16 +21,12 @@ def answers(plan: Plan) -> Mapping[Kind, Kind]:
     Args:
         plan: The run's.
     """
-    federation, routed = plan.federation, "routed" in plan.federation.scoring.modes
-    shares: Mapping[Kind, Kind] = {"shares": "plan"} if federation.has_shares else {}
-    if plan.purpose == "train":
-        more: Mapping[Kind, Kind] = {"route_request": "split_values", "routes": "route_request"}
-        return {**_ASKED, **shares, **_TRAIN, **(more if routed else {})}
-    if federation.scoring.mode == "local":
-        return {}
-    if federation.scoring.mode == "routed":
-        return {**_ASKED, **shares, "route_request": "plan", "routes": "route_request"}
-    return {**_ASKED, **shares, "values": "plan"}
+    kinds = {kind.name: kind for kind in kinds_of(plan.federation, plan.purpose)}
+    return {
+        name: next(before for before in kind.answers if before in kinds)
+        for name, kind in kinds.items()
+        if kind.answers
+    }
 
 
 class Remembered(Record):
@@ -120,23 +110,21 @@ def require_rows(memory: Memory, manifest: Manifest, rows: int | None, what: str
     Raises:
         Rejected: It does not fit.
     """
-    kind, actual = manifest.kind, manifest.rows
+    kind, actual = KINDS[manifest.kind], manifest.rows
 
     def count(other: Kind) -> int | None:
         entry = memory.entry(other, manifest.about)
         return entry.rows if entry else None
 
     right = rows is None or actual == rows
-    if kind == "psi_answer":
-        right &= actual == count("psi_query")
-    elif kind in ("ranks", "values", "shares"):
-        others = [count(other) for other in ("ranks", "values", "shares") if other != kind]
+    tables = [count(k.name) for k in KINDS.values() if k.rows == "table" and k is not kind]
+    whole = [n for n in tables if n is not None]
+    if kind.rows == "answered":
+        right &= actual == count(kind.answers[0])
+    elif kind.rows == "table":
         # New rows may be none; a training table is never empty.
-        right &= (actual > 0 or kind != "ranks") and all(n in (None, actual) for n in others)
-    elif kind == "routes":
-        whole = count("ranks") or count("shares")
-        right &= whole is None or actual <= whole
-    elif kind == "split_values":
-        right &= actual == count("split_request")
+        right &= (actual > 0 or kind.runs != TRAIN) and all(n == actual for n in whole)
+    elif kind.rows == "some":
+        right &= all(actual <= n for n in whole)
     if not right:
         raise Rejected("wrong_row_count", f"{what}: its row count is not the agreed one.")

@@ -12,20 +12,15 @@ from pathlib import Path
 import numpy as np
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.exchange.artifact import DOCUMENT, Artifact
-from opboost_ops.exchange.files import part_names
-from opboost_ops.exchange.manifest import Kind, Manifest
+from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.sealed.curve import POINT, are_points
-from opboost_ops.exchange.sealed.parts import part_count, part_of, record, rising_records
+from opboost_ops.exchange.sealed.parts import part_of, record, rising_records
 from opboost_ops.exchange.sealed.sealing import ROW_TAG, row_tags
 from opboost_ops.exchange.sealed.tags import TAG, strictly_rising
 from opboost_ops.exchange.sealed.zero_shares import slots_for
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
-
-#: The kinds whose points, shares or rows may have several parts.
-POINTS: frozenset[Kind] = frozenset({"psi_query", "psi_answer"})
-SEALED: frozenset[Kind] = frozenset({"ranks", "values", "routes"})
 
 #: The hash of a table has a number below this one.
 _NUMBERS = 256
@@ -60,22 +55,6 @@ class Layout:
         return content
 
 
-def files_of_points(manifest: Manifest) -> frozenset[str] | None:
-    """The files of a kind that has points, shares or sealed rows, or None for another kind.
-
-    How many parts a list has follows from its rows: there is one form alone.
-
-    Args:
-        manifest: The artifact's.
-    """
-    kind = manifest.kind
-    if kind not in POINTS | SEALED | {"shares"}:
-        return None
-    # The canary is one more.
-    parts = frozenset(part_names(part_count(manifest.rows + 1)))
-    return parts if kind in POINTS else parts | {DOCUMENT}
-
-
 def layout_of(artifact: Artifact) -> Layout:
     """How an artifact's shares or sealed rows are laid out.
 
@@ -87,7 +66,7 @@ def layout_of(artifact: Artifact) -> Layout:
     """
     document, what = artifact.document, artifact.manifest.reference
     fields, counted = {"nonce", "width"}, 0
-    if artifact.manifest.kind == "shares":
+    if KINDS[artifact.manifest.kind].content == "shares":
         fields, counted = fields | {"keys", "numbers"}, artifact.parts
     if isinstance(document, dict) and set(document) == fields:
         nonce, width = document["nonce"], document["width"]
@@ -118,12 +97,12 @@ def require_points(
     Raises:
         Rejected: Saying what is wrong with it.
     """
-    kind = artifact.manifest.kind
-    if kind == "shares":
+    kind = KINDS[artifact.manifest.kind]
+    if kind.content == "shares":
         _require_shares(artifact, federation, what)
-    elif kind in SEALED:
+    elif kind.content == "sealed_rows":
         _require_sealed(artifact, what)
-    elif kind == "psi_query":
+    elif kind.signer == "label_holder":
         for number, points in _canonical(artifact, what):
             _require_rising(points, number, artifact, what)
             del points

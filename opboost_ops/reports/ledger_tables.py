@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from opboost_ops.config.policy import ModelBudget, Policy
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.privacy.consent.exposure import odds_words
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
 from opboost_ops.privacy.ledger.model_account import account_of
@@ -39,8 +40,7 @@ _MODELS = 20
 
 #: Kinds of artifact and of entry whose own name says too little.
 _KINDS: Mapping[str, str] = {
-    "psi_query": "blinded IDs",
-    "psi_answer": "answer to blinded IDs",
+    **{kind.name: kind.words for kind in KINDS.values() if kind.words},
     "stopped": "stopped taking part",
     "resumed": "takes part again",
 }

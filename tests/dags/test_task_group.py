@@ -13,14 +13,13 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.serialization.serialized_objects import DagSerialization
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.descriptions import TITLES
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.federation_operators import (
     ScoreFederation,
     TrainFederation,
 )
 from opboost_ops.orchestration.dags.task_group import FederationTaskGroup
-from opboost_ops.orchestration.pages.airflow import PHASES, place_of
+from opboost_ops.orchestration.pages.airflow import place_of
 from tests.dags.conftest import ROOT, in_airflow
 from tests.federation import Workspace
 
@@ -51,7 +50,6 @@ def test_it_holds_the_tasks_of_the_federations_own_dag(
         assert theirs.on_failure_callback
         # By them pages and notes know whose task it is, within groups of people's own.
         assert place_of(f"credit.{name}") == (ours.owner, name.rpartition(".")[2])
-    assert set(TITLES) == PHASES
     assert own.tags <= dag.tags
     assert dag.get_task("refresh_tables").downstream_task_ids == {"credit.credit_open.open_run"}
     assert (

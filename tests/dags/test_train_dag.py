@@ -8,14 +8,13 @@ import yaml
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
-from opboost_ops.config.federation import ScoringMode
+from opboost_ops.config.federation import Purpose, ScoringMode
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.orchestration.dags.descriptions import DESCRIPTIONS, TITLES
+from opboost_ops.exchange.kinds import kinds_of
 from opboost_ops.orchestration.dags.factory import build_dags
 from opboost_ops.orchestration.dags.lineage import PARAMETER
-from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.party.form_values import FORM
-from opboost_ops.pipeline.phases import PhaseName, phases
+from opboost_ops.pipeline.phases import phases
 from tests.dags.conftest import declare
 
 RELEASE = ["check_table", "desensitize", "check_release"]
@@ -42,14 +41,13 @@ def test_a_feature_holder_checks_its_release_first_and_waits_for_nobody_but_the_
 
 
 @pytest.mark.parametrize("mode", get_args(ScoringMode))
-def test_every_stage_of_the_protocol_exists_and_is_described(federations: Path, mode: str) -> None:
+def test_every_artifact_of_a_run_is_awaited(federations: Path, mode: str) -> None:
     data = yaml.safe_load((federations / "credit.yaml").read_text())
     data["scoring"] = {"mode": mode}
     federation = parse_federation(data, "")
-    made = [*phases(federation, "train"), *phases(federation, "score")]
-    assert {phase.name for phase in made} <= set(TITLES) == set(get_args(PhaseName))
-    assert {stage for phase in made for stage in phase.stages} <= set(STAGES)
-    assert set(DESCRIPTIONS) == {"open_run", *STAGES}
+    for purpose in get_args(Purpose):
+        awaited = [kind for phase in phases(federation, purpose) for kind in phase.awaits]
+        assert sorted(["plan", *awaited]) == sorted(k.name for k in kinds_of(federation, purpose))
 
 
 def test_the_dag_is_documented_tagged_and_runs_once_at_a_time(dag: DAG) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from opboost_ops.cli.demo import follow
 from opboost_ops.config.loading import load_federation
-from opboost_ops.orchestration.dags.descriptions import TITLES
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from opboost_ops.pipeline.phases import phases
@@ -25,7 +24,7 @@ def groups_of(file: Path) -> list[str]:
     """What the task groups of a training are called: one for each party in each phase."""
     federation = load_federation(file)
     return [
-        f"{party}: {TITLES[phase.name][0]}"
+        f"{party}: {phase.title}"
         for phase in phases(federation, "train")
         for party in phase.parties(federation)
     ]

@@ -49,15 +49,14 @@ def planned(
     for purpose in get_args(Purpose):
         here: dict[str, tuple[str, str, str, str]] = {}
         for phase in phases(federation, purpose):
-            parties = [n for n, spec in federation.parties.items() if spec.role == phase.role]
             own: dict[str, tuple[str, str, str, str]] = {}
-            for party in parties:
+            for party in phase.parties(federation):
                 dag, text = f"{federation.name}_{purpose}", one_of_each[party]
                 for chain in phase.chains:
                     task = f"{party}_{phase.name}.{chain.name}"
                     for name in chain.stages:
                         own.setdefault(name, (dag, task, party, text))
             # What both roles have, such as a look at the table, fails at a feature holder.
-            here |= own if phase.role == "feature_holder" else {**own, **here}
+            here |= own if "feature_holder" in phase.roles else {**own, **here}
         found = {**here, **found}
     return found

@@ -1,6 +1,11 @@
 """The page on the architecture is true, and what it tells newcomers to do works."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -110,3 +115,54 @@ def test_a_toy_store_carries_a_whole_run(fresh: Workspace, monkeypatch: pytest.M
     assert "register" in " ".join(summaries)
     assert any("split_values" in place for place in store.places)
     assert not any((fresh.folder / "exchange").glob("*/*"))
+
+
+#: A whole run, in a process that imports the copied package.
+_RUN = """
+import json, sys
+from pathlib import Path
+from opboost_ops.config.loading import site_of
+from opboost_ops.pipeline.party.inbox import Run, accept_plan
+from opboost_ops.pipeline.phases import phases, stages_by_task
+from opboost_ops.pipeline.runner.publication import Publisher
+from tests.federation import Workspace
+
+workspace = Workspace(Path(sys.argv[1]))
+summaries = workspace.all()
+declared = workspace.declared
+tasks = stages_by_task(declared, "train")
+holder = Publisher("credit", *site_of("credit"), workspace.store)
+acceptance, _ = accept_plan(holder, Run(declared.name, workspace.run, "credit"), "train")
+for party in declared.feature_holders:
+    place = f"{declared.name}/{workspace.run}/column_count/{party}"
+    assert workspace.store.get(place, acceptance.admit("column_count", party)) is not None
+print(json.dumps({
+    "tasks": [task for task, stages in tasks.items() if "count_columns" in stages],
+    "sent": [workspace.artifact("column_count", p).document for p in declared.feature_holders],
+    "summaries": [s for step, s in summaries.items() if step.endswith("count_columns")],
+}))
+"""
+
+
+def test_a_step_is_one_function_and_one_entry(fresh: Workspace, tmp_path: Path) -> None:
+    """The documented blocks, put where the page says, make a step that runs in a federation."""
+    copy = tmp_path / "copy"
+    shutil.copytree(PACKAGE, copy / "opboost_ops")
+    (copy / "schemas").symlink_to(ROOT / "schemas")
+    blocks = dict(re.findall(r'```python title="([^"]+)"\n(.+?)```', PAGE, re.DOTALL))
+    for file, table in (("pipeline/protocol.py", "_STEPS"), ("exchange/kinds.py", "_KINDS")):
+        path = copy / "opboost_ops" / file
+        before, heading, after = path.read_text().partition(f"{table} = (\n")
+        path.write_text(before + heading + blocks.pop(f"opboost_ops/{file}") + after)
+    ((file, function),) = blocks.items()
+    (copy / file).write_text(function)
+    environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-c", _RUN, str(fresh.folder)]
+    run = subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    shown = json.loads(run.stdout)
+    assert sorted(shown["tasks"]) == ["bank_release.count_columns", "shop_release.count_columns"]
+    assert [each["columns"] for each in shown["summaries"]] == [10, 5]
+    assert shown["sent"] == [{"count": 10}, {"count": 5}]

@@ -35,17 +35,13 @@ def table_assets(
     }
 
 
-def champion_asset(federation: Federation) -> Asset:
-    """The asset of the model in use; a new version is emitted when another one is promoted."""
-    return _own(federation, "champion")
+def asset(federation: Federation, what: str) -> Asset:
+    """The asset of the model in use, or of the scores of new rows.
 
-
-def scores_asset(federation: Federation) -> Asset:
-    """The asset of the scores of new rows, for DAGs that use them."""
-    return _own(federation, "scores")
-
-
-def _own(federation: Federation, what: str) -> Asset:
+    Args:
+        federation: What its file says.
+        what: ``champion``, of which each promotion emits a new version, or ``scores``.
+    """
     return Asset(name=f"{federation.name}_{what}", uri=f"x-opboost://{federation.name}/{what}")
 
 

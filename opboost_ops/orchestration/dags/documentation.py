@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.orchestration.dags.descriptions import TITLES
 from opboost_ops.pipeline.phases import phases
 
 _FORMS: dict[Purpose, str] = {
@@ -62,10 +61,9 @@ def _steps(federation: Federation, purpose: Purpose) -> list[str]:
     lines = ["What a run does, phase by phase:", ""]
     kinds = ["plan"]
     for number, phase in enumerate(phases(federation, purpose), start=1):
-        title, words = TITLES[phase.name]
         who = ", ".join(phase.parties(federation))
         kinds += [kind for kind in phase.awaits if kind not in kinds]
-        lines.append(f"{number}. {who}: **{title}**. {words}")
+        lines.append(f"{number}. {who}: **{phase.title}**. {phase.does}")
     if federation.learning == "vertical":
         named = ", ".join(f"`{kind}`" for kind in kinds)
         lines += ["", f"Signed artifacts that pass between parties: {named}."]

@@ -13,7 +13,6 @@ from typing import Any
 
 from airflow.sdk import (  # type: ignore[attr-defined]
     DAG,
-    Asset,
     AssetAll,
     AssetAny,
     AssetOrTimeSchedule,
@@ -28,12 +27,7 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.admin_dag import admin_dag
-from opboost_ops.orchestration.dags.assets import (
-    champion_asset,
-    scores_asset,
-    table_assets,
-    tables_dag,
-)
+from opboost_ops.orchestration.dags.assets import asset, table_assets, tables_dag
 from opboost_ops.orchestration.dags.documentation import documentation
 from opboost_ops.orchestration.dags.form import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults, timeout
@@ -201,7 +195,6 @@ def train_dag(federation: Federation, path: Path, here: Sequence[str] | None = N
         schedule=_when(schedule.cron, tables if schedule.on_tables else None),
         description=f"{federation.learning.capitalize()} federated training of {federation.name}.",
         params=training_form(federation),
-        outlets={"announce_champion": champion_asset(federation)},
     )
 
 
@@ -213,7 +206,7 @@ def score_dag(federation: Federation, path: Path, here: Sequence[str] | None = N
         path: The file, as the label holder's worker finds it.
         here: The parties of this Airflow; all when absent.
     """
-    assets: Any = champion_asset(federation)
+    assets: Any = asset(federation, "champion")
     if federation.schedule.on_tables:
         assets = AssetAny(assets, AssetAll(*table_assets(federation, "score", here).values()))
     return _run_dag(
@@ -224,7 +217,6 @@ def score_dag(federation: Federation, path: Path, here: Sequence[str] | None = N
         schedule=_when(federation.scoring.cron, assets),
         description=f"Scores new rows with the champion of {federation.name}.",
         params=scoring_form(),
-        outlets={"write_scores": scores_asset(federation)},
     )
 
 
@@ -247,7 +239,6 @@ def _run_dag(
     schedule: Any,
     description: str,
     params: dict[str, Any],
-    outlets: dict[str, Asset],
 ) -> DAG:
     joins = here is not None and federation.label_holder not in here
     with _RunDag(
@@ -267,9 +258,9 @@ def _run_dag(
         default_args=task_defaults(federation),
     ) as dag:
         if here is None:
-            add_groups(federation, purpose, path, outlets)
+            add_groups(federation, purpose, path)
         else:
-            add_own_groups(federation, purpose, path, outlets, here)
+            add_own_groups(federation, purpose, path, here)
     # Set last: each operator would make four copies of them, a third of the time of a parse. A task
     # that runs gets the DAG's own.
     dag.params = ParamsDict({} if joins else params)

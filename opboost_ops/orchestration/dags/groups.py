@@ -1,6 +1,6 @@
 """A run's task groups: one for each phase of each party, acyclic among themselves.
 
-Which stages a task runs is declared once, in `pipeline.phases`.
+Which stages a task runs is declared once, in `pipeline.protocol`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,14 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Asset, TaskGroup
+from airflow.sdk import TaskGroup
 
 from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.orchestration.dags import tasks
-from opboost_ops.orchestration.dags.descriptions import DESCRIPTIONS, TITLES, description
+from opboost_ops.orchestration.dags.assets import asset
+from opboost_ops.orchestration.dags.descriptions import OPENS, description
 from opboost_ops.orchestration.dags.notifications import CALLBACKS
 from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
-from opboost_ops.pipeline.phases import Phase, phases
+from opboost_ops.pipeline.phases import phases
+from opboost_ops.pipeline.protocol import STEPS, Phase
 
 #: Only network faults are raised as retryable; `tasks.execute` fails everything else at once.
 _RETRIES = {
@@ -39,7 +41,6 @@ def add_groups(
     federation: Federation,
     purpose: Purpose,
     path: Path,
-    outlets: Mapping[str, Asset],
     form: Mapping[str, Any] | None = None,
 ) -> None:
     """Add all tasks of a run to the DAG at hand.
@@ -48,7 +49,6 @@ def add_groups(
         federation: What its file says.
         purpose: What the runs are for.
         path: The file, as the label holder's worker finds it.
-        outlets: Assets that the last tasks of some stages emit, by stage.
         form: What stands for the DAG's trigger form; its own when absent.
     """
     ends: list[Any] = []
@@ -57,7 +57,7 @@ def add_groups(
         chains = []
         for party in phase.parties(federation):
             lead = opens(federation, purpose, path, form) if opened is None else None
-            chains.append(add_group(federation, phase, party, outlets, lead))
+            chains.append(add_group(federation, phase, party, lead))
             for end in [opened] if phase.beside else ends:
                 end >> chains[-1][0]
             opened = opened or chains[0][0]
@@ -81,7 +81,7 @@ def opens(
     return partial(
         operator,
         task_id="open_run",
-        doc_md=DESCRIPTIONS["open_run"],
+        doc_md=OPENS,
         python_callable=tasks.open_run,
         op_kwargs={"federation_file": str(path), "purpose": purpose},
         **common,
@@ -125,7 +125,6 @@ def add_group(
     federation: Federation,
     phase: Phase,
     party: str,
-    outlets: Mapping[str, Asset],
     lead: Lead | None = None,
 ) -> Sequence[Any]:
     """Add a phase of a party to the DAG at hand.
@@ -134,32 +133,30 @@ def add_group(
         federation: What its file says.
         phase: The phase.
         party: Whose.
-        outlets: Assets that the last tasks of some stages emit, by stage.
         lead: Makes a task before the first one.
 
     Returns:
         The group's tasks, in order.
     """
-    title, tooltip = TITLES[phase.name]
     group = f"{party}_{phase.name}"
-    with TaskGroup(group, group_display_name=f"{party}: {title}", tooltip=tooltip):
+    with TaskGroup(group, group_display_name=f"{party}: {phase.title}", tooltip=phase.does):
         chain = [lead()] if lead else []
-        chain += _tasks(federation, phase, party, outlets)
+        chain += _tasks(federation, phase, party)
     for before, after in pairwise(chain):
         before >> after
     return chain
 
 
-def _tasks(
-    federation: Federation, phase: Phase, party: str, outlets: Mapping[str, Asset]
-) -> Iterator[Any]:
+def _tasks(federation: Federation, phase: Phase, party: str) -> Iterator[Any]:
     spec = federation.parties[party]
     of = party_of(federation, party)
     for chain in phase.chains:
         arguments: dict[str, Any] = {
             "task_id": chain.name,
             "doc_md": description(chain),
-            "outlets": [outlets[stage] for stage in chain.stages if stage in outlets],
+            "outlets": [
+                asset(federation, emits) for s in chain.stages if (emits := STEPS[s].emits)
+            ],
             "python_callable": tasks.run_stages,
             "op_kwargs": {**of, "stages": list(chain.stages)},
             **common_of(spec, party),

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, TaskGroup
+from airflow.sdk import DAG, TaskGroup
 
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import sensors
@@ -14,7 +14,8 @@ from opboost_ops.orchestration.dags.descriptions import JOINS, OWN_AIRFLOW
 from opboost_ops.orchestration.dags.groups import Lead, add_group, common_of, opens, party_of
 from opboost_ops.orchestration.dags.operators import PartyOperator, StoreSensor
 from opboost_ops.orchestration.dags.run_notes import TAG
-from opboost_ops.pipeline.phases import Phase, phases, stages_of
+from opboost_ops.pipeline.phases import phases, stages_of
+from opboost_ops.pipeline.protocol import Phase
 
 
 def names_in(value: str | None) -> tuple[str, ...] | None:
@@ -63,7 +64,6 @@ def add_own_groups(
     federation: Federation,
     purpose: Purpose,
     path: Path,
-    outlets: Mapping[str, Asset],
     here: Sequence[str],
 ) -> None:
     """Add to the DAG at hand the tasks of a run that are this Airflow's.
@@ -72,7 +72,6 @@ def add_own_groups(
         federation: What its file says.
         purpose: What the runs are for.
         path: The file, as the label holder's worker finds it.
-        outlets: Assets that the last tasks of some stages emit, by stage.
         here: The parties of this Airflow.
     """
     holder = federation.label_holder
@@ -90,7 +89,7 @@ def add_own_groups(
                 before[party] = opened
             elif party not in before:
                 before[party] = _joins(federation, purpose, party)
-            chain = add_group(federation, phase, party, outlets, lead)
+            chain = add_group(federation, phase, party, lead)
             for name in dict.fromkeys((party, *senders)):
                 if name in before:
                     before[name] >> chain[0]

@@ -16,7 +16,6 @@ from airflow.sdk import TaskGroup
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.dags.assets import champion_asset, scores_asset
 from opboost_ops.orchestration.dags.form import scoring_form, training_form
 from opboost_ops.orchestration.dags.groups import add_groups, task_defaults
 from opboost_ops.orchestration.dags.lineage import leave_out
@@ -75,12 +74,7 @@ class FederationTaskGroup(TaskGroup):
                 "Make a DAG of its own for it. Scoring can start by the champion's asset.",
             )
         dag.tags |= {TAG, purpose, federation.name, *federation.parties}
-        outlets = (
-            {"announce_champion": champion_asset(federation)}
-            if purpose == "train"
-            else {"write_scores": scores_asset(federation)}
-        )
         before = set(dag.task_ids)
         with self:
-            add_groups(federation, purpose, path, outlets, dict(form or {}))
+            add_groups(federation, purpose, path, dict(form or {}))
         leave_out(dag, [dag.get_task(name) for name in dag.task_ids if name not in before])

@@ -106,7 +106,7 @@ def _named(places: Sequence[str], label_holder: str) -> str:
     named = []
     for place in places:
         kind, _, about = place.partition("/")
-        named.append(f"{kind} of {sender_of(kind, about, label_holder)}")  # type: ignore[arg-type]
+        named.append(f"{kind} of {sender_of(kind, about, label_holder)}")
     return ", ".join(named)
 
 

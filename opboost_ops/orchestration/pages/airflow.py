@@ -15,6 +15,7 @@ from pydantic import Field
 from opboost_ops.config.schema import Record
 from opboost_ops.exchange.manifest import run_id
 from opboost_ops.orchestration.pages.airflow_database import answer_of, aware, utc
+from opboost_ops.pipeline.protocol import PHASES
 
 #: Under this key a task leaves in XCom why it failed.
 FAILURE = "failure"
@@ -32,11 +33,7 @@ _MARKS = ("patch_dag_run", "patch_task_instance")
 PURPOSES: Mapping[str, str] = {"train": "training", "score": "scoring"}
 
 #: How the groups end that are ours.
-PHASES = frozenset(
-    """
-    open psi release train answer publish route register own learn announce score
-    """.split()  # noqa: SIM905
-)
+_PHASES = frozenset(phase.name for phase in PHASES)
 
 #: Runs that are read at a time where one is looked for.
 _SOME = 200
@@ -162,7 +159,7 @@ def place_of(task: str) -> tuple[str, str]:
     """
     groups, _, name = task.rpartition(".")
     party, _, phase = groups.rpartition(".")[2].rpartition("_")
-    return party if phase in PHASES else "", name
+    return party if phase in _PHASES else "", name
 
 
 def named(run: str, dags: Iterable[str]) -> AirflowRun | None:

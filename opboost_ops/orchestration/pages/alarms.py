@@ -14,6 +14,7 @@ from opboost_ops.orchestration.pages.airflow import (
     tasks,
 )
 from opboost_ops.pipeline.phases import tasks_with
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.reports.display.blocks import Block, Cell, Fold, Links, Note, State, Table
 
 #: Failures that are told one by one.
@@ -24,19 +25,6 @@ Far = Callable[[Task], str]
 
 #: How a task stands, by Airflow's words.
 _STATES: dict[str, State] = {"success": "good", "failed": "bad", "upstream_failed": "warn"}
-
-#: By how a boundary's name begins, the stage that checks there.
-_CHECKS = {
-    "raw_table": "check_table",
-    "new_rows": "check_table",
-    "drift": "check_drift",
-    "preprocessed_table": "preprocess",
-    "release": "check_release",
-    "attacks": "check_release",
-    "training_frame": "check_frame",
-    "model": "check_model",
-    "scores": "check_scores",
-}
 
 
 def of_run(
@@ -121,9 +109,9 @@ def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary
         boundary: Of the check.
     """
     ways = [(f"Run {run}", f"run?id={run}")]
-    stage = next((stage for start, stage in _CHECKS.items() if boundary.startswith(start)), "")
     if airflow_run is not None:
-        places = [(party, task) for task in tasks_with(stage)]
+        stages = [s.name for s in STEPS.values() if s.checks and boundary.startswith(s.checks)]
+        places = [(party, task) for stage in stages for task in tasks_with(stage)]
         mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
         ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
     return Links(tuple(ways))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast, get_args
+from typing import get_args
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
@@ -86,8 +86,8 @@ def inspect_run(
 
     inspected = [plan]
     for kind, about in pairs:
-        sender = sender_of(cast(Kind, kind), about, holder)
-        addressed = receiver_of(cast(Kind, kind), about, holder)
+        sender = sender_of(kind, about, holder)
+        addressed = receiver_of(kind, about, holder)
         if kind == "plan" or party not in (sender, addressed):
             continue
         what = reference(federation, run, kind, about)

@@ -13,6 +13,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import key_name
+from opboost_ops.exchange.kinds import KINDS, TRAIN
 from opboost_ops.exchange.party_state import PartyState, agreements_of, open_state
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.known_keys import require_honest
@@ -28,8 +29,8 @@ MADE_UP = ".made-up"
 _NAMED = 20
 
 
-#: Artifacts of a training run: a party that has released one has taken part in it.
-_TRAINED = frozenset({"ranks", "split_request"})
+#: Artifacts of training runs alone: a party that has sent one has taken part in a training.
+_TRAINED = frozenset(kind.name for kind in KINDS.values() if kind.runs == TRAIN)
 
 #: Parts of an artifact's place after its federation: run, kind and sender.
 _ARTIFACT = 3

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import BudgetError, ConfigError, OpBoostError, PolicyError
@@ -13,7 +12,6 @@ from opboost_ops.exchange.acceptance import Acceptance, Memory
 from opboost_ops.exchange.audit import Action
 from opboost_ops.exchange.key_files import each
 from opboost_ops.exchange.manifest import (
-    Kind,
     Manifest,
     checkpoint_towards,
     receiver_of,
@@ -69,7 +67,7 @@ def note_received(site: Site, acceptance: Acceptance, run: Run, before: set[str]
     with open_state(site) as state, state.together():
         for place, digest in new:
             kind, about = place.split("/")
-            receiver = receiver_of(cast(Kind, kind), about, run.label_holder)
+            receiver = receiver_of(kind, about, run.label_holder)
             sender = about if receiver == run.label_holder else run.label_holder
             if sender != site.party:
                 full = f"{run.federation}/{run.run}/{place}"

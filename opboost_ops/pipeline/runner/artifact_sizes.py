@@ -7,6 +7,7 @@ import numpy as np
 
 from opboost_ops.config.loading import load_site
 from opboost_ops.exchange.artifact import Artifact
+from opboost_ops.exchange.kinds import KINDS
 from opboost_ops.exchange.manifest import parse_manifest
 from opboost_ops.exchange.store.store import Store, open_store
 from opboost_ops.pipeline.stage import Home
@@ -29,20 +30,11 @@ def artifact_sizes(site: Path, federation: str, run: str) -> dict[str, Any]:
     store = open_store(own.store)
     result: dict[str, Any] = {"artifacts": {}}
     totals = {"feature_holders_total": 0, "align": 0, "holdout": 0}
-    kinds = {
-        "ranks": "feature_holders_total",
-        "split_values": "feature_holders_total",
-        "routes": "holdout",
-        "psi_query": "align",
-        "psi_answer": "align",
-        "shares": "align",
-    }
     for place in store.list(f"{federation}/{run}"):
         artifact = read_artifact(store, place)
-        kind = artifact.manifest.kind
         result["artifacts"]["/".join(place.split("/")[2:])] = artifact.size
-        if kind in kinds:
-            totals[kinds[kind]] += artifact.size
+        if total := KINDS[artifact.manifest.kind].total:
+            totals[total] += artifact.size
     # In the store they may be encrypted; the label holder's frame holds them as they were sent.
     home = Home(own.home / federation / run)
     frame = home.table("frame")

@@ -23,7 +23,8 @@ from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import OpBoostError
 from opboost_ops.pipeline.party.party_sites import common_environment, party_environment, site_files
-from opboost_ops.pipeline.phases import OPEN, Phase, phases, stages_of
+from opboost_ops.pipeline.phases import OPEN, phases, stages_of
+from opboost_ops.pipeline.protocol import Phase
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 
 if TYPE_CHECKING:

@@ -1,0 +1,405 @@
+"""The protocol: the phases and the steps of a run, each declared once.
+
+DAGs, tasks, what waits for what, the code that runs, descriptions, and the table in
+docs/architecture.md follow from the two tables here and from `exchange.kinds.KINDS`.
+
+A task of Airflow costs a process, a slot and a look at the plan, most steps take under a second:
+so a task runs a chain of steps of one party. A chain ends where a person may have to look, clear
+or repeat: each data-quality check is a task of its own.
+
+Light, because DAG files are made from it at every parse.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from opboost_ops.config.federation import Federation, Role
+from opboost_ops.exchange.kinds import EVERY, HORIZONTAL, QUERIED, RELEASED, ROUTED, TRAIN, RunType
+
+_SCORE: tuple[RunType, ...] = (
+    "score_local", "score_desensitised", "score_routed", "score_horizontal"
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Consecutive steps of a party that one task of Airflow runs.
+
+    Attributes:
+        name: The task's name: its main step.
+        stages: Names of its steps, in order.
+    """
+
+    name: str
+    stages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps that a party runs one after the other, without waiting for anybody in between.
+
+    Attributes:
+        name: Its name.
+        title: Label of a party's group of tasks.
+        does: The group's tooltip.
+        roles: All parties of these roles run it side by side.
+        runs: The runs that have it.
+        beside: It needs nothing of the phase before but the plan, and runs beside it.
+        chains: In a run: its steps, in order; a task for each chain.
+        awaits: In a run: kinds of artifact that it needs beside the plan; of every feature holder
+            at the label holder, and at a feature holder those that are addressed to it.
+    """
+
+    name: str
+    title: str
+    does: str
+    roles: tuple[Role, ...]
+    runs: tuple[RunType, ...]
+    beside: bool = False
+    chains: tuple[Chain, ...] = ()
+    awaits: tuple[str, ...] = ()
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Its steps, in order."""
+        return tuple(stage for chain in self.chains for stage in chain.stages)
+
+    def senders(self, federation: Federation) -> tuple[str, ...]:
+        """Who sends what it awaits, by name; nobody where it awaits nothing.
+
+        Args:
+            federation: As declared.
+        """
+        if not self.awaits:
+            return ()
+        if "label_holder" in self.roles:
+            return federation.feature_holders
+        return (federation.label_holder,)
+
+    def parties(self, federation: Federation) -> tuple[str, ...]:
+        """Whose phase it is, by name.
+
+        Args:
+            federation: As declared.
+        """
+        return tuple(n for n, spec in federation.parties.items() if spec.role in self.roles)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the protocol: a function ``name(context) -> Outcome``.
+
+    Attributes:
+        name: Of the function, and of its module in `pipeline.steps`.
+        does: A sentence for people.
+        tasks: The tasks that run it, ``<phase>.<task>``; in a run, a party runs it in the last of
+            these phases.
+        runs: The runs that have it, among those of its phases.
+        reads: Kinds of artifact that it uses.
+        publishes: Kinds of artifact that it sends.
+        checks: How the names of the data-quality checks begin that it makes.
+        emits: The asset that its task emits.
+        module: Of the function, where its name is another one.
+    """
+
+    name: str
+    does: str
+    tasks: tuple[str, ...]
+    runs: tuple[RunType, ...] = EVERY
+    reads: tuple[str, ...] = ()
+    publishes: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    emits: Literal["", "champion", "scores"] = ""
+    module: str = ""
+
+    def task_in(self, phase: str) -> str | None:
+        """The task that runs it in a phase; None where it has no part in it.
+
+        Args:
+            phase: The phase's name.
+        """
+        return dict(task.split(".") for task in self.tasks).get(phase)
+
+
+#: All phases, in order; each begins when the one before has ended everywhere.
+PHASES = (
+    Phase(
+        "open",
+        "open run",
+        "Publishes the plan, checks its own table, computes person keys.",
+        ("label_holder", "active"),
+        EVERY,
+    ),
+    Phase("own", "own table", "Checks its own table.", ("passive",), HORIZONTAL, beside=True),
+    Phase(
+        "release",
+        "protected release",
+        "Checks and randomises the party's whole table on its own site.",
+        ("feature_holder",),
+        QUERIED,
+        beside=True,
+    ),
+    Phase(
+        "psi",
+        "private set intersection",
+        "Publishes each person's sealed row and answers the label holder's blinded points. The "
+        "party learns how many points there are, and no ID.",
+        ("feature_holder",),
+        QUERIED,
+    ),
+    Phase(
+        "train",
+        "training",
+        "Opens common rows, joins labels, trains, requests split values.",
+        ("label_holder",),
+        TRAIN,
+    ),
+    Phase(
+        "answer",
+        "split values",
+        "Returns the randomised values of the ranks that trees use.",
+        ("feature_holder",),
+        TRAIN,
+    ),
+    Phase(
+        "publish",
+        "model",
+        "Replaces ranks by values, checks the model, evaluates and registers it.",
+        ("label_holder",),
+        TRAIN,
+    ),
+    Phase(
+        "route",
+        "routes",
+        "Returns on which side of the model's thresholds each row lies.",
+        ("feature_holder",),
+        ("train_routed",),
+    ),
+    Phase(
+        "register",
+        "evaluation",
+        "Evaluates the model in the scoring mode and registers it.",
+        ("label_holder",),
+        ("train_routed",),
+    ),
+    Phase(
+        "learn",
+        "joint training",
+        "Trains with all parties at the same time by masked sums, then checks, evaluates and "
+        "registers the common model on its own site.",
+        ("active", "passive"),
+        ("train_horizontal",),
+    ),
+    Phase(
+        "announce",
+        "announcement",
+        "Announces a new champion.",
+        ("active",),
+        ("train_horizontal",),
+    ),
+    Phase(
+        "score",
+        "scores",
+        "Scores the new rows, checks the scores and writes them.",
+        ("label_holder", "active", "passive"),
+        _SCORE,
+    ),
+)
+
+#: All steps, in the order in which a phase runs them. `open_run` comes before them all.
+_STEPS = (
+    Step(
+        "check_table",
+        "Checks the raw table against its declaration. Details stay in the home folder.",
+        tasks=("open.check_table", "own.check_table", "release.check_table"),
+        checks=("raw_table", "new_rows"),
+        module="checks",
+    ),
+    Step(
+        "check_drift",
+        "Compares the table with the champion's training table. The result stays in the home "
+        "folder.",
+        tasks=("open.check_table", "own.check_table", "release.check_table"),
+        checks=("drift",),
+    ),
+    Step(
+        "digest_ids",
+        "Computes person keys, which stay in the home folder; with several feature holders each "
+        "publishes shares.",
+        tasks=("open.psi_query", "release.desensitize"),
+        runs=QUERIED,
+        publishes=("shares",),
+    ),
+    Step(
+        "psi_query",
+        "Sends every feature holder the blinded IDs that are new this month.",
+        tasks=("open.psi_query",),
+        runs=QUERIED,
+        publishes=("psi_query",),
+    ),
+    Step(
+        "preprocess",
+        "Maps raw values to integers of the declared domain.",
+        tasks=("release.desensitize",),
+        checks=("preprocessed_table",),
+    ),
+    Step(
+        "desensitize",
+        "Randomises the integers by the declared mechanism and charges the ledger.",
+        tasks=("release.desensitize",),
+    ),
+    Step(
+        "rank",
+        "Replaces randomised values by dense ranks; the table from rank to value stays at home.",
+        tasks=("release.desensitize",),
+        runs=TRAIN,
+    ),
+    Step(
+        "check_release",
+        "Checks the release before anything is published.",
+        tasks=("release.check_release",),
+        runs=RELEASED,
+        checks=("release", "attacks"),
+        module="checks",
+    ),
+    # All that waits for the query: what a feature holder works out before is kept by earlier tasks.
+    Step(
+        "seal",
+        "Seals each row, and publishes ranks, or values of new rows, as a signed artifact.",
+        tasks=("psi.psi_answer",),
+        runs=RELEASED,
+        publishes=("ranks", "values"),
+    ),
+    Step(
+        "psi_answer",
+        "Raises blinded points to the party's own exponent, within its policy.",
+        tasks=("psi.psi_answer",),
+        reads=("psi_query",),
+        publishes=("psi_answer",),
+    ),
+    Step(
+        "open_rows",
+        "Verifies all releases, opens the common people's rows, sets order and holdout.",
+        tasks=("train.assemble", "score.score"),
+        runs=QUERIED,
+        reads=("psi_answer", "shares", "ranks", "values", "routes"),
+    ),
+    Step(
+        "assemble",
+        "Joins opened ranks, own features and labels into the training frame.",
+        tasks=("train.assemble",),
+    ),
+    Step(
+        "check_frame",
+        "Checks the training frame.",
+        tasks=("train.check_frame",),
+        checks=("training_frame",),
+        module="checks",
+    ),
+    Step("train", "Trains on ranks.", tasks=("train.train",)),
+    # Apart, since rounds that were broken off are tried again.
+    Step(
+        "encode_rows",
+        "Maps raw values to integers of the declared domain; sets held-out rows aside.",
+        tasks=("learn.encode_rows",),
+    ),
+    Step(
+        "boost",
+        "Trains with all parties at once by signed messages: each sends masked sums, the active "
+        "party decides. Waits for the other parties and resumes where it stopped.",
+        tasks=("learn.boost",),
+        reads=("round_key", "masked", "decision"),
+        publishes=("round_key", "masked", "decision"),
+    ),
+    Step(
+        "request_splits",
+        "Requests the values of the ranks that trees use from each feature holder.",
+        tasks=("train.train",),
+        reads=("ranks",),
+        publishes=("split_request",),
+    ),
+    Step(
+        "answer_splits",
+        "Returns randomised domain values, checked against policy and release.",
+        tasks=("answer.answer_splits",),
+        reads=("split_request",),
+        publishes=("split_values",),
+    ),
+    Step(
+        "materialise",
+        "Replaces thresholds on ranks by thresholds on values.",
+        tasks=("publish.materialise",),
+        reads=("split_request", "split_values"),
+    ),
+    Step(
+        "check_model",
+        "Checks the materialised model.",
+        tasks=("publish.check_model", "learn.check_model"),
+        checks=("model",),
+    ),
+    Step(
+        "request_routes",
+        "Requests all comparisons with the model's thresholds from each feature holder.",
+        tasks=("open.psi_query", "publish.request_routes"),
+        runs=ROUTED,
+        reads=("split_values",),
+        publishes=("route_request",),
+    ),
+    Step(
+        "answer_routes",
+        "Returns every comparison of every row, within policy and ledger.",
+        tasks=("psi.psi_answer", "route.answer_routes"),
+        runs=ROUTED,
+        reads=("route_request",),
+        publishes=("routes",),
+    ),
+    Step(
+        "evaluate",
+        "Evaluates the model on held-out rows; every metric names its mode.",
+        tasks=("publish.register", "register.register"),
+        reads=("routes",),
+    ),
+    Step(
+        "evaluate_own",
+        "Evaluates the common model on this party's own held-out rows.",
+        tasks=("learn.register",),
+    ),
+    Step(
+        "register",
+        "Writes model and model card to the registry.",
+        tasks=("publish.register", "register.register", "learn.register"),
+        reads=("ranks",),
+    ),
+    # By this alone Airflow knows that there is a new champion: without one it is skipped.
+    Step(
+        "announce_champion",
+        "Announces a new champion; skipped if the gate rejected the model.",
+        tasks=(
+            "publish.announce_champion",
+            "register.announce_champion",
+            "announce.announce_champion",
+        ),
+        emits="champion",
+    ),
+    Step(
+        "score",
+        "Predicts for every new row that the mode can score.",
+        tasks=("score.score",),
+    ),
+    Step(
+        "check_scores",
+        "Checks the scores.",
+        tasks=("score.check_scores",),
+        checks=("scores",),
+        module="checks",
+    ),
+    Step(
+        "write_scores",
+        "Adds the scores to the label holder's folder; scoring again adds nothing.",
+        tasks=("score.write_scores",),
+        emits="scores",
+    ),
+)
+
+#: Steps by name.
+STEPS = {step.name: step for step in _STEPS}
