@@ -153,7 +153,8 @@ def test_a_step_is_one_function_and_one_entry(fresh: Workspace, tmp_path: Path) 
     for file, table in (("pipeline/protocol.py", "_STEPS"), ("exchange/kinds.py", "_KINDS")):
         path = copy / "opboost_ops" / file
         before, heading, after = path.read_text().partition(f"{table} = (\n")
-        path.write_text(before + heading + blocks.pop(f"opboost_ops/{file}") + after)
+        entry = blocks.pop(f"opboost_ops/{file}").rstrip()
+        path.write_text(f"{before}{heading}{entry},\n{after}")
     ((file, function),) = blocks.items()
     (copy / file).write_text(function)
     environment = {**os.environ, "PYTHONPATH": f"{copy}{os.pathsep}{ROOT}"}

@@ -35,16 +35,6 @@ def table_assets(
     }
 
 
-def asset(federation: Federation, what: str) -> Asset:
-    """The asset of the model in use, or of the scores of new rows.
-
-    Args:
-        federation: What its file says.
-        what: ``champion``, of which each promotion emits a new version, or ``scores``.
-    """
-    return Asset(name=f"{federation.name}_{what}", uri=f"x-opboost://{federation.name}/{what}")
-
-
 _LOOKS: dict[Purpose, tuple[str, str]] = {
     "train": ("table", "Compares the keyed fingerprint of the party's table with the last one."),
     "score": ("new_rows", "The same for its table of new rows; skipped where there is none."),

@@ -27,10 +27,10 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.admin_dag import admin_dag
-from opboost_ops.orchestration.dags.assets import asset, table_assets, tables_dag
+from opboost_ops.orchestration.dags.assets import table_assets, tables_dag
 from opboost_ops.orchestration.dags.documentation import documentation
 from opboost_ops.orchestration.dags.form import scoring_form, training_form
-from opboost_ops.orchestration.dags.groups import add_groups, task_defaults, timeout
+from opboost_ops.orchestration.dags.groups import add_groups, asset, task_defaults, timeout
 from opboost_ops.orchestration.dags.lineage import leave_out, mark
 from opboost_ops.orchestration.dags.notifications import CALLBACKS, late_alert
 from opboost_ops.orchestration.dags.operators import FaultyFileOperator

@@ -10,11 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import TaskGroup
+from airflow.sdk import Asset, TaskGroup
 
 from opboost_ops.config.federation import Federation, Party, Purpose
 from opboost_ops.orchestration.dags import tasks
-from opboost_ops.orchestration.dags.assets import asset
 from opboost_ops.orchestration.dags.descriptions import OPENS, description
 from opboost_ops.orchestration.dags.notifications import CALLBACKS
 from opboost_ops.orchestration.dags.operators import FormOperator, PartyOperator
@@ -109,6 +108,16 @@ def common_of(spec: Party, party: str) -> dict[str, Any]:
         party: Its name.
     """
     return {"owner": party, "queue": spec.queue}
+
+
+def asset(federation: Federation, what: str) -> Asset:
+    """The asset of the model in use, or of the scores of new rows.
+
+    Args:
+        federation: What its file says.
+        what: ``champion``, of which each promotion emits a new version, or ``scores``.
+    """
+    return Asset(name=f"{federation.name}_{what}", uri=f"x-opboost://{federation.name}/{what}")
 
 
 def party_of(federation: Federation, party: str) -> dict[str, str]:

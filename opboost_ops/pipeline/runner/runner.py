@@ -67,6 +67,7 @@ from opboost_ops.pipeline.party.inbox import (
     note_refused,
 )
 from opboost_ops.pipeline.phases import stages_of
+from opboost_ops.pipeline.protocol import STEPS
 from opboost_ops.pipeline.runner import facts, progress
 from opboost_ops.pipeline.runner.disclosures import announce, charge_model
 from opboost_ops.pipeline.runner.drawing import RunReleases
@@ -270,6 +271,7 @@ def _executed(
         context.home.write(name, content)
     # A stop reaches a stage under way, before anything of it leaves.
     require_not_stopped(party, federation, run, context.plan, context.home)
+    assert {draft.kind for draft in outcome.drafts} <= {*STEPS[stage].publishes}, stage
     published = publish(party, federation, run, signer, outcome.drafts)
     if outcome.discloses:
         announce(party, federation, run, stage, outcome.discloses)
