@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from opboost_ops.config.columns import Column
 from opboost_ops.exchange.encoding import narrow_integers
-from opboost_ops.exchange.sealed.sealing import RowKind
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Rows:
 
     def __init__(
         self,
-        kind: RowKind,
+        kind: str,
         columns: Sequence[Column],
         thresholds: Mapping[str, Sequence[float]] | None = None,
     ) -> None:

@@ -11,7 +11,6 @@ together give. A fresh public nonce in every artifact keeps those of two runs ap
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -32,9 +31,6 @@ ROW_TAG, NONCE = 10, 32
 
 #: Attempts with another nonce where two tags of one table agree.
 MOST_ATTEMPTS = 16
-
-#: What rows are of: ranks of a training table, values of new rows, cells between thresholds.
-RowKind = Literal["ranks", "values", "routes"]
 
 #: Some people: messages; their points, uint8, (k, 32); and with several holders their zero
 #: sharing, uint8, (k, 16).
@@ -139,7 +135,7 @@ def sealed(
     people: Iterable[tuple[Keyed, np.ndarray]],
     count: int,
     key: bytes,
-    kind: RowKind,
+    kind: str,
     width: int,
 ) -> Iterator[np.ndarray]:
     """A table of sealed rows in the order of their tags, part by part.
@@ -181,7 +177,7 @@ def opened(
     people: Iterable[Keyed],
     count: int,
     key: bytes,
-    kind: RowKind,
+    kind: str,
     width: int,
     parts: int,
     part: Callable[[int], np.ndarray],

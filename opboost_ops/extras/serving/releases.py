@@ -13,6 +13,7 @@ from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation, ScoringMode
 from opboost_ops.config.site import Site
 from opboost_ops.exchange.audit import Entry
+from opboost_ops.exchange.kinds import kinds_of
 from opboost_ops.learning.registry.registry import Registry, federation_in
 from opboost_ops.learning.registry.scores import DISTRIBUTIONS
 from opboost_ops.mechanisms import noise
@@ -25,9 +26,6 @@ from opboost_ops.pipeline.steps.open_rows import members_table, opened_table
 
 #: What `write_scores` leaves in a run's home, the last thing that it does there.
 WRITTEN = "written"
-
-#: The kind of artifact that has a mode's values.
-_KINDS = {"desensitised": "values", "routed": "routes"}
 
 _SECONDS_A_DAY = 86_400.0
 
@@ -260,7 +258,8 @@ def _read(
     """A run's opened rows; None where its home or the audit log no longer has all of it."""
     home = Home(site.home / federation.name / run, site.block_rows)
     holders = federation.feature_holders
-    kind = _KINDS[federation.scoring.mode]
+    kinds = kinds_of(federation, "score")
+    kind = next(kind.name for kind in kinds if kind.content == "sealed_rows")
     places = {party: f"{federation.name}/{run}/{kind}/{party}" for party in holders}
     left = federation.keeps_all
     names = ["scores", DIGESTS, *(opened_table(party) for party in holders)]

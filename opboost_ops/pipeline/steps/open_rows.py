@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers, smallest_integers
 from opboost_ops.exchange.sealed.row_formats import Rows
-from opboost_ops.exchange.sealed.sealing import RowKind
 from opboost_ops.pipeline.inputs.holdout import held_out_rows
 from opboost_ops.pipeline.inputs.id_digests import ORDER
 from opboost_ops.pipeline.inputs.least_rows import require_common
@@ -132,7 +131,7 @@ def rows_of(context: Context) -> dict[str, Rows]:
     found = {}
     for holder in context.federation.feature_holders:
         columns = context.columns(holder)
-        kind: RowKind = "ranks" if context.purpose == "train" else "values"
+        kind = "ranks" if context.purpose == "train" else "values"
         if context.purpose == "score" and context.federation.scoring.mode == "routed":
             found[holder] = routed_rows(context, holder)
             continue
