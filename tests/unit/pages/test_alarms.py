@@ -156,3 +156,24 @@ def test_the_runs_note_says_why_it_has_failed(runs: None, taken: bool) -> None:
         note = str(run.note)
     assert "**bank: desensitize** has failed. income would pass its budget. Ask bank." in note
     assert ("No worker took shop_release.check_table from the queue shop" in note) is not taken
+
+
+def test_the_note_of_a_run_whose_model_the_gate_rejected(runs: None) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    published = {"credit_publish.register": "success"}
+    for run, state in (("kept", "skipped"), ("new", "success")):
+        tasks = {**published, "credit_publish.announce_champion": state}
+        write_run(run, "success", tasks)
+    notes = {}
+    with create_session() as session:
+        for run in session.scalars(select(DagRun)):
+            run.dag = SimpleNamespace(tags={"opboost"})
+            run_notes.on_dag_run_success(run, "success")
+            notes[run.run_id] = run.note
+            run_notes.on_dag_run_running(run)
+            assert run.note is None
+    assert str(notes["kept"]).startswith("The gate rejected the model")
+    assert notes["new"] is None
