@@ -22,6 +22,7 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     from opboost_ops.cli.output.tables import print_fillings, print_people, print_scales
     from opboost_ops.config.loading import POLICY, load_federation, load_policy
     from opboost_ops.extras.lab.scales import scales_of
+    from opboost_ops.pipeline.inputs.rehearsal import table_warnings
     from opboost_ops.pipeline.party.domain_fillings import category_notes, domain_fillings
     from opboost_ops.pipeline.party.party_sites import federation_file, site_files
     from opboost_ops.pipeline.party.site_faults import (
@@ -69,9 +70,11 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             print_scales(name, lines)
         if party in contexts:
             print_fillings(party, domain_fillings(contexts[party][0]))
-    for party, (context, *_) in contexts.items():
+    for party, (context, folder) in contexts.items():
         for note in category_notes(context):
             print_line(f"{party}.{note}")
+        for line in table_warnings(context, folder):
+            print_line(line, "yellow")
     if declared.learning == "horizontal":
         from opboost_ops.pipeline.evaluation.promise import sum_guarantee
 

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow.feather as feather
 import pytest
 
+from opboost_ops.cli import check
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.catalogue import STAGES
 from opboost_ops.pipeline.steps import check_model
@@ -82,13 +83,17 @@ def constant(feature: str) -> pl.Expr:
     return pl.when(pl.col(feature).is_null()).then(None).otherwise(0.25).alias(feature)
 
 
-def test_a_constant_column_of_ones_own_is_a_warning(workspace: Workspace) -> None:
+def test_a_constant_column_of_ones_own_is_a_warning(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
     workspace.edit_table("credit", lambda t: t.with_columns(constant("age")))
     workspace.until("check_table", "credit")
     workspace.step("credit", "check_table")
     report = Report(workspace.home_json("credit", "quality/raw_table"))
     (finding,) = report.findings
     assert (finding.column, finding.severity, report.passed) == ("age", "warning", True)
+    check.command(workspace.file)
+    assert "age: warning: The column has two different values or more" in capsys.readouterr().out
 
 
 def test_few_values_outside_bounds_are_clipped_and_counted_at_home(workspace: Workspace) -> None:

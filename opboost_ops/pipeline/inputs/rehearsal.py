@@ -20,6 +20,7 @@ from opboost_ops.pipeline.inputs.domain_integers import domain_integers
 from opboost_ops.pipeline.inputs.other_columns import local_table
 from opboost_ops.pipeline.inputs.raw_blocks import blocks, whole_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns
+from opboost_ops.pipeline.inputs.sources import borrowed
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.pipeline.steps.assemble import encode_label, own_columns
 from opboost_ops.pipeline.steps.checks import raw_report
@@ -54,6 +55,22 @@ def rehearse(context: Context, folder: Path) -> list[Fault]:
     sound = _without(context, bad)
     found = list(_content(sound, folder))
     return faults + (found or list(_values(sound)))
+
+
+def table_warnings(context: Context, folder: Path) -> list[str]:
+    """Warnings of the check of a party's training table, a sentence for each column.
+
+    Args:
+        context: The party's; one whose table cannot be read has none, which others say.
+        folder: Of the party's ``site.yaml``, where its ``expectations.yaml`` lies.
+    """
+    try:
+        with borrowed(replace(context, purpose="train")) as lent:
+            findings = raw_report(lent, folder).findings
+            warned = [finding for finding in findings if finding.severity != "critical"]
+            return [f"{place_of(lent, f.column)}: warning: {f.description}." for f in warned]
+    except OpBoostError:
+        return []
 
 
 def common_people(contexts: Sequence[Context]) -> int | None:
