@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from opboost_ops.cli.demo import DemoError
+from opboost_ops.cli.demo import verified as verified_words
 from opboost_ops.verifier import verify
 from tests.federation import Workspace
 from tests.verifier.tampering import (
@@ -157,6 +159,15 @@ def test_a_store_alone_is_verified_by_the_keys_of_its_plans(trained_once: Worksp
     status = {promise.name: promise.status for promise in store.promises}
     assert status.pop("keys") == "not checkable"
     assert set(status.values()) == {"held"}
+
+
+def test_the_demo_ends_with_the_number_of_promises_and_fails_by_a_broken_one(
+    workspace: Workspace,
+) -> None:
+    assert "promises held, none broken, 0 not checkable, in " in verified_words(workspace.folder)
+    one_byte_less(workspace)
+    with pytest.raises(DemoError, match=r"broken +files: .*ranks/shop"):
+        verified_words(workspace.folder)
 
 
 def test_no_promise_is_held_where_there_is_nothing(tmp_path: Path) -> None:
