@@ -63,7 +63,7 @@ class Cache:
 
 
 def baseline_cache(home: Home) -> Cache:
-    """What the label holder's columns predict alone."""
+    """Cached predictions of the label holder's columns alone."""
     return Cache(home, "alone", "alone.npy")
 
 
@@ -73,7 +73,7 @@ def model_cache(home: Home) -> Cache:
 
 
 def importance_cache(home: Home) -> Cache:
-    """What the model goes by."""
+    """Cached importance of the model's features."""
     return Cache(home, "explained", "explained.lines")
 
 
@@ -83,8 +83,8 @@ def cached_files(home: Path) -> list[Path]:
     Args:
         home: The party's, with the folders of its federations.
     """
-    made = (baseline_cache, model_cache, importance_cache)
-    caches = (cache(Home(home)) for cache in made)
+    makers = (baseline_cache, model_cache, importance_cache)
+    caches = (cache(Home(home)) for cache in makers)
     names = [name for each in caches for name in (f"{each.name}.json", each.file)]
     return [path for name in names for path in home.glob(f"*/{name}")]
 

@@ -1,4 +1,4 @@
-"""What finding and sealing rows discloses to whom, as the ledger says it; exact, no epsilon."""
+"""Disclosures of finding and sealing rows, as the ledger states them; exact, no epsilon."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ _ANSWERED_JOINTLY = (
 
 
 def answered(federation: Federation) -> str:
-    """What an answer discloses to the label holder.
+    """Disclosure of an answer to the label holder.
 
     Args:
         federation: The plan's.
@@ -36,7 +36,7 @@ def answered(federation: Federation) -> str:
 
 
 def sealed(federation: Federation) -> str:
-    """What sealed rows disclose to the label holder.
+    """Disclosure of sealed rows to the label holder.
 
     Args:
         federation: The plan's.

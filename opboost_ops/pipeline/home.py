@@ -82,15 +82,15 @@ class Home:
         watch(mapped)
         # By this thread alone, as artifacts are: Arrow's own might outlive the interpreter.
         alone = pa.ipc.IpcReadOptions(use_threads=False)
-        with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as found:
-            return found.read_all()
+        with pa.ipc.open_file(pa.BufferReader(pa.py_buffer(mapped)), options=alone) as reader:
+            return reader.read_all()
 
     def json(self, name: str) -> Any:
         """A JSON value that an earlier stage kept."""
         return json.loads(self.read(f"{name}.json"))
 
     def has(self, name: str) -> bool:
-        """Whether there is a JSON value of a name."""
+        """True if there is a JSON value of a name."""
         return (self.folder / f"{name}.json").is_file()
 
     def _kept(self, name: str) -> Path:

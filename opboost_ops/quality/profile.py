@@ -103,7 +103,7 @@ def _add(block: pl.DataFrame, columns: Mapping[str, "_Column"]) -> None:
 
 
 class _Column:
-    """What is counted of a column, block by block; NaN is a missing value, as in pandas."""
+    """Counts of a column, block by block; NaN is a missing value, as in pandas."""
 
     def __init__(
         self, declared: Declared, kind: pl.DataType, read: Blocks, spill: Scratch | None
@@ -126,18 +126,18 @@ class _Column:
         self._repeats = Repeats(declared.column, read, spill) if declared.unique else None
 
     def expressions(self) -> dict[str, pl.Expr]:
-        """What to compute of a block."""
+        """Expressions to compute of a block."""
         values = pl.col(self._declared.column)
-        found = {"nulls": values.null_count()}
+        expressions = {"nulls": values.null_count()}
         if self._kind.is_float():
-            found["nans"] = values.is_nan().sum()
+            expressions["nans"] = values.is_nan().sum()
         if self._declared.role == "id" and self._kind in _TEXT:
-            found["empty"] = (values.cast(pl.String).str.len_bytes() == 0).sum()
+            expressions["empty"] = (values.cast(pl.String).str.len_bytes() == 0).sum()
         if self._numeric and self._declared.role != "id":
-            found |= {"least": values.min(), "greatest": values.max(), "sum": values.sum()}
+            expressions |= {"least": values.min(), "greatest": values.max(), "sum": values.sum()}
         if self._declared.values and self._fits:
-            found |= {f"undeclared {i}": each for i, each in enumerate(self._not_declared())}
-        return found
+            expressions |= {f"undeclared {i}": each for i, each in enumerate(self._not_declared())}
+        return expressions
 
     def add(self, values: Mapping[str, Any], cells: pl.Series) -> None:
         """Take what was computed of a block, and look at its cells."""
@@ -208,17 +208,17 @@ class _Column:
         if self._kind.is_nested():
             return
         for part in (cells.head(_HEAD), cells):
-            known = len(self._distinct)
-            if known >= self._most or self._all_known(least, greatest):
+            count = len(self._distinct)
+            if count >= self._most or self._all_known(least, greatest):
                 return
             different = _present(part).unique()
             if not self._declared.dense:
                 # One more than is known makes a difference, whichever these are.
-                different = different.head(_MOST_DISTINCT + known)
+                different = different.head(_MOST_DISTINCT + count)
             self._distinct.update(different.to_list())
 
     def _all_known(self, least: Any, greatest: Any) -> bool:
-        """Whether a block of integers between two of them can have none that is new."""
+        """True if a block of integers between two of them can have none that is new."""
         if least is None or not self._kind.is_integer():
             return False
         count = int(greatest) - int(least) + 1
@@ -239,15 +239,17 @@ class _Column:
             present &= values.is_not_nan()
         if not all(isinstance(each, str) for each in declared):
             numbers = [float(each) for each in declared if not isinstance(each, str)]
-            known = values.cast(pl.Float64).is_in(numbers) if self._numeric else pl.lit(False)
-            return [(present & ~known).sum()]
+            declared_number = (
+                values.cast(pl.Float64).is_in(numbers) if self._numeric else pl.lit(False)
+            )
+            return [(present & ~declared_number).sum()]
         names = list(declared)
         if self._kind.is_float() and self._declared.role == "label":
             # Classes are named as integers if all of them are whole.
             whole = values.fill_nan(None).cast(pl.Int64, strict=False)
-            told = [n.cast(pl.String).is_in(names).fill_null(False) for n in (whole, values)]
+            matches = [n.cast(pl.String).is_in(names).fill_null(False) for n in (whole, values)]
             broken = present & (values != values.floor())
-            return [(present & ~told[0]).sum(), (present & ~told[1]).sum(), broken.sum()]
+            return [(present & ~matches[0]).sum(), (present & ~matches[1]).sum(), broken.sum()]
         if self._kind == pl.Boolean and self._declared.role == "label":
             values = values.cast(pl.Int8)
         if self._kind.is_integer():

@@ -85,7 +85,7 @@ class Report:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What breaks an expectation, column by column."""
+        """Findings that break an expectation, column by column."""
         failed = (each for each in self.document["results"] if not each["success"])
         return tuple(finding for each in failed for finding in _findings(each))
 
@@ -118,8 +118,8 @@ def _findings(result: Mapping[str, Any]) -> list[Finding]:
     measure = str(kwargs.get("column") or kwargs.get("column_B") or "")
     common = (measure, description(configuration), str(configuration["severity"]))
     rows = result["result"].get("unexpected_index_list") or []
-    found = []
+    findings = []
     for row in rows:
         value = None if measure in VALUES else row.get(measure)
-        found.append(Finding(str(row["column"]), *common, value))
-    return found or [Finding("", *common, evaluated="observed_value" in result["result"])]
+        findings.append(Finding(str(row["column"]), *common, value))
+    return findings or [Finding("", *common, evaluated="observed_value" in result["result"])]

@@ -18,7 +18,7 @@ Role = Literal[
 
 @dataclass(frozen=True)
 class Declared:
-    """What is declared of a column, and so what its row of the profile counts.
+    """A column's declaration, and so the counts of its row of the profile.
 
     Attributes:
         column: Its name.

@@ -59,7 +59,7 @@ def validate(
 
 
 def selects_nothing(condition: str, profile: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether an expectation's ``row_condition`` selects no row of a profile."""
+    """True if an expectation's ``row_condition`` selects no row of a profile."""
     return bool(_frame(profile).query(condition).empty)
 
 
@@ -105,10 +105,10 @@ def _definition(suite: str, own: str) -> Any:
     built = gx.ExpectationSuite(name=name, expectations=expectations)
     if len(built.expectations) < len(expectations):
         raise ValueError("Great Expectations has left out an expectation that it cannot load.")
-    made = context()
-    batch = made.data_sources.get(_SOURCE).get_asset(_SOURCE).get_batch_definition(_SOURCE)
-    return made.validation_definitions.add(
-        gx.ValidationDefinition(name=name, data=batch, suite=made.suites.add(built))
+    engine = context()
+    batch = engine.data_sources.get(_SOURCE).get_asset(_SOURCE).get_batch_definition(_SOURCE)
+    return engine.validation_definitions.add(
+        gx.ValidationDefinition(name=name, data=batch, suite=engine.suites.add(built))
     )
 
 
@@ -126,7 +126,7 @@ def context() -> Any:
         ProgressBarsConfig,
     )
 
-    made = gx.get_context(
+    engine = gx.get_context(
         mode="ephemeral",
         project_config=DataContextConfig(
             store_backend_defaults=InMemoryStoreBackendDefaults(),
@@ -134,10 +134,10 @@ def context() -> Any:
             progress_bars=ProgressBarsConfig(globally=False),
         ),
     )
-    asset = made.data_sources.add_pandas(_SOURCE).add_dataframe_asset(_SOURCE)
+    asset = engine.data_sources.add_pandas(_SOURCE).add_dataframe_asset(_SOURCE)
     asset.add_batch_definition_whole_dataframe(_SOURCE)
     _silence()
-    return made
+    return engine
 
 
 def _silence() -> None:

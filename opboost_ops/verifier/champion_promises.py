@@ -80,9 +80,9 @@ def _not_trained_again(plan: Plan) -> str:
     return f"models with training.{searched[0]}" if searched else ""
 
 
-def _gate(run: Run, version: Path, kept: Path) -> Iterator[Check]:
+def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
     """Each promotion follows from the recorded metrics by its rule."""
-    gate, evaluation = _json(kept / "gate.json"), _json(version / "evaluation.json")
+    gate, evaluation = _json(home_folder / "gate.json"), _json(version / "evaluation.json")
     events = map(json.loads, (version.parent / "history.jsonl").read_text().splitlines())
     promoted = any(e["version"] == run.run and e["event"] == "promoted" for e in events)
     yield promoted == gate["promote"], "not promoted as its gate decided"
@@ -131,8 +131,8 @@ def _thresholds(own: OwnSide, run: Run, plan: Plan, version: Path) -> Iterator[C
     ranked = set(_json(version / "columns.json")["ranked"])
     for name, threshold in _numeric_splits(version):
         if name in ranked:
-            answered = threshold in values.get(name, {}).values()
-            yield answered, f"a threshold on {name} was not answered"
+            is_answered = threshold in values.get(name, {}).values()
+            yield is_answered, f"a threshold on {name} was not answered"
 
 
 def _numeric_splits(version: Path) -> Iterator[tuple[str, float]]:
@@ -153,7 +153,7 @@ def _numeric_splits(version: Path) -> Iterator[tuple[str, float]]:
                 yield names[int(feature)], float(threshold)
 
 
-def _model(own: OwnSide, run: Run, plan: Plan, version: Path, kept: Path) -> Iterator[Check]:
+def _model(own: OwnSide, run: Run, plan: Plan, version: Path, home_folder: Path) -> Iterator[Check]:
     """Trained again on the kept frame, the recorded library gives the registered model, exactly."""
     import lightgbm
 
@@ -162,8 +162,8 @@ def _model(own: OwnSide, run: Run, plan: Plan, version: Path, kept: Path) -> Ite
         yield None, f"LightGBM {made_by}"
         return
     facts = _json(version / "columns.json")
-    text = _trained(plan, feather.read_table(kept / "frame.arrow"), facts)
-    same = text == (kept / "partial_model.txt").read_text()
+    text = _trained(plan, feather.read_table(home_folder / "frame.arrow"), facts)
+    same = text == (home_folder / "partial_model.txt").read_text()
     yield same, "another model on ranks follows from the frame"
     ranges = {
         f"{holder}.{column.name}": (0, 1) if column.is_bit else plan.domain
@@ -265,14 +265,14 @@ def _with_values(
     return "\n".join(lines)
 
 
-def _metrics(version: Path, kept: Path) -> Iterator[Check]:
+def _metrics(version: Path, home_folder: Path) -> Iterator[Check]:
     """The recorded metrics are those of the registered model on held-out rows."""
     evaluation, facts = _json(version / "evaluation.json"), _json(version / "columns.json")
     mode = evaluation["mode"]
     if mode not in ("desensitised", "local") or facts["task"] != "binary":
         yield None, "metrics of routed scoring, of several classes and of numbers"
         return
-    rows = feather.read_table(kept / "holdout_frame.arrow")
+    rows = feather.read_table(home_folder / "holdout_frame.arrow")
     label = rows.column("label").to_numpy()
     scores = _scores(version, _matrix(rows, facts["names"]))
     yield evaluation["rows"] == len(label), "other held-out rows"
@@ -302,7 +302,7 @@ def _is_champion(version: Path) -> bool:
     return path.is_file() and bool(_json(path)["version"] == version.name)
 
 
-def _forgotten(own: OwnSide, run: Run, plan: Plan, kept: Path) -> Iterator[Check]:
+def _forgotten(own: OwnSide, run: Run, plan: Plan, home_folder: Path) -> Iterator[Check]:
     """Nobody on the list of the forgotten is in the frame of the champion."""
     party, identity, name = own.party, plan.federation["id"], run.federation
     secret, path = party.path("secret", "keys/noise.secret"), party.table(name)
@@ -317,25 +317,25 @@ def _forgotten(own: OwnSide, run: Run, plan: Plan, kept: Path) -> Iterator[Check
     table = parquet.read_table(path, columns=columns)
     ids = table.column(columns[0]).to_pylist()
     people = envelopes.keyed_by(secret.read_bytes(), "people")
-    gone = [one in own.state.forgotten for one in sealed_rows.person_hashes(people, ids)]
+    gone = [person in own.state.forgotten for person in sealed_rows.person_hashes(people, ids)]
     own_key = party.path("alignment_key", "keys/alignment.key")
     alignment = (own_key if own_key and own_key.is_file() else secret).read_bytes()
     digests = sealed_rows.person_hashes(envelopes.keyed_by(alignment, f"alignment:{name}"), ids)
-    used = feather.read_table(kept / "digests.arrow").column("digest").to_pylist()
+    used = feather.read_table(home_folder / "digests.arrow").column("digest").to_pylist()
     forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}
     yield forgotten.isdisjoint(used), "its table has people who were forgotten"
     remaining = [row for row, is_gone in enumerate(gone) if not is_gone]
     if sorted(digests[row] for row in remaining) != used:
         yield None, "the table as the champion's run had it, without people forgotten since"
         return
-    positions = feather.read_table(kept / "alignment.arrow").column("position").to_pylist()
+    positions = feather.read_table(home_folder / "alignment.arrow").column("position").to_pylist()
     raw = table.column(columns[1]).to_pylist()
     labels = [raw[remaining[position]] for position in positions]
     classes = label.get("classes")
     stated = [
         value
         for part in ("frame", "holdout_frame")
-        for value in feather.read_table(kept / f"{part}.arrow").column("label").to_pylist()
+        for value in feather.read_table(home_folder / f"{part}.arrow").column("label").to_pylist()
     ]
     coded = [classes.index(value) for value in labels if value in classes] if classes else labels
     yield stated == coded, "its rows are not those of its people"

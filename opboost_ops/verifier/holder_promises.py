@@ -212,7 +212,7 @@ def _pinned(
     """The pinned responses of everybody in a run's table, by column."""
     ids = _ids(holder, run)
     hashes = sealed_rows.person_hashes(envelopes.keyed_by(holder.secret, "people"), ids)
-    found: dict[str, np.ndarray] = {}
+    by_column: dict[str, np.ndarray] = {}
     for feature, name in artifact.manifest["releases"].items():
         release: Release | None = holder.own.state.releases.get(name)
         if release is None or not release.pins:
@@ -220,11 +220,11 @@ def _pinned(
         content = (holder.pin_folder / release.pins).read_bytes()
         mine = [column for column in columns if column.feature == feature]
         people, responses = sealed_rows.read_pins(holder.secret, content, release.rows, mine)
-        if any(one not in people for one in hashes) and holder.own.state.forgotten:
+        if any(person not in people for person in hashes) and holder.own.state.forgotten:
             raise NotCheckableError("rows of people who were forgotten since")
-        at = np.array([people[one] for one in hashes], dtype=np.int64)
-        found |= {column: values[at] for column, values in responses.items()}
-    return found
+        at = np.array([people[person] for person in hashes], dtype=np.int64)
+        by_column |= {column: values[at] for column, values in responses.items()}
+    return by_column
 
 
 def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[str, bytes]:

@@ -59,7 +59,7 @@ class OwnSide:
 
     @property
     def has_recovered(self) -> bool:
-        """Whether the database lost what it had of some artifacts, and was recovered since."""
+        """True if the database lost what it had of some artifacts, and was recovered since."""
         return any(self._was_lost(*each) for each in self._signed)
 
     @property

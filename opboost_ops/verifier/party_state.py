@@ -96,7 +96,7 @@ class PartyState:
         )
 
     def was_lost(self, federation: str, receiver: str, head: Mapping[str, Any]) -> bool:
-        """Whether a recovery, whose run is empty, covers a checkpoint."""
+        """True if a recovery, whose run is empty, covers a checkpoint."""
         return any(
             (name, to, run) == (federation, receiver, "") and after < head["number"] <= number
             for name, to, number, after, run, _ in self.checkpoints

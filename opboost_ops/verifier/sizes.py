@@ -21,7 +21,7 @@ class NotKnownError(Exception):
 
 
 def is_expected(plan: Plan, artifact: Artifact, name: str) -> bool:
-    """Whether a file has the size before encryption that its manifest has to state.
+    """True if a file has the size before encryption that its manifest has to state.
 
     Raises:
         NotKnownError: It follows from something else.

@@ -36,7 +36,7 @@ _ROWS, _PARTS = 50_000, 3
 
 @dataclass(frozen=True)
 class Baseline:
-    """What the label holder's columns predict alone.
+    """Predictions of the label holder's columns alone.
 
     Attributes:
         prediction: Of the held-out rows.
@@ -69,14 +69,14 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
     how = (declared, training.tuning, classes, _ROWS, _PARTS, SAMPLE, software(declared.trainer))
     made_of = fingerprint(repr(how), own, label, held_out)
     cache = baseline_cache(context.lasting)
-    if (known := cache.read(made_of)) is not None:
-        chosen, content = known
-        return Baseline(np.load(io.BytesIO(content), allow_pickle=False), chosen)
+    if (cached := cache.read(made_of)) is not None:
+        parameters, content = cached
+        return Baseline(np.load(io.BytesIO(content), allow_pickle=False), parameters)
     if training.tuning is not None:
         look = training.tuning
-        found = search(context.home, own, label, declared, look, context.tell, "evaluate")
-        best, metric = with_trial(declared, found), found["metric"]
-        tried, parts = found["trials"], found["folds"]
+        result = search(context.home, own, label, declared, look, context.tell, "evaluate")
+        best, metric = with_trial(declared, result), result["metric"]
+        tried, parts = result["trials"], result["folds"]
     else:
         metric, parts = tuning.metric_of(declared), 1
         best, tried = _best(own, label, declared, metric)
@@ -84,13 +84,13 @@ def baseline(context: Context, facts: Mapping[str, Any], holdout: pa.Table) -> B
         # Among them is no rank: bins of own numbers may come from some of the rows.
         best = replace(best, own={**best.own, "bin_construct_sample_cnt": SAMPLE})
     model = trainer.train(own, label, best, tell=context.tell)
-    chosen = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
-    chosen |= {"trials": tried, "metric": metric, "folds": parts}
+    parameters = {"trees": best.trees, "learning_rate": best.learning_rate, "depth": best.depth}
+    parameters |= {"trials": tried, "metric": metric, "folds": parts}
     prediction = trainer.predict(model, held_out)
     file = io.BytesIO()
     np.save(file, prediction, allow_pickle=False)
-    cache.write(made_of, chosen, file.getvalue())
-    return Baseline(prediction, chosen)
+    cache.write(made_of, parameters, file.getvalue())
+    return Baseline(prediction, parameters)
 
 
 def _best(

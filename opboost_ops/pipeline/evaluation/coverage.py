@@ -64,13 +64,13 @@ def metrics_by_group(
         By name of those groups that have rows: ``rows``, and ``metrics`` by model; these are empty
         where all rows have one label.
     """
-    found: dict[str, dict[str, Any]] = {}
+    groups: dict[str, dict[str, Any]] = {}
     for code in reversed(range(len(GROUPS))):
         here = codes == code
         if not here.any():
             continue
         several = len(np.unique(truth[here])) > 1
-        found[GROUPS[code]] = {
+        groups[GROUPS[code]] = {
             "rows": int(here.sum()),
             "metrics": {
                 model: metrics.evaluate(task, truth[here], of[here])
@@ -78,4 +78,4 @@ def metrics_by_group(
                 if several
             },
         }
-    return found
+    return groups

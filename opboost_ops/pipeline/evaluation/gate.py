@@ -1,4 +1,4 @@
-"""Whether a new private model may become champion: two values on the same rows, in the same mode.
+"""The gate of a new private model: two values on the same rows, in the same mode.
 
 Of its metrics an interval would be exact functions of the rows; `interval_gate` is for all others.
 Both reject a model that is worse than the reference, the best so far.
@@ -155,7 +155,7 @@ def _greatest_variance(context: Context) -> float:
 def same_columns(
     federation: Federation, facts: Mapping[str, Any], files: Mapping[str, bytes]
 ) -> bool:
-    """Whether a version's model knows a frame's columns by the same maps.
+    """True if a version's model knows a frame's columns by the same maps.
 
     Args:
         federation: Of the frame.
@@ -181,7 +181,7 @@ def recorded_metrics(evaluation: bytes, mode: str) -> dict[str, float]:
 
 
 def same_maps(before: Federation, now: Federation) -> bool:
-    """Whether columns are mapped alike, and the rows are of the same people.
+    """True if columns are mapped alike, and the rows are of the same people.
 
     Args:
         before: As a version was trained.

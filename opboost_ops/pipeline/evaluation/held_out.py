@@ -1,4 +1,4 @@
-"""What held-out rows say of a new model: metrics, how its scores are made, the gate's decision."""
+"""Evaluation of a new model on held-out rows: metrics, its scoring, the gate's decision."""
 
 import hashlib
 import json
@@ -100,8 +100,8 @@ def judge(
         decision = interval_gate(context, task, comparison, version)
     else:
         if private.metrics_epsilon is not None:
-            found, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
-            result = {name: found[name] for name in compared}
+            values, charge = noisy_metrics(context, task, truth, compared, private.metrics_epsilon)
+            result = {name: values[name] for name in compared}
             label = context.declared.label
             assert label is not None
             error = difference_error(
@@ -159,53 +159,55 @@ def scoring_of(
 
 def _profiles(task: Task, by_mode: Predictions) -> dict[str, Any]:
     """The bins in which new scores are counted, and the held-out rows in them; for the home."""
-    found: dict[str, Any] = {}
+    profiles: dict[str, Any] = {}
     for mode, scores in by_mode.items():
         flat = scores.max(axis=1) if scores.ndim == 2 else scores
         if len(flat) < LEAST:
             continue
         ends = grid(task, flat)
-        found[mode] = {"edges": ends.tolist(), "counts": on_grid(flat, ends).tolist()}
-    return found
+        profiles[mode] = {"edges": ends.tolist(), "counts": on_grid(flat, ends).tolist()}
+    return profiles
 
 
 def _scores(
     fitted: Mapping[str, Mapping[str, Any]], predictions: Predictions
 ) -> dict[ScoringMode, np.ndarray]:
     """Predictions as people see them: calibrated, where the version calibrates."""
-    found: dict[ScoringMode, np.ndarray] = {}
+    scores: dict[ScoringMode, np.ndarray] = {}
     for mode, prediction in predictions.items():
-        known = fitted.get(mode, {}).get("calibration")
-        found[mode] = prediction if known is None else calibration.apply(known, prediction)
-    return found
+        calibrator = fitted.get(mode, {}).get("calibration")
+        scores[mode] = (
+            prediction if calibrator is None else calibration.apply(calibrator, prediction)
+        )
+    return scores
 
 
 def _scoring_in(
     scoring: Scoring, task: Task, truth: np.ndarray, prediction: np.ndarray
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"rows": len(truth)}
+    content: dict[str, Any] = {"rows": len(truth)}
     if task == "regression":
         if scoring.interval is not None:
             half = decisions.half_width(scoring.interval, truth, prediction)
-            found["interval"] = {"level": scoring.interval, "half_width": half}
-        return found
+            content["interval"] = {"level": scoring.interval, "half_width": half}
+        return content
     if task == "multiclass":
-        return found
+        return content
     score, honest = prediction, prediction
     if scoring.calibration is not None:
         fitted = calibration.fit(scoring.calibration, truth, prediction)
         score = calibration.apply(fitted, prediction)
         honest = calibration.out_of_fold(scoring.calibration, truth, prediction)
-        kept = ("brier", "log_loss")
+        names = ("brier", "log_loss")
         figures = {
-            name: {k: v for k, v in all_metrics(task, truth, of).items() if k in kept}
+            name: {k: v for k, v in all_metrics(task, truth, of).items() if k in names}
             for name, of in (("before", prediction), ("after", honest))
         }
-        found["calibration"] = fitted | {"figures": figures}
+        content["calibration"] = fitted | {"figures": figures}
     value = decisions.threshold(scoring.cost_ratio)
     confusion = decisions.confusion(truth, score, value)
-    found["threshold"] = {"value": value, "confusion": confusion}
-    return found
+    content["threshold"] = {"value": value, "confusion": confusion}
+    return content
 
 
 #: Of two classes, whose losses have no bounds of their own.
@@ -254,8 +256,8 @@ def noisy_metrics(
             "This run evaluated other predictions, and its noise is final.",
             "Trigger a new run.",
         )
-    found = {
+    values = {
         name: noisy_metric(task, total, len(truth), bounds)
         for name, total in zip(sorted(predictions), line["sums"], strict=True)
     }
-    return found, ModelCharge(epsilon, memory.name(), len(truth), "metrics")
+    return values, ModelCharge(epsilon, memory.name(), len(truth), "metrics")

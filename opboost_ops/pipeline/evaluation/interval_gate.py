@@ -1,4 +1,4 @@
-"""Whether a new model may become champion, by how sure its difference is on the held-out rows."""
+"""The gate of a new model, by how sure its difference is on the held-out rows."""
 
 from typing import Any
 
@@ -80,8 +80,8 @@ def interval_gate(
             why = f"version {reference} {why}: compare them, and promote one by hand"
             return {**result, "promote": False, "against": "reference", "why": why}
         value = values[metric]
-        found = comparison.interval(new, metric)
-        gain = Interval(found.value - value, found.low - value, found.high - value)
+        interval = comparison.interval(new, metric)
+        gain = Interval(interval.value - value, interval.low - value, interval.high - value)
         rows = "on its own held-out rows, because columns have changed"
     by_hand = approved(context.registry) == reference
     who = "which a person approved" if by_hand else "the best so far"
@@ -134,16 +134,16 @@ def _first(context: Context, metric: str, alone: float, gain: Interval) -> dict[
     own = "this party's rows alone" if horizontal else "the label holder's columns alone"
     others = "rows do not pay" if horizontal else "columns do not pay at this epsilon"
     mode = context.federation.scoring.mode
-    told = (
+    detail = (
         f"{metric} {alone + gain.value:.4f} in mode {mode} against {alone:.4f} of {own}: "
         f"{_signed(gain)}{within(0.0, _detectable(gain))}"
     )
     if gain.high < 0:
-        why = f"the other parties' {others}: {told}"
+        why = f"the other parties' {others}: {detail}"
     elif gain.low > 0:
-        why = f"the first model: {told}"
+        why = f"the first model: {detail}"
     else:
-        why = f"the first model: no gain shown: {told}"
+        why = f"the first model: no gain shown: {detail}"
     result: dict[str, Any] = {"promote": gain.high >= 0, "why": why, "against": "alone"}
     return result | {
         "value": alone,

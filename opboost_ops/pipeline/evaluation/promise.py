@@ -1,4 +1,4 @@
-"""What a private model's card promises in figures: a replaced row, and how many more models fit."""
+"""Figures that a private model's card promises: a replaced row, and how many more models fit."""
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.party_state import open_state
@@ -13,7 +13,7 @@ from opboost_ops.privacy.ledger.model_account import more_such
 
 
 def promise_of(context: Context) -> Promise | None:
-    """What the model of this run promises; None where it is not differentially private.
+    """The promise of this run's model; None where it is not differentially private.
 
     Args:
         context: Of the party that registers the model, whose ledger has charged it.

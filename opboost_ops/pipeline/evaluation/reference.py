@@ -31,12 +31,12 @@ def approved(registry: Registry) -> str | None:
     Args:
         registry: Of the federation.
     """
-    seen: set[str] = set()
+    versions: set[str] = set()
     last = None
     for entry in registry.history():
-        if entry.version in seen or entry.event == "rolled back":
+        if entry.version in versions or entry.event == "rolled back":
             last = entry.version
-        seen.add(entry.version)
+        versions.add(entry.version)
     return last
 
 
@@ -58,18 +58,18 @@ def reference_of(federation: Federation, registry: Registry, run: str = "") -> s
     if by_hand is not None and by_hand != run and _same(federation, registry, by_hand):
         return by_hand
     used = {entry.version for entry in registry.history() if entry.event != "kept"}
-    known = [version for version in registry.versions() if version in used and version != run]
-    values = {version: _value(federation, registry, version) for version in known}
+    candidates = [version for version in registry.versions() if version in used and version != run]
+    values = {version: _value(federation, registry, version) for version in candidates}
     # Of equals the earliest; maps are compared only until one is the same.
     ranked = sorted((-value, at) for at, value in enumerate(values.values()) if value is not None)
     for _, at in ranked:
-        if _same(federation, registry, known[at]):
-            return known[at]
+        if _same(federation, registry, candidates[at]):
+            return candidates[at]
     return champion
 
 
 def _same(federation: Federation, registry: Registry, version: str) -> bool:
-    """Whether a version has the same columns, maps, label and overlap of rows."""
+    """True if a version has the same columns, maps, label and overlap of rows."""
     if not has_model(registry.names(version)):
         return False
     try:
@@ -104,7 +104,7 @@ def _value(federation: Federation, registry: Registry, version: str) -> float | 
 
 
 def declaration_files(context: Context) -> dict[str, bytes]:
-    """What a version keeps of the declaration under which it was trained.
+    """The declaration under which a version was trained, as files of the version.
 
     Args:
         context: The label holder's, or in horizontal learning any party's.
@@ -135,9 +135,9 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
     if champion is None:
         return decision
     registry = context.registry
-    kept = registry.names(champion)
+    names = registry.names(champion)
     new = {model_file(context): model.encode(), **declaration_files(context)}
-    if any(name not in kept or registry.file(champion, name) != raw for name, raw in new.items()):
+    if any(name not in names or registry.file(champion, name) != raw for name, raw in new.items()):
         return decision
     why = (
         f"nothing has changed: the model is that of version {champion}, the champion, trained "

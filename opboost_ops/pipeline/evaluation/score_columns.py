@@ -65,21 +65,21 @@ def score_columns(
     """
     classes: list[str | int] = facts["classes"]
     if not classes:
-        found = {SCORE: pa.array(prediction), CLASS: pa.nulls(len(prediction), pa.string())}
-        return found | _interval(fitted, prediction)
+        columns = {SCORE: pa.array(prediction), CLASS: pa.nulls(len(prediction), pa.string())}
+        return columns | _interval(fitted, prediction)
     names = pl.Series(classes)
     if prediction.ndim == 2:
-        chosen = prediction.argmax(axis=1)
-        found = {SCORE: pa.array(prediction.max(axis=1)), CLASS: names[chosen].to_arrow()}
-        return found | _probabilities(fitted, classes, prediction)
+        picked = prediction.argmax(axis=1)
+        columns = {SCORE: pa.array(prediction.max(axis=1)), CLASS: names[picked].to_arrow()}
+        return columns | _probabilities(fitted, classes, prediction)
     score = prediction
     more = {}
     if "calibration" in fitted:
         score = calibration.apply(fitted["calibration"], prediction)
         more["uncalibrated"] = pa.array(prediction)
-    chosen = (score > decisions.threshold(scoring.cost_ratio)).astype(np.int64)
-    found = {SCORE: pa.array(score), CLASS: names[chosen].to_arrow()}
-    return found | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
+    picked = (score > decisions.threshold(scoring.cost_ratio)).astype(np.int64)
+    columns = {SCORE: pa.array(score), CLASS: names[picked].to_arrow()}
+    return columns | _probabilities(fitted, classes, np.column_stack([1 - score, score])) | more
 
 
 def reason_columns(
@@ -114,15 +114,15 @@ def reason_columns(
     parts, base = (np.concatenate([block[i] for block in blocks]) for i in (0, 1))
     order = np.argsort(-np.abs(parts), axis=1, kind="stable")[:, :count]
     parties, features = (np.array([group[i] for group in groups], dtype=object) for i in (0, 1))
-    found: dict[str, pa.Array] = {}
+    reasons: dict[str, pa.Array] = {}
     named = np.take_along_axis(parts, order, axis=1)
     for i in range(order.shape[1]):
-        found[f"reason_{i + 1}_party"] = pa.array(parties[order[:, i]], pa.string())
-        found[f"reason_{i + 1}_feature"] = pa.array(features[order[:, i]], pa.string())
-        found[f"reason_{i + 1}_contribution"] = pa.array(named[:, i])
+        reasons[f"reason_{i + 1}_party"] = pa.array(parties[order[:, i]], pa.string())
+        reasons[f"reason_{i + 1}_feature"] = pa.array(features[order[:, i]], pa.string())
+        reasons[f"reason_{i + 1}_contribution"] = pa.array(named[:, i])
     np.put_along_axis(parts, order, 0.0, axis=1)
     rest = parts.sum(axis=1)
-    return found | {
+    return reasons | {
         "reasons_base": pa.array(base),
         "reasons_rest": pa.array(rest),
         "raw_score": pa.array(base + named.sum(axis=1) + rest),
@@ -132,14 +132,14 @@ def reason_columns(
 def _explained(
     text: str, matrix: np.ndarray, groups: list[list[int]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    found = explained(text, matrix)
-    if found.shape[1] > 1:
-        best = found.sum(axis=2).argmax(axis=1)
-        chosen = found[np.arange(len(found)), best]
+    contributions = explained(text, matrix)
+    if contributions.shape[1] > 1:
+        best = contributions.sum(axis=2).argmax(axis=1)
+        of_class = contributions[np.arange(len(contributions)), best]
     else:
-        chosen = found[:, 0]
-    parts = np.column_stack([chosen[:, columns].sum(axis=1) for columns in groups])
-    return parts, chosen[:, -1]
+        of_class = contributions[:, 0]
+    parts = np.column_stack([of_class[:, columns].sum(axis=1) for columns in groups])
+    return parts, of_class[:, -1]
 
 
 def _probabilities(
@@ -151,10 +151,10 @@ def _probabilities(
 
 
 def _interval(fitted: Mapping[str, Any], prediction: np.ndarray) -> dict[str, pa.Array]:
-    known = fitted.get("interval")
-    if known is None:
+    interval = fitted.get("interval")
+    if interval is None:
         return {}
-    half = known["half_width"]
+    half = interval["half_width"]
     if half is None:
         empty = pa.nulls(len(prediction), pa.float64())
         return {"low": empty, "high": empty}

@@ -47,27 +47,27 @@ def search(
     Returns:
         A document for the home: what `with_tuned` reads, and facts for the card.
     """
-    kept = ResumeLog(home, _TRIALS)
+    log = ResumeLog(home, _TRIALS)
     of = _name(frame, label, parameters)
-    scores = [line["score"] for line in map(json.loads, kept.lines()) if line["of"] == of]
+    scores = [line["score"] for line in map(json.loads, log.lines()) if line["of"] == of]
 
     def tell(number: int, score: float) -> None:
-        kept.append(json.dumps({"of": of, "score": score}).encode())
+        log.append(json.dumps({"of": of, "score": score}).encode())
         # How good a trial was is told nobody: this goes where others may read.
         _LOG.info("trial %d of %d", number + 1, trials, extra={"stage": stage})
         heard("trials", number + 1, trials)
 
-    found = tune(frame, label, parameters, trials, scores, tell)
-    best = found.parameters
+    result = tune(frame, label, parameters, trials, scores, tell)
+    best = result.parameters
     return {
         "trees": best.trees,
         "learning_rate": best.learning_rate,
         "depth": best.depth,
         "own": dict(best.own),
-        "trials": len(found.scores),
+        "trials": len(result.scores),
         "folds": FOLDS,
         "metric": metric_of(parameters),
-        "declared_won": found.winner == 0,
+        "declared_won": result.winner == 0,
     }
 
 
@@ -83,15 +83,15 @@ def with_tuned(home: Home, parameters: Parameters) -> Parameters:
     return with_trial(parameters, home.json(TUNED))
 
 
-def with_trial(parameters: Parameters, found: Mapping[str, Any]) -> Parameters:
+def with_trial(parameters: Parameters, document: Mapping[str, Any]) -> Parameters:
     """Parameters as a document of `search` has them.
 
     Args:
         parameters: As declared.
-        found: The document.
+        document: The document.
     """
     names = ("trees", "learning_rate", "depth", "own")
-    return replace(parameters, **{name: found[name] for name in names})
+    return replace(parameters, **{name: document[name] for name in names})
 
 
 def _name(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:

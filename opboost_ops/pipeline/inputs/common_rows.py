@@ -64,18 +64,18 @@ class CommonRows:
     def columns(
         self,
         names: Sequence[str],
-        made: Callable[[pl.DataFrame], Mapping[str, np.ndarray]],
+        make: Callable[[pl.DataFrame], Mapping[str, np.ndarray]],
         kinds: Mapping[str, Any],
     ) -> dict[str, np.ndarray]:
-        """What is made of the rows, in the order that is wanted.
+        """Columns made of the rows, in the order that is wanted.
 
         Args:
             names: Which columns are read.
-            made: Makes columns of a block's rows, shape (k,) each.
+            make: Makes columns of a block's rows, shape (k,) each.
             kinds: The type of each.
 
         Returns:
             Shape (n,) each, in memory or on disk.
         """
-        pieces = ((places, made(frame)) for places, frame in self.blocks(names))
+        pieces = ((places, make(frame)) for places, frame in self.blocks(names))
         return scatter(self._context.home.scratch, pieces, self._rows, kinds)

@@ -30,9 +30,9 @@ def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.
     keyed = hashlib.blake2b(digest_size=_BYTES, key=federation.bytes)
 
     def digest(message: bytes) -> bytes:
-        found = keyed.copy()
-        found.update(message)
-        return found.digest()
+        hasher = keyed.copy()
+        hasher.update(message)
+        return hasher.digest()
 
     numbers = np.frombuffer(b"".join(map(digest, messages)), dtype=">u8")
     return np.asarray(numbers < np.uint64(int(share * 2 ** (8 * _BYTES))))

@@ -33,9 +33,9 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
     kind = record(count)
     pieces = ({"key": keys} for keys in _keys(context, secret))
     digests, rows, end = scratch.zeros(count, ("u1", (TAG,))), scratch.zeros(count, kind["row"]), 0
-    for found in rising_records(scratch, numbered(pieces, kind), count):
-        begin, end = end, end + len(found)
-        digests[begin:end], rows[begin:end] = found["key"], found["row"]
+    for batch in rising_records(scratch, numbered(pieces, kind), count):
+        begin, end = end, end + len(batch)
+        digests[begin:end], rows[begin:end] = batch["key"], batch["row"]
         release_memory()
     return digests, rows
 

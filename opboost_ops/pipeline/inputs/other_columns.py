@@ -69,7 +69,7 @@ def opened_values(context: Context, mode: ScoringMode) -> Take:
     def take(count: int) -> dict[str, np.ndarray]:
         nonlocal done
         begin, done = done, done + count
-        found: dict[str, np.ndarray] = {}
+        columns_of_rows: dict[str, np.ndarray] = {}
         for party, table in tables.items():
             some = table.slice(begin, count)
             there = np.ones(count, dtype=bool)
@@ -77,13 +77,13 @@ def opened_values(context: Context, mode: ScoringMode) -> Take:
                 there = members[party].slice(begin, count).to_numpy()
             columns = {n: some.column(n).fill_null(0).to_numpy() for n in some.column_names}
             if mode == "routed":
-                found |= _stand_ins(context, party, columns, there)
+                columns_of_rows |= _stand_ins(context, party, columns, there)
             else:
-                found |= {
+                columns_of_rows |= {
                     f"{party}.{name}": np.where(there, values, np.nan)
                     for name, values in columns.items()
                 }
-        return found
+        return columns_of_rows
 
     return take
 
@@ -92,25 +92,25 @@ def _routed_again(context: Context, positions: np.ndarray) -> dict[str, np.ndarr
     """In a training run: comparisons of held-out rows, sealed beside their ranks."""
     holders = context.federation.feature_holders
     forms = {holder: routed_rows(context, holder) for holder in holders}
-    found: dict[str, np.ndarray] = {}
+    stand_ins: dict[str, np.ndarray] = {}
     for holder, (present, packed) in open_tables(context, forms).items():
         there = gather(context.home.scratch, present, positions)
         columns = forms[holder].unpack(gather(context.home.scratch, packed, positions))
-        found |= _stand_ins(context, holder, columns, there)
-    return found
+        stand_ins |= _stand_ins(context, holder, columns, there)
+    return stand_ins
 
 
 def _stand_ins(
     context: Context, party: str, cells: Mapping[str, np.ndarray], there: np.ndarray
 ) -> dict[str, np.ndarray]:
-    asked = context.receive("route_request", party).document["thresholds"]
-    return of_cells(party, columns_of(context.federation, party), asked, cells, there)
+    thresholds = context.receive("route_request", party).document["thresholds"]
+    return of_cells(party, columns_of(context.federation, party), thresholds, cells, there)
 
 
 def of_cells(
     party: str,
     columns: Iterable[Column],
-    asked: Mapping[str, Sequence[float]],
+    thresholds_of: Mapping[str, Sequence[float]],
     cells: Mapping[str, np.ndarray],
     there: np.ndarray,
 ) -> dict[str, np.ndarray]:
@@ -119,20 +119,20 @@ def of_cells(
     Args:
         party: A feature holder.
         columns: Its columns.
-        asked: The thresholds of those that are asked for.
+        thresholds_of: The thresholds of those that are asked for.
         cells: Its answers, by column, shape (n,).
         there: Which people it has, bool, shape (n,); the others' values are NaN.
     """
-    found: dict[str, np.ndarray] = {}
+    cells_by_name: dict[str, np.ndarray] = {}
     for column in columns:
         full = f"{party}.{column.name}"
-        if column.name not in asked:
-            found[full] = np.where(there, float(column.domain.lower), np.nan)
+        if column.name not in thresholds_of:
+            cells_by_name[full] = np.where(there, float(column.domain.lower), np.nan)
             continue
-        thresholds = np.asarray(asked[column.name], dtype=np.float64)
+        thresholds = np.asarray(thresholds_of[column.name], dtype=np.float64)
         inside = routes.stand_ins(np.where(there, cells[column.name], 0), thresholds)
-        found[full] = np.where(there, inside, np.nan)
-    return found
+        cells_by_name[full] = np.where(there, inside, np.nan)
+    return cells_by_name
 
 
 def local_table(context: Context, party: str, features: Sequence[str]) -> pa.Table:
@@ -160,19 +160,19 @@ def local_names(context: Context, used: Iterable[str]) -> list[str]:
     Raises:
         ContractError: It lacks one, or holds it otherwise than declared.
     """
-    needed, found = set(used), list[str]()
+    needed, own_names = set(used), list[str]()
     for party, features in needed_elsewhere(context.federation, needed).items():
         names = [f"{party}.{name}" for name in features]
         schema = raw_table.schema(context, raw_table.files(context), names, _WHY)
         _require_types(context.federation, pl.DataFrame(schema=schema), party, features)
-        found += names
-    return found
+        own_names += names
+    return own_names
 
 
 def local_columns(
     federation: Federation, raw: pl.DataFrame, used: Collection[str], rows: int
 ) -> dict[str, np.ndarray]:
-    """What `other_columns` gives in mode ``local``, of some rows.
+    """The columns of `other_columns` in mode ``local``, of some rows.
 
     Args:
         federation: As declared.
@@ -183,19 +183,19 @@ def local_columns(
     Raises:
         ContractError: A value is not as declared.
     """
-    found: dict[str, np.ndarray] = {}
+    by_name: dict[str, np.ndarray] = {}
     for party, features in needed_elsewhere(federation, used).items():
         table = _integers(federation, raw, party, features) if features else pa.table({})
         for column in columns_of(federation, party):
             full = f"{party}.{column.name}"
             if full not in used:
-                found[full] = np.full(rows, float(column.domain.lower))
+                by_name[full] = np.full(rows, float(column.domain.lower))
                 continue
             values = integers(table, column.source)
             if column.bit is not None:
                 values = values == column.bit
-            found[full] = values.astype(float)
-    return found
+            by_name[full] = values.astype(float)
+    return by_name
 
 
 def needed_elsewhere(federation: Federation, used: Collection[str]) -> dict[str, list[str]]:

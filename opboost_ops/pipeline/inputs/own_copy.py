@@ -48,7 +48,11 @@ def take(context: Context) -> None:
     rows = int(wanted.sum())
     if rows:
         context.home.write_table(UNPINNED, _unpinned(context, wanted))
-    names = tuple(name for name, one in context.declarations().items() if one.routed == "every_run")
+    names = tuple(
+        name
+        for name, declaration in context.declarations().items()
+        if declaration.routed == "every_run"
+    )
     if names and "answer_routes" in context.stages:
         context.home.write_table(TODAY, _today(context, names))
     context.home.write_json(UNPINNED, {"rows": rows})

@@ -123,11 +123,11 @@ def _batches(
     with file:
         rows = rows_of_block(len(schema))
         raw = found_names(raw_names(context, list(schema)), file.schema_arrow.names)
-        found = file.iter_batches(rows, columns=list(raw.values()), use_threads=False)
+        batches = file.iter_batches(rows, columns=list(raw.values()), use_threads=False)
         while True:
             frame: pl.DataFrame | None = None
             try:
-                batch = next(found, None)
+                batch = next(batches, None)
                 if batch is None:
                     return
                 frame = _frame(batch, schema, raw)
@@ -148,18 +148,18 @@ def _frame(
 
 def _gathered(batches: Iterator[pl.DataFrame], most: int) -> Iterator[pl.DataFrame]:
     """Join small batches, as small row groups and small files give, to blocks."""
-    held: list[pl.DataFrame] = []
+    pending: list[pl.DataFrame] = []
     for batch in batches:
-        if held and sum(part.height for part in held) + batch.height > most:
-            yield _joined(held)
-        held.append(batch)
+        if pending and sum(part.height for part in pending) + batch.height > most:
+            yield _joined(pending)
+        pending.append(batch)
         del batch
-    if held:
-        yield _joined(held)
+    if pending:
+        yield _joined(pending)
 
 
-def _joined(held: list[pl.DataFrame]) -> pl.DataFrame:
+def _joined(batches: list[pl.DataFrame]) -> pl.DataFrame:
     """Batches as one, of which nothing else is kept."""
-    block = pl.concat(held, rechunk=True)
-    held.clear()
+    block = pl.concat(batches, rechunk=True)
+    batches.clear()
     return block

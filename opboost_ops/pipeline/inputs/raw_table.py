@@ -42,7 +42,7 @@ def declared_columns(context: Context) -> list[str]:
 
 
 def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
-    """What declared columns are called in the party's own table: the one place that knows.
+    """The names of declared columns in the party's own table: the one place that knows.
 
     Everything after it goes by declared names, so that a raw name gets into no report or error.
 
@@ -57,17 +57,17 @@ def raw_names(context: Context, wanted: Sequence[str]) -> dict[str, str]:
         ContractError: Two of them are one column.
     """
     identity = context.federation.id.column
-    found = {name: context.policy.raw_column(name, identity) for name in wanted}
+    names = {name: context.policy.raw_column(name, identity) for name in wanted}
     all_declared = {*wanted, *declared_columns(context)}
-    meant: dict[str, str] = {}
+    by_raw: dict[str, str] = {}
     for name in sorted(all_declared):
         raw = context.policy.raw_column(name, identity)
-        if (other := meant.setdefault(raw, name)) != name:
+        if (other := by_raw.setdefault(raw, name)) != name:
             raise ContractError(
                 f"{other} and {name} name the same column of the table of {context.party}.",
                 "One column is one feature: check column, columns and id_column in policy.yaml.",
             )
-    return found
+    return names
 
 
 def files(context: Context) -> tuple[Path, ...]:
@@ -79,12 +79,12 @@ def files(context: Context) -> tuple[Path, ...]:
     Raises:
         ContractError: There is none.
     """
-    found: tuple[Path, ...] = ()
+    paths: tuple[Path, ...] = ()
     with suppress(OSError):
-        found = files_of(context.table_path)
-    if not found:
+        paths = files_of(context.table_path)
+    if not paths:
         raise unreadable(context.party)
-    return found
+    return paths
 
 
 def fingerprint(context: Context) -> str:
@@ -254,8 +254,8 @@ def schema(
     """
     raw = raw_names(context, wanted)
     schemas = [schema_of(path, context.party) for path in paths]
-    found = [found_names(raw, list(schema)) for schema in schemas]
-    missing = [c for c in wanted if not all(c in names for names in found)]
+    names_by_file = [found_names(raw, list(schema)) for schema in schemas]
+    missing = [c for c in wanted if not all(c in names for names in names_by_file)]
     if missing:
         raise ContractError(
             f"The table of {context.party} has no column {', '.join(missing)}, which {why}.",
@@ -263,7 +263,8 @@ def schema(
             "what it is called there; or remove it from the federation file.",
         )
     kinds = [
-        {c: schema[names[c]] for c in wanted} for schema, names in zip(schemas, found, strict=True)
+        {c: schema[names[c]] for c in wanted}
+        for schema, names in zip(schemas, names_by_file, strict=True)
     ]
     types = {c: common_type([kind[c] for kind in kinds]) for c in wanted}
     if disagreed := [c for c, kind in types.items() if kind is None]:
@@ -288,10 +289,10 @@ def require_declared(context: Context, frame: pl.DataFrame) -> None:
     ids = frame.schema.get(declared.column)
     if ids is not None:
         text = "string" if ids in _TEXT else type_name(ids)
-        found = "integer" if ids.is_integer() else text
-        if found != declared.type:
+        actual = "integer" if ids.is_integer() else text
+        if actual != declared.type:
             raise ContractError(
-                f"The IDs of {context.party} (column {declared.column}) are of type {found}; "
+                f"The IDs of {context.party} (column {declared.column}) are of type {actual}; "
                 f"the federation file declares {declared.type}.",
                 "All parties need the same type: convert this table's column.",
             )

@@ -1,4 +1,4 @@
-"""What the first stages would find in a party's table, reported at home, without a run.
+"""Faults that the first stages would report in a party's table, at home, without a run.
 
 It calls the code of the stages themselves, so that `opboost check` and a run cannot disagree. Where
 a stage stops at its first fault, here every column is looked at, and all faults are told.
@@ -53,8 +53,8 @@ def rehearse(context: Context, folder: Path) -> list[Fault]:
     if context.federation.id.column in bad:
         return faults
     sound = _without(context, bad)
-    found = list(_content(sound, folder))
-    return faults + (found or list(_values(sound)))
+    content_faults = list(_content(sound, folder))
+    return faults + (content_faults or list(_values(sound)))
 
 
 def table_warnings(context: Context, folder: Path) -> list[str]:
@@ -106,7 +106,7 @@ def _without(context: Context, bad: set[str]) -> Context:
 
 
 def _content(context: Context, folder: Path) -> Iterator[Fault]:
-    """What the data-quality check of the raw table finds."""
+    """Faults of the data-quality check of the raw table."""
     try:
         report = raw_report(context, folder)
     except OpBoostError as error:
@@ -119,7 +119,7 @@ def _content(context: Context, folder: Path) -> Iterator[Fault]:
 
 
 def _values(context: Context) -> Iterator[Fault]:
-    """What later stages find in values that pass that check."""
+    """Faults that later stages report in values that pass that check."""
     party, federation = context.declared, context.federation
     aligned = context.purpose == "train" or federation.scoring.mode != "local"
     if federation.learning == "vertical" and aligned:
@@ -151,7 +151,7 @@ def _label(context: Context, party: Party) -> Iterator[Fault]:
 
 
 def _local(context: Context) -> Iterator[Fault]:
-    """What mode ``local`` needs of other parties' columns in the label holder's own table."""
+    """Faults of other columns that mode ``local`` needs in the label holder's own table."""
     federation = context.federation
     modes = federation.scoring.modes if context.purpose == "train" else (federation.scoring.mode,)
     if "local" not in modes or context.party != federation.label_holder:
@@ -220,14 +220,14 @@ def finding_fault(context: Context, finding: Finding, row: Mapping[str, Any]) ->
         problem = f"{finding.description}: could not be checked"
         return Fault(place, problem, "check the column's type")
     if name == context.federation.id.column:
-        known = _ID_FAULTS.get(finding.measure)
+        texts = _ID_FAULTS.get(finding.measure)
     elif party.label is not None and name == party.label.column:
-        known = _LABEL_FAULTS.get(finding.measure)
+        texts = _LABEL_FAULTS.get(finding.measure)
     elif name in party.features:
-        known = _FEATURE_FAULTS.get(finding.measure)
+        texts = _FEATURE_FAULTS.get(finding.measure)
     else:
-        known = None
-    if known is None:
+        texts = None
+    if texts is None:
         return Fault(place, f"{finding.description}: the check failed", "correct the table")
     # Where a file would refuse `keep`, nobody is sent there.
     feature = party.features.get(name)
@@ -240,7 +240,7 @@ def finding_fault(context: Context, finding: Finding, row: Mapping[str, Any]) ->
         "party": context.party,
         "keep": " or `missing: keep`" if keeps else "",
     }
-    return Fault(place, *(text.format(**facts) for text in known))
+    return Fault(place, *(text.format(**facts) for text in texts))
 
 
 #: Problem and fix by what the profile measures.

@@ -89,9 +89,9 @@ def _kept(context: Context) -> Kept | None:
     def kept(ids: pl.Series) -> pl.Series:
         # IDs of another type than declared, or missing ones, are for a later check.
         plain = ids.cast(pl.String if kind == "string" else pl.Int64, strict=False)
-        known = plain.is_not_null().to_numpy()
+        present = plain.is_not_null().to_numpy()
         mask = np.ones(len(plain), dtype=bool)
-        mask[known] = forgotten.keep(plain.drop_nulls().to_arrow(), kind)
+        mask[present] = forgotten.keep(plain.drop_nulls().to_arrow(), kind)
         return pl.Series(mask)
 
     return kept
@@ -100,7 +100,7 @@ def _kept(context: Context) -> Kept | None:
 def expected_columns(
     federation: Federation, policy: Policy, party: str, train: bool
 ) -> dict[str, Expected]:
-    """What is declared of the columns of a party's table, by raw name.
+    """The declared columns of a party's table, by raw name.
 
     Args:
         federation: As declared.

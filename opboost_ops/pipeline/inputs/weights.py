@@ -1,4 +1,4 @@
-"""What each training row counts, and which labels an objective takes: the label holder's own."""
+"""The weight of each training row, and labels that an objective takes: the label holder's own."""
 
 from collections.abc import Iterable
 
@@ -100,9 +100,9 @@ def weights_in(values: pl.Series) -> np.ndarray:
         ContractError: They are no numbers of 0 or more, or too large.
     """
     if values.dtype.is_numeric() and not values.null_count():
-        found = values.cast(pl.Float64).to_numpy()
-        if ((found >= 0) & (found <= _LARGEST)).all():
-            return found
+        weights = values.cast(pl.Float64).to_numpy()
+        if ((weights >= 0) & (weights <= _LARGEST)).all():
+            return weights
     raise _no_weights(values.name)
 
 

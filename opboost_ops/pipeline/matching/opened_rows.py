@@ -51,7 +51,7 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
         people = ((m, p) for m, p, _ in _people(session, points[holder], None))
         layout = layout_of(laid)
         sharings.add(at, people, layout.nonce, laid.parts, partial(_share, laid))
-    found = {}
+    by_holder = {}
     for at, holder in enumerate(holders):
         rows = tables[holder]
         table = context.receive(rows.kind, holder)
@@ -77,9 +77,9 @@ def open_tables(context: Context, tables: Mapping[str, Rows]) -> dict[str, Opene
                 "Compare the release that each party runs, and encryption keys and ID column in "
                 "their federation files; then trigger a new run.",
             )
-        found[holder] = opened
+        by_holder[holder] = opened
     session.forget_blocks()
-    return found
+    return by_holder
 
 
 def _share(laid: Artifact, number: int) -> shares.Layout:
@@ -98,12 +98,12 @@ def _people(
 def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     """Points under a holder's exponent of all rows, uint8, shape (n + 1, 32): known or answered."""
     cache, count, scratch = session.cache(holder), session.rows + 1, context.home.scratch
-    known, points = cache.find((messages for messages, _ in session.everybody()), count)
+    cached, points = cache.find((messages for messages, _ in session.everybody()), count)
     rows = narrow_integers(context.home.table(queried(holder)), "row")
     new = np.zeros(count, dtype=bool)
     new[rows] = True
-    new &= ~known
-    if not (known | new).all():
+    new &= ~cached
+    if not (cached | new).all():
         raise SetupError(
             f"Points of {holder} that the run knew at its start are missing.",
             "Trigger a new run: it queries those people again.",
@@ -113,7 +113,7 @@ def _points(context: Context, session: Session, holder: str) -> np.ndarray:
     wanted[-1] = True
     pieces = _unblinded(context, session, rows, wanted, holder)
     fresh = scatter(scratch, pieces, count, {"": ("u1", (POINT,))})[""]
-    if known[-1] and (fresh[-1] != points[-1]).any():
+    if cached[-1] and (fresh[-1] != points[-1]).any():
         cache.drop()
         raise SetupError(
             f"{holder} has another key of the month than before.",

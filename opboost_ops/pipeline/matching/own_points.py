@@ -23,12 +23,12 @@ def own_points(context: Context, session: Session) -> np.ndarray:
         ContractError: The table was rewritten meanwhile.
     """
     count, cache = session.rows + 1, session.cache(OWN)
-    known, points = cache.find((messages for messages, _ in session.everybody()), count)
-    unknown = ~known
+    cached, points = cache.find((messages for messages, _ in session.everybody()), count)
+    unknown = ~cached
     missing = np.flatnonzero(unknown)
     if len(missing):
         tag = oprf.domain_tag(context.federation.name)
-        made = session.engine.hashed(
+        hashed = session.engine.hashed(
             (messages for messages, _ in session.chosen(unknown)),
             tag,
             oprf.evaluation_key(session.exponent),
@@ -36,7 +36,7 @@ def own_points(context: Context, session: Session) -> np.ndarray:
             len(missing),
         )
         end = 0
-        for messages, some in made:
+        for messages, some in hashed:
             begin, end = end, end + len(messages)
             points[missing[begin:end]] = some
             release_memory()
@@ -54,12 +54,12 @@ def pair_keys(context: Context) -> dict[str, bytes]:
     keys = context.acceptance.keys
     assert keys is not None
     assert keys.private is not None
-    found = {}
+    by_holder = {}
     for holder in context.federation.feature_holders:
         public = context.federation.parties[holder].encryption_key
         if holder == context.party or public is None:
             continue
         first, second = sorted((holder, context.party))
         place = f"{context.federation.name}/{context.run}/{context.plan}/{first}/{second}"
-        found[holder] = zero_shares.pair_key(keys.private.shared(public), place)
-    return found
+        by_holder[holder] = zero_shares.pair_key(keys.private.shared(public), place)
+    return by_holder

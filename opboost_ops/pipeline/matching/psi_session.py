@@ -1,4 +1,4 @@
-"""What a party's stages of the oblivious exchange share: messages, keys, points that are known."""
+"""Shared parts of a party's stages of the oblivious exchange: messages, keys, cached points."""
 
 import logging
 import shutil
@@ -95,8 +95,8 @@ def session_of(context: Context) -> Session:
     month = _require_month(context)
     table = context.home.json("table")
     if not context.home.has(_PEOPLE) or context.home.json(_PEOPLE)["table"] != table["sha256"]:
-        known = {"table": table["sha256"], "people": _people(context)}
-        context.home.write_json(_PEOPLE, known)
+        content = {"table": table["sha256"], "people": _people(context)}
+        context.home.write_json(_PEOPLE, content)
     federation = context.federation
     digest = bytes.fromhex(context.home.json(_PEOPLE)["people"])
     seed = noise.run_seed(
@@ -172,8 +172,8 @@ def _repeatable(
     """The same messages at each call; of a table of one block, read once."""
     if rows > BLOCK:
         return read
-    known = cache(lambda: list(read()))
-    return lambda: iter(known())
+    pieces = cache(lambda: list(read()))
+    return lambda: iter(pieces())
 
 
 def _messages(context: Context) -> Iterator[list[bytes]]:
@@ -191,7 +191,7 @@ def _ids(context: Context) -> Iterator[list[object]]:
 
 
 def _people(context: Context) -> str:
-    """What tells the set of IDs from any other, in whatever order."""
+    """A digest that tells the set of IDs from any other, in whatever order."""
     reader = Reader(context.federation.id.type)
     people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
     for ids in _ids(context):

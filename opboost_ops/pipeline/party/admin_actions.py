@@ -1,4 +1,4 @@
-"""What a person does to a federation at one party: promote, roll back, stop taking part, resume.
+"""Admin actions of a person at one party: promote, roll back, stop taking part, resume.
 
 Each is an entry of the party's own audit log with who, when and why; asked through Airflow or at
 home, it is the same. Who asked is what Airflow says, which the party cannot verify: its policy
@@ -46,7 +46,7 @@ _LONGEST = 100
 
 
 class Form(Record):
-    """What a form of Airflow's asks of a party.
+    """A request by a form of Airflow's to a party.
 
     Attributes:
         act: What.
@@ -61,7 +61,7 @@ class Form(Record):
 
 @dataclass(frozen=True)
 class ActionRequest:
-    """What is asked of a party.
+    """A request to a party.
 
     Attributes:
         act: What.
@@ -79,7 +79,7 @@ class ActionRequest:
 
 
 def from_airflow(
-    party: str, federation: str, run: str, who: str | None, given: Mapping[str, Any]
+    party: str, federation: str, run: str, who: str | None, entries: Mapping[str, Any]
 ) -> dict[str, str]:
     """Do what a form of Airflow's asks of a party, once for each run.
 
@@ -91,7 +91,7 @@ def from_airflow(
         federation: Name of the federation.
         run: OpBoost's id of the run that asks.
         who: The user who has triggered it, as Airflow says.
-        given: The form's fields; see `Form`.
+        entries: The form's fields; see `Form`.
 
     Returns:
         A summary that anybody may see; the reason is not in it. ``skip`` where the run has acted
@@ -103,29 +103,29 @@ def from_airflow(
         ContractError: There is no such version, or it cannot be put into use.
     """
     site, policy = site_of(party)
-    form = _form(party, given)
+    form = _form(party, entries)
     named = "".join(c for c in who or "" if c.isprintable())[:_LONGEST] or "somebody"
-    asked = ActionRequest(
+    request = ActionRequest(
         form.act, form.reason, f"{named}{THROUGH_AIRFLOW}", form.version or None, run
     )
     with open_state(site) as state:
-        before = _before(state, federation, asked)
+        before = _before(state, federation, request)
     if before is not None:
         return {SKIP: f"this run {before.action.replace('_', ' ')} already, at {before.at}"}
-    do(site, federation, asked, policy.acts)
-    version = {"version": asked.version} if asked.version else {}
+    do(site, federation, request, policy.acts)
+    version = {"version": request.version} if request.version else {}
     return {"act": form.act, "party": party, "run": run, **version}
 
 
 def do(
-    site: Site, federation: str, asked: ActionRequest, allowed: Collection[str] | None = None
+    site: Site, federation: str, request: ActionRequest, allowed: Collection[str] | None = None
 ) -> str:
     """Do what was requested, and log it, or that it was refused, in the party's state.
 
     Args:
         site: The party's.
         federation: Name of the federation.
-        asked: What.
+        request: What.
         allowed: What may be asked; everything when absent.
 
     Returns:
@@ -136,25 +136,27 @@ def do(
         PolicyError: It is not allowed.
         ContractError: There is no such version, or it cannot be put into use.
     """
-    place = _place(federation, asked)
+    place = _place(federation, request)
     try:
-        if allowed is not None and asked.act not in allowed:
+        if allowed is not None and request.act not in allowed:
             raise PolicyError(
-                f"The policy of {site.party} does not allow {asked.act} through Airflow.",
+                f"The policy of {site.party} does not allow {request.act} through Airflow.",
                 "The party can do it at home, or allow it with `acts` in policy.yaml.",
             )
         # Nobody else writes meanwhile: nothing is done that the log does not get.
         with open_state(site) as state, state.together():
-            version = _done(state, site, federation, asked)
-            action = _ACTIONS[asked.act]
+            version = _done(state, site, federation, request)
+            action = _ACTIONS[request.act]
             named = f"version {version}: " if version else ""
-            detail = f"{asked.who}: {named}{asked.why}"
+            detail = f"{request.who}: {named}{request.why}"
             # Its place in the chain is a name that nothing else has.
             name = state.audit.add(action, place, site.party, detail=detail)
-            if asked.run or not version:
+            if request.run or not version:
                 enter(state, site.party, federation, action, name, _TELLS[action])
     except OpBoostError as error:
-        detail = f"{asked.who}: {asked.act} {asked.version or ''}: {asked.why}: {error.problem}"
+        detail = (
+            f"{request.who}: {request.act} {request.version or ''}: {request.why}: {error.problem}"
+        )
         with open_state(site) as state:
             state.audit.add("act_refused", place, site.party, detail=detail)
         raise
@@ -163,9 +165,9 @@ def do(
     return version
 
 
-def _form(party: str, given: Mapping[str, Any]) -> Form:
+def _form(party: str, entries: Mapping[str, Any]) -> Form:
     with contextlib.suppress(ValidationError):
-        return Form.model_validate(given)
+        return Form.model_validate(entries)
     # What was typed may be a reason in somebody's own words: it is not repeated.
     raise ConfigError(
         f"The request to {party} is invalid; nothing was done.",
@@ -173,33 +175,33 @@ def _form(party: str, given: Mapping[str, Any]) -> Form:
     )
 
 
-def _place(federation: str, asked: ActionRequest) -> str:
-    return f"{federation}/{asked.run or 'home'}/act"
+def _place(federation: str, request: ActionRequest) -> str:
+    return f"{federation}/{request.run or 'home'}/act"
 
 
-def _before(state: PartyState, federation: str, asked: ActionRequest) -> Entry | None:
-    place = _place(federation, asked)
+def _before(state: PartyState, federation: str, request: ActionRequest) -> Entry | None:
+    place = _place(federation, request)
     return next((e for e in state.audit.of(*_ACTIONS.values()) if e.place == place), None)
 
 
-def _done(state: PartyState, site: Site, federation: str, asked: ActionRequest) -> str:
-    if asked.act in ("promote", "roll_back"):
-        return _put_into_use(site, federation, asked)
+def _done(state: PartyState, site: Site, federation: str, request: ActionRequest) -> str:
+    if request.act in ("promote", "roll_back"):
+        return _put_into_use(site, federation, request)
     if federation not in site.tables:
-        known = ", ".join(sorted(site.tables)) or "none"
+        names = ", ".join(sorted(site.tables)) or "none"
         raise ConfigError(
-            f"{site.party} has no part in {federation}.", f"Its federations are: {known}."
+            f"{site.party} has no part in {federation}.", f"Its federations are: {names}."
         )
     stop = stopped(state, federation)
-    if asked.act == "resume" and stop is None:
+    if request.act == "resume" and stop is None:
         raise ConfigError(f"{site.party} has not stopped taking part in {federation}.")
-    if asked.act == "resume" and asked.run and stop is not None and stop.at_home:
+    if request.act == "resume" and request.run and stop is not None and stop.at_home:
         raise PolicyError(
             f"{site.party} stopped taking part in {federation} at home.",
             "It resumes at home: `opboost resume SITE FEDERATION`.",
         )
     # A stop at home outranks one through Airflow: from then on it ends at home only.
-    if asked.act == "stop" and stop is not None and (asked.run or stop.at_home):
+    if request.act == "stop" and stop is not None and (request.run or stop.at_home):
         raise ConfigError(
             f"{site.party} had already stopped taking part in {federation}, at {stop.at}.",
             "`opboost resume SITE FEDERATION` lets it take part again.",
@@ -207,27 +209,27 @@ def _done(state: PartyState, site: Site, federation: str, asked: ActionRequest) 
     return ""
 
 
-def _put_into_use(site: Site, federation: str, asked: ActionRequest) -> str:
+def _put_into_use(site: Site, federation: str, request: ActionRequest) -> str:
     if not (site.models / federation).is_dir():
         raise ContractError(
             f"{site.party} keeps no models of {federation}.",
             "Act at the label holder, or at a party of horizontal learning.",
         )
     registry = Registry(site.models, federation)
-    if asked.version is not None:
-        if asked.version not in registry.versions():
-            was = any(entry.version == asked.version for entry in registry.history())
+    if request.version is not None:
+        if request.version not in registry.versions():
+            was = any(entry.version == request.version for entry in registry.history())
             raise ContractError(
                 f"{site.party} {'no longer keeps' if was else 'has no'} model version "
-                f"{asked.version} of {federation}.",
+                f"{request.version} of {federation}.",
                 "The models page and `opboost models list` show those that it keeps.",
             )
         # A damaged one is not put into use.
-        registry.files(asked.version)
-    elif asked.run or asked.act == "promote":
+        registry.files(request.version)
+    elif request.run or request.act == "promote":
         raise ConfigError("No version is named.", "Name one: the models page shows all.")
-    if asked.act == "promote":
-        assert asked.version is not None
-        registry.promote(asked.version, asked.why)
-        return asked.version
-    return registry.rollback(asked.why, asked.version)
+    if request.act == "promote":
+        assert request.version is not None
+        registry.promote(request.version, request.why)
+        return request.version
+    return registry.rollback(request.why, request.version)

@@ -50,7 +50,7 @@ def admit(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
+    received: Mapping[str, Checkpoint] = MappingProxyType({}),
 ) -> None:
     """Refuse a plan that is not what the party has agreed to, or that its policy does not allow.
 
@@ -64,7 +64,7 @@ def admit(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the latest checkpoint that the plan says to have received.
+        received: By party, the latest checkpoint that the plan says to have received.
 
     Raises:
         PolicyError: In the same words, whatever the reason.
@@ -88,7 +88,7 @@ def admit(
     if stop is not None:
         what, reasons = "stopped", _against_stop(stop)
     if not reasons:
-        what, reasons = "gaps", _against_state(party, plan.federation, seen)
+        what, reasons = "gaps", _against_state(party, plan.federation, received)
         with open_state(party.site) as state:
             state.stores.note_check(len(reasons))
     if reasons:
@@ -181,7 +181,7 @@ def refuse_unknown(
 
 
 def refusal(party: str, federation: str, run: str, notice: str = "") -> PolicyError:
-    """What is told outside, and all of it.
+    """The refusal as outsiders see it, and all of it.
 
     Args:
         party: Who refuses.
@@ -251,9 +251,9 @@ def _against_agreement(agreements: Agreements, plan: Plan, day: date) -> Iterato
                 else f"agreement: number {named.number} is no longer in force, and version "
                 f"{plan.model} is not kept under it (`opboost agree --keep-version`)"
             )
-        if (found := scored or named or newest) is None:
+        if (former := scored or named or newest) is None:
             return
-        pinned = found
+        pinned = former
     if new := fields(pinned.content, plan.federation):
         yield f"differs from agreement {pinned.number} in {', '.join(new)}"
     yield from known_keys.against_newest(agreements, plan.federation, day)
@@ -265,11 +265,11 @@ def _against_month(month: str) -> Iterator[str]:
 
 
 def _against_state(
-    party: Publisher, federation: Federation, seen: Mapping[str, Checkpoint]
+    party: Publisher, federation: Federation, received: Mapping[str, Checkpoint]
 ) -> list[str]:
     holder = federation.label_holder
     with open_state(party.site) as state:
-        reasons = rolled_back(state, party.site, party.store, federation.name, seen, holder)
+        reasons = rolled_back(state, party.site, party.store, federation.name, received, holder)
         if party.name not in federation.feature_holders:
             return reasons
         for lost in state.releases.lost():

@@ -70,34 +70,34 @@ def agree(
     with open_state(site) as state, state.together():
         agreements = state.agreements.read()
         newest = agreements.newest(federation.name)
-        kept = _kept(state, federation.name, keep)
+        versions = _kept(state, federation.name, keep)
         if newest is not None and newest.digest == digest:
-            if kept:
-                state.agreements.keep(federation.name, kept, fresh=False)
-                detail = f"number {newest.number}{_in_words(kept)}"
+            if versions:
+                state.agreements.keep(federation.name, versions, fresh=False)
+                detail = f"number {newest.number}{_in_words(versions)}"
                 _enter(state, "agreed", newest, federation.label_holder, detail)
             return newest
         _require_same_uuid(agreements.of(federation.name), federation)
         require_honest(agreements, federation, clock.today())
         require_charged(state.releases, federation, site.party)
-        made = Agreement(
+        new = Agreement(
             number=max((a.number for a in agreements.agreements), default=0) + 1,
             federation=federation.name,
             at=now(),
             digest=digest,
             content=content,
         )
-        state.agreements.add(made)
-        state.agreements.keep(federation.name, kept, fresh=True)
+        state.agreements.add(new)
+        state.agreements.keep(federation.name, versions, fresh=True)
         gone = [key_name(k) for spec in federation.parties.values() for k in spec.revoked_keys]
         revoked = f", revoked {' '.join(gone)}" if gone else ""
         who = f", by {by.strip()}" if by.strip() else ""
         why = f", because {because.strip()}" if because.strip() else ""
-        detail = f"number {made.number}{revoked}{_in_words(kept)}{who}{why}"
+        detail = f"number {new.number}{revoked}{_in_words(versions)}{who}{why}"
         if means := exposure_words(federation, site.party):
             detail = f"{detail}. {means}"
-        _enter(state, "agreed", made, federation.label_holder, detail)
-    return made
+        _enter(state, "agreed", new, federation.label_holder, detail)
+    return new
 
 
 def _require_future(federation: Federation) -> None:

@@ -24,8 +24,8 @@ def answer_splits(context: Context) -> Outcome:
     """
     request = context.receive("split_request", context.party)
     splits, thresholds = _parse(request.document)
-    for asked in (splits, thresholds):
-        require_splits_allowed(context.policy, context.federation, context.party, asked)
+    for queried in (splits, thresholds):
+        require_splits_allowed(context.policy, context.federation, context.party, queried)
     tables = context.home.json("rank_values")
     values = midpoints(context.columns(), tables, splits)
     ranks = {
@@ -71,8 +71,8 @@ def midpoints(
                 f"The split request asks for ranks of {name} that were never released.",
                 "No split value was given; ask the label holder what it trained on.",
             )
-        found = split_values(ranks, table)
-        values[name] = {str(r): v for r, v in zip(ranks, found, strict=True)}
+        midpoint_values = split_values(ranks, table)
+        values[name] = {str(r): v for r, v in zip(ranks, midpoint_values, strict=True)}
     return values
 
 
@@ -81,14 +81,14 @@ def _parse(document: object) -> tuple[dict[str, list[int]], dict[str, list[float
         splits, thresholds = document["splits"], document["thresholds"]
         kinds = ((splits, (int,)), (thresholds, (int, float)))
         if all(
-            isinstance(asked, dict)
+            isinstance(mapping, dict)
             and all(
                 isinstance(wanted, list)
-                and all(type(one) in types for one in wanted)
+                and all(type(entry) in types for entry in wanted)
                 and len(set(wanted)) == len(wanted)
-                for wanted in asked.values()
+                for wanted in mapping.values()
             )
-            for asked, types in kinds
+            for mapping, types in kinds
         ):
             return splits, thresholds
     raise ArtifactError("The split request is malformed.", "No split value was given.")

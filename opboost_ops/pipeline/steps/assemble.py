@@ -57,18 +57,18 @@ def assemble(context: Context) -> Outcome:
     rows = CommonRows(context, positions)
     private = rules.trainer == "dpboost"
     # Of private training, which categories are present would be a fact about single rows.
-    known = {
+    categories = {
         f"{context.party}.{name}": list(feature.categories or ())
         for name, feature in party.features.items()
         if feature.type == "nominal"
     }
-    if known and not private:
-        known = _present(context, rows, train)
+    if categories and not private:
+        categories = _present(context, rows, train)
     columns: dict[str, np.ndarray] = {}
     if party.features:
         columns = rows.columns(
             list(party.features),
-            lambda frame: own_columns(context.federation, frame, known),
+            lambda frame: own_columns(context.federation, frame, categories),
             {f"{context.party}.{name}": np.float64 for name in party.features},
         )
     label, classes = _labels(rows, party.label, train)
@@ -82,7 +82,7 @@ def assemble(context: Context) -> Outcome:
     facts = {
         "names": names,
         "ranked": ranked,
-        "categories": known,
+        "categories": categories,
         "task": party.label.task,
         "classes": classes,
         "thresholds": _thresholds(context) if private else {},
@@ -115,13 +115,13 @@ def _present(context: Context, rows: CommonRows, train: int) -> dict[str, list[s
     """The categories of the own nominal features that training rows have, by full name."""
     features = context.declared.features
     nominal = {name: feature for name, feature in features.items() if feature.type == "nominal"}
-    found: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
+    categories: dict[str, set[str]] = {f"{context.party}.{name}": set() for name in nominal}
     for places, frame in rows.blocks(list(nominal)):
-        chosen = frame.filter(pl.Series(places < train))
+        training = frame.filter(pl.Series(places < train))
         for name, feature in nominal.items():
-            text = _text(chosen.get_column(name), feature).drop_nulls().unique()
-            found[f"{context.party}.{name}"].update(text.to_list())
-    return {name: sorted(present) for name, present in found.items()}
+            text = _text(training.get_column(name), feature).drop_nulls().unique()
+            categories[f"{context.party}.{name}"].update(text.to_list())
+    return {name: sorted(present) for name, present in categories.items()}
 
 
 def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, list[str | int]]:
@@ -141,17 +141,17 @@ def _labels(rows: CommonRows, label: Label, train: int) -> tuple[np.ndarray, lis
         of_values = pl.Series(codes)
 
         def numbers(frame: pl.DataFrame) -> dict[str, np.ndarray]:
-            found = frame.get_column(label.column)
-            found = found.replace_strict(values, of_values, return_dtype=pl.Float64)
-            return {LABEL: found.to_numpy()}
+            column = frame.get_column(label.column)
+            column = column.replace_strict(values, of_values, return_dtype=pl.Float64)
+            return {LABEL: column.to_numpy()}
 
-    found = rows.columns([label.column], numbers, {LABEL: np.float64})[LABEL]
+    numbers_of_rows = rows.columns([label.column], numbers, {LABEL: np.float64})[LABEL]
     if label.task != "regression":
         present: set[float] = set()
         for some in slices(train):
-            present.update(np.unique(found[some]).tolist())
+            present.update(np.unique(numbers_of_rows[some]).tolist())
         _require_classes(label, classes, len(present))
-    return found, classes
+    return numbers_of_rows, classes
 
 
 def _weights(context: Context, rows: CommonRows, count: int) -> np.ndarray | None:
@@ -173,19 +173,19 @@ def _sides(train: int) -> tuple[slice, slice]:
 def _thresholds(context: Context) -> dict[str, list[float]]:
     """Declared candidate thresholds of all features with an order, by full name."""
     domain = context.federation.domain.to_domain()
-    found: dict[str, list[float]] = {}
+    thresholds: dict[str, list[float]] = {}
     for name, feature in context.declared.features.items():
         if feature.type == "ordinal":
             count = len(feature.categories or ())
-            found[f"{context.party}.{name}"] = [i + 0.5 for i in range(count - 1)]
+            thresholds[f"{context.party}.{name}"] = [i + 0.5 for i in range(count - 1)]
         elif feature.type == "numeric":
             edges = feature.domain_map(domain).boundaries()
-            found[f"{context.party}.{name}"] = list(edges)
+            thresholds[f"{context.party}.{name}"] = list(edges)
     for holder in context.federation.feature_holders:
         for column in context.columns(holder):
             codes = range(1, column.domain.size)
-            found[f"{holder}.{column.name}"] = [code + 0.5 for code in codes]
-    return found
+            thresholds[f"{holder}.{column.name}"] = [code + 0.5 for code in codes]
+    return thresholds
 
 
 def own_columns(
@@ -249,7 +249,7 @@ def frame_of(table: pa.Table, facts: Mapping[str, Any], only: str = "") -> Frame
         categorical=tuple(name for name in names if name in facts["categories"]),
         ranked=tuple(name for name in names if name in ranked),
         thresholds={n: tuple(t) for n, t in facts.get("thresholds", {}).items()},
-        categories={name: len(known) for name, known in facts["categories"].items()},
+        categories={name: len(names_of) for name, names_of in facts["categories"].items()},
         weight=table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None,
     )
 

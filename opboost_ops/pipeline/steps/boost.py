@@ -69,12 +69,12 @@ def boost(context: Context) -> Outcome:
     facts = {"rows": ensemble.facts.rows, "trees": settings.trees}
     traffic = {"messages": mailbox.traffic.sent, "bytes": mailbox.traffic.bytes}
     sums = sum(mailbox.traffic.sums.values())
-    told: dict[str, dict[str, float]] = {}
+    guarantee: dict[str, dict[str, float]] = {}
     clipped: dict[str, dict[str, int]] = {}
     if private is not None:
         clipped = {CLIPPED: {"rows": sensitivity.outside(label, settings.objective.bounds)}}
         curve = noise_of(settings, private).curve
-        told = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
+        guarantee = {"private": {"epsilon": curve.epsilon, "delta": curve.delta}}
     return Outcome(
         files={model_file(context): text.encode()},
         documents={
@@ -86,7 +86,7 @@ def boost(context: Context) -> Outcome:
             **traffic,
             "sums": sums,
             "conversation": mailbox.head[:16],
-            **told,
+            **guarantee,
         },
         spent={"waited": mailbox.traffic.waited, "cpu": time.process_time() - begin},
     )
@@ -117,7 +117,7 @@ def model_text(ensemble: federboost.Ensemble, federation: Federation) -> str:
 
 
 def settings_of(federation: Federation) -> Settings:
-    """What is learnt, and how.
+    """The task of learning, and its settings.
 
     Args:
         federation: The plan's.
@@ -136,7 +136,7 @@ def settings_of(federation: Federation) -> Settings:
 
 
 def private_of(federation: Federation) -> Private | None:
-    """What a session of noisy sums may cost; None where sums are exact.
+    """The allowed cost of a session of noisy sums; None where sums are exact.
 
     Args:
         federation: The plan's.

@@ -49,8 +49,8 @@ def check_drift(context: Context) -> Outcome:
     lasting = {}
     if context.purpose == "train":
         # Kept beyond the run: it is what later tables are compared with.
-        found = drift.profile(table, features, federation.domain.to_domain())
-        lasting[f"{PROFILES}/{context.run}"] = found.model_dump(mode="json")
+        profile = drift.profile(table, features, federation.domain.to_domain())
+        lasting[f"{PROFILES}/{context.run}"] = profile.model_dump(mode="json")
     name = f"{PROFILES}/{context.model}"
     if context.model is None or context.model == context.run or not context.lasting.has(name):
         return Outcome(lasting=lasting)
@@ -69,8 +69,8 @@ def _of_new_people(context: Context) -> Outcome:
     is_first = not context.lasting.has(PINNED)
     everybody = context.purpose == "train" and rows == context.home.json("table")["rows"]
     if rows and (is_first or everybody):
-        found = drift.profile(table, features, domain)
-        return Outcome(lasting={PINNED: found.model_dump(mode="json")})
+        profile = drift.profile(table, features, domain)
+        return Outcome(lasting={PINNED: profile.model_dump(mode="json")})
     if rows < FEWEST:
         return Outcome()
     return _compared(context, Profile.model_validate(context.lasting.json(PINNED)), table, {})
@@ -84,10 +84,10 @@ def _compared(
 ) -> Outcome:
     features = context.declared.features
     begin, processor = time.perf_counter(), time.process_time()
-    known = {name: reference.features[name] for name in features if name in reference.features}
-    if not known:
+    bins = {name: reference.features[name] for name in features if name in reference.features}
+    if not bins:
         return Outcome(lasting=lasting)
-    now = drift.counted(table, features, known)
+    now = drift.counted(table, features, bins)
     report = drift.compare(reference, now, features, context.policy.checks.max_drift)
     scored = context.purpose == "score" and "desensitize" not in context.stages
     return Outcome(

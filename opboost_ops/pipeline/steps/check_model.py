@@ -48,29 +48,29 @@ def check_model(context: Context) -> Outcome:
 
 
 def checked_prediction(context: Context, rows: int) -> np.ndarray:
-    """What the checked model predicts of the held-out rows, as `trainer.predict` gives it.
+    """Predictions of the held-out rows by the checked model, as `trainer.predict` gives them.
 
     Args:
         context: Of the party that holds the rows.
         rows: How many they are.
     """
-    found = np.array(context.home.table(_PREDICTION).column("prediction").to_numpy())
-    return found if len(found) == rows else found.reshape(rows, -1)
+    prediction = np.array(context.home.table(_PREDICTION).column("prediction").to_numpy())
+    return prediction if len(prediction) == rows else prediction.reshape(rows, -1)
 
 
 def _predicted(context: Context, text: str, facts: Mapping[str, Any]) -> np.ndarray:
-    """What a model says of the held-out rows, one class after the other, in memory or on disk."""
+    """A model's predictions of held-out rows, class after class, in memory or on disk."""
     table, scratch = context.home.table("holdout_frame"), context.home.scratch
-    found = np.zeros(0)
+    predictions = np.zeros(0)
     for rows in slices(table.num_rows, rows_of_block(len(facts["names"]))):
         frame = frame_of(table.slice(rows.start, rows.stop - rows.start), facts)
-        said = np.ravel(predict(text, frame.matrix))
-        several = len(said) // len(frame.matrix)
-        if not len(found):
-            found = scratch.zeros(table.num_rows * several, np.float64)
-        found[rows.start * several : rows.stop * several] = said
+        block = np.ravel(predict(text, frame.matrix))
+        several = len(block) // len(frame.matrix)
+        if not len(predictions):
+            predictions = scratch.zeros(table.num_rows * several, np.float64)
+        predictions[rows.start * several : rows.stop * several] = block
         del frame
-    return found
+    return predictions
 
 
 def _cells(values: np.ndarray, rows: slice) -> pl.Series:

@@ -60,7 +60,7 @@ def _check_unpinned(context: Context) -> Outcome:
 
 
 def raw_report(context: Context, folder: Path) -> Report:
-    """What `check_table` finds, for callers that only ask.
+    """The report of `check_table`, for callers that only ask.
 
     Args:
         context: The party's.
@@ -162,7 +162,7 @@ def check_scores(context: Context) -> Outcome:
 
 
 def _dense(context: Context) -> bool:
-    """Whether ranks are those of present values alone."""
+    """True if ranks are those of present values alone."""
     return context.federation.training.trainer != "dpboost"
 
 

@@ -32,13 +32,13 @@ def desensitize(context: Context) -> Outcome:
         name: narrow_integers(table, name) for name in table.column_names if name != own_copy.ROW
     }
     taken = context.releases.take(own_copy.person_keys(context), rows, values)
-    responses = {name: values for one in taken.values() for name, values in one.responses.items()}
+    responses = {name: values for sent in taken.values() for name, values in sent.responses.items()}
     ordered = {column.name: responses[column.name] for column in context.columns()}
-    exact = {name: values for one in taken.values() for name, values in one.exact.items()}
+    exact = {name: values for sent in taken.values() for name, values in sent.exact.items()}
     scratch = context.home.scratch
     return Outcome(
         tables={RANDOMISED: as_table(ordered, scratch), PINNED: as_table(exact, scratch)},
-        documents={RECORDED: {feature: one.release for feature, one in taken.items()}},
+        documents={RECORDED: {feature: sent.release for feature, sent in taken.items()}},
         summary={"rows": context.home.json("table")["rows"]},
     )
 

@@ -49,7 +49,7 @@ def _shares(context: Context, session: Session) -> Draft:
     width = TAG * len(pairs)
     content = session.exponent + session.people
     key = sealing.nonce(context.site.noise_secret(), "shares", session.place, content)
-    made = Sent(context.home.scratch, width, part_count(count))
+    sent = Sent(context.home.scratch, width, part_count(count))
     points = own_points(context, session)
     people: list[int] = []
     numbers: list[int] = []
@@ -62,13 +62,13 @@ def _shares(context: Context, session: Session) -> Draft:
         pairs,
         holders.index(context.party),
     ):
-        made.add(len(people), layout.content)
+        sent.add(len(people), layout.content)
         people.append(layout.people)
         numbers.append(layout.number)
     return Draft(
         kind="shares",
         about=context.party,
-        entries=made,
+        entries=sent,
         document=Layout(key, width, tuple(people), tuple(numbers)).document(),
         rows=session.rows,
         answers=context.plan,

@@ -77,15 +77,15 @@ def _encoded(
             "Take part with more rows, or declare another holdout.",
         )
     # With a guarantee, how many rows there are is told with noise, by the sums.
-    told = context.federation.training.private is None
+    exact = context.federation.training.private is None
     return Outcome(
         tables={_ROWS: training, _HELD_OUT: held_out},
         documents={_FRAME: facts},
         summary={
             "features": len(facts["names"]),
-            **({"rows": training.num_rows} if told else {}),
+            **({"rows": training.num_rows} if exact else {}),
         },
-        discloses="how many rows this party trains on" if told else "",
+        discloses="how many rows this party trains on" if exact else "",
     )
 
 
@@ -111,9 +111,9 @@ def _numbers(context: Context, frame: pl.DataFrame, name: str) -> np.ndarray:
     if np.isinf(values).any():
         raise ContractError(f"{context.party}.{name} has infinite values.", "Correct the table.")
     if feature.missing != "keep" and np.isnan(values).any():
-        kept = "" if feature.type == "nominal" else ", or `missing: keep`,"
+        option = "" if feature.type == "nominal" else ", or `missing: keep`,"
         raise ContractError(
             f"{context.party}.{name} has missing values.",
-            f"Declare `missing: {{fill: ...}}`{kept} for it, or correct the table.",
+            f"Declare `missing: {{fill: ...}}`{option} for it, or correct the table.",
         )
     return values

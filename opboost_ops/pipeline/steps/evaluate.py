@@ -32,7 +32,9 @@ def evaluate(context: Context) -> Outcome:
     model, scoring = materialised_model(context), context.federation.scoring
     version = context.reference
     text = comparable_reference(context, facts, version)
-    used = {name for one in {model, text or model} for name in model_of(one).numeric_splits()}
+    used = {
+        name for text_of in {model, text or model} for name in model_of(text_of).numeric_splits()
+    }
     frame = cache(lambda mode: _frame(context, mode, facts, holdout, used))
     # Rows in mode `desensitised` are those of the check.
     predictions: dict[ScoringMode, np.ndarray] = {

@@ -31,11 +31,13 @@ def materialise(context: Context) -> Outcome:
     for party in context.federation.feature_holders:
         domains = {column.name: column.domain for column in context.columns(party)}
         bounds |= {f"{party}.{name}": (d.lower, d.upper) for name, d in domains.items()}
-        asked, given = _answered(context, party)
-        answers, ranks_of = given.get("splits"), given.get("ranks")
-        for name, ranks in asked["splits"].items():
-            found = answers.get(name) if isinstance(answers, dict) else None
-            numbers = [found.get(str(r)) if isinstance(found, dict) else None for r in ranks]
+        request, answer = _answered(context, party)
+        answers, ranks_of = answer.get("splits"), answer.get("ranks")
+        for name, ranks in request["splits"].items():
+            values_of = answers.get(name) if isinstance(answers, dict) else None
+            numbers = [
+                values_of.get(str(r)) if isinstance(values_of, dict) else None for r in ranks
+            ]
             if not _rising(numbers, domains[name]):
                 raise ArtifactError(
                     f"The split values of {party}.{name} are incomplete, outside the domain, or "
@@ -45,7 +47,7 @@ def materialise(context: Context) -> Outcome:
             values[f"{party}.{name}"] = dict(
                 zip(ranks, (float(n) for n in numbers if n is not None), strict=True)
             )
-        for name, thresholds in asked["thresholds"].items():
+        for name, thresholds in request["thresholds"].items():
             ranks = ranks_of.get(name) if isinstance(ranks_of, dict) else None
             compared[f"{party}.{name}"] = (thresholds, ranks)
     highest = context.home.json("frame").get(HIGHEST, {})
@@ -66,11 +68,11 @@ def materialise(context: Context) -> Outcome:
 
 
 def _answered(context: Context, party: str) -> tuple[Any, Any]:
-    """What was asked of a feature holder, and what it answered."""
+    """The request to a feature holder, and its answer."""
     request = context.receive("split_request", party)
     answer = context.receive("split_values", party)
-    given = answer.document if isinstance(answer.document, dict) else {}
-    return request.document, given
+    values = answer.document if isinstance(answer.document, dict) else {}
+    return request.document, values
 
 
 def _cells(
@@ -114,8 +116,8 @@ def _in_values(
             if len(thresholds):
                 # A value is at most a threshold where its rank is at most the threshold's.
                 mine = some.column(name).fill_null(0).to_numpy()
-                found = np.searchsorted(ranks, mine, side="left")
-                values = routes.stand_ins(found, thresholds)
+                places = np.searchsorted(ranks, mine, side="left")
+                values = routes.stand_ins(places, thresholds)
             columns[name] = pa.array(np.where(there, values, np.nan))
         yield pa.table(columns)
 

@@ -74,20 +74,20 @@ def open_rows(context: Context) -> Outcome:
     if left:
         common[:] = True
     rows = _in_digest_order(context, common)
-    held = _held_out(context, rows)
-    holdout = sum(int(held[some].sum()) for some in slices(len(held)))
-    train = len(held) - holdout
+    held_out = _held_out(context, rows)
+    holdout = sum(int(held_out[some].sum()) for some in slices(len(held_out)))
+    train = len(held_out) - holdout
     if context.purpose == "train" and not (train and holdout):
         raise ContractError(
             "None or all of the common rows are held out: training and evaluation both need rows.",
             "Change training.holdout.",
         )
-    positions = _training_first(scratch, rows, held, train)
-    found = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
+    positions = _training_first(scratch, rows, held_out, train)
+    contents = {"alignment": pa.table({"position": smallest_integers(positions, scratch)})}
     for holder, (present, packed) in opened.items():
         there = gather(scratch, present, positions)
         columns = tables[holder].unpack(gather(scratch, packed, positions))
-        found[opened_table(holder)] = pa.table(
+        contents[opened_table(holder)] = pa.table(
             {
                 name: _where(there, smallest_integers(values, scratch)) if left
                 else smallest_integers(values, scratch)
@@ -95,10 +95,10 @@ def open_rows(context: Context) -> Outcome:
             }
         )  # fmt: skip
         if left:
-            found[members_table(holder)] = pa.table({"there": pa.array(there)})
+            contents[members_table(holder)] = pa.table({"there": pa.array(there)})
     facts = {"train": train, "holdout": holdout}
     return Outcome(
-        tables=found,
+        tables=contents,
         documents={"alignment": facts},
         lasting={f"{_RELEASED}/{context.purpose}": released},
         summary=facts,
@@ -128,15 +128,15 @@ def rows_of(context: Context) -> dict[str, Rows]:
     Args:
         context: The label holder's.
     """
-    found = {}
+    by_holder = {}
     for holder in context.federation.feature_holders:
         columns = context.columns(holder)
         kind = "ranks" if context.purpose == "train" else "values"
         if context.purpose == "score" and context.federation.scoring.mode == "routed":
-            found[holder] = routed_rows(context, holder)
+            by_holder[holder] = routed_rows(context, holder)
             continue
-        found[holder] = Rows(kind, columns)
-    return found
+        by_holder[holder] = Rows(kind, columns)
+    return by_holder
 
 
 def routed_rows(context: Context, holder: str) -> Rows:
@@ -146,9 +146,9 @@ def routed_rows(context: Context, holder: str) -> Rows:
         context: The label holder's.
         holder: Whose.
     """
-    asked = context.receive("route_request", holder).document["thresholds"]
-    columns = [column for column in context.columns(holder) if column.name in asked]
-    return Rows("routes", columns, asked)
+    thresholds = context.receive("route_request", holder).document["thresholds"]
+    columns = [column for column in context.columns(holder) if column.name in thresholds]
+    return Rows("routes", columns, thresholds)
 
 
 def _where(there: np.ndarray, values: pa.Array) -> pa.Array:
@@ -160,8 +160,8 @@ def _common(context: Context, opened: dict[str, Opened]) -> np.ndarray:
     every = list(opened.values())
     left = context.federation.keeps_all
     both, rows = np.logical_or if left else np.logical_and, len(every[0][0]) - 1
-    found = (both.reduce([there[some] for there, _ in every]) for some in slices(rows))
-    return context.home.scratch.filled(rows, bool, found)
+    blocks = (both.reduce([there[some] for there, _ in every]) for some in slices(rows))
+    return context.home.scratch.filled(rows, bool, blocks)
 
 
 def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
@@ -169,20 +169,22 @@ def _in_digest_order(context: Context, common: np.ndarray) -> np.ndarray:
     scratch, listed = context.home.scratch, narrow_integers(context.home.table(ORDER), "row")
     wanted = gather(scratch, common, listed)
     count = sum(int(wanted[some].sum()) for some in slices(len(wanted)))
-    found = (listed[some][wanted[some]] for some in slices(len(wanted)))
-    return scratch.filled(count, listed.dtype, found)
+    blocks = (listed[some][wanted[some]] for some in slices(len(wanted)))
+    return scratch.filled(count, listed.dtype, blocks)
 
 
-def _training_first(scratch: Scratch, rows: np.ndarray, held: np.ndarray, train: int) -> np.ndarray:
+def _training_first(
+    scratch: Scratch, rows: np.ndarray, held_out: np.ndarray, train: int
+) -> np.ndarray:
     """The common order: training rows first, each side by the label holder's digests."""
-    found = scratch.zeros(len(rows), rows.dtype)
+    order = scratch.zeros(len(rows), rows.dtype)
     ends = {False: 0, True: train}
     for some in slices(len(rows)):
         for side, end in ends.items():
-            chosen = rows[some][held[some] == side]
-            ends[side] = end + len(chosen)
-            found[end : ends[side]] = chosen
-    return found
+            part = rows[some][held_out[some] == side]
+            ends[side] = end + len(part)
+            order[end : ends[side]] = part
+    return order
 
 
 def _held_out(context: Context, rows: np.ndarray) -> np.ndarray:

@@ -33,12 +33,12 @@ def psi_answer(context: Context) -> Outcome:
     federation, receiver = context.federation, context.federation.label_holder
     session = session_of(context)
     query = context.receive("psi_query", context.party)
-    asked = query.manifest.rows
+    count = query.manifest.rows
     require_consent(context.policy, federation, context.party)
-    told = _counted(context, query)
+    count_words = _counted(context, query)
     # What is sent, and the blocks that are kept for a retry.
-    require_room(context.home.folder, context.party, 2 * POINT * (asked + 1))
-    made, failed = Sent(context.home.scratch, POINT, query.parts), False
+    require_room(context.home.folder, context.party, 2 * POINT * (count + 1))
+    sent, failed = Sent(context.home.scratch, POINT, query.parts), False
     numbers: deque[int] = deque()
 
     def pieces() -> Iterator[np.ndarray]:
@@ -50,8 +50,8 @@ def psi_answer(context: Context) -> Outcome:
             del points  # Before the next part is read.
 
     try:
-        for points in oprf.evaluate(session.engine, session.exponent, pieces(), asked + 1):
-            made.add(numbers.popleft(), points)
+        for points in oprf.evaluate(session.engine, session.exponent, pieces(), count + 1):
+            sent.add(numbers.popleft(), points)
     except ValueError:
         failed = True
     if failed:
@@ -60,12 +60,12 @@ def psi_answer(context: Context) -> Outcome:
     draft = Draft(
         kind="psi_answer",
         about=context.party,
-        entries=made,
-        rows=asked,
+        entries=sent,
+        rows=count,
         answers=query.digest,
-        discloses=f"{answered(federation)}. {told}",
+        discloses=f"{answered(federation)}. {count_words}",
     )
-    return Outcome(drafts=(draft,), summary={"rows": asked})
+    return Outcome(drafts=(draft,), summary={"rows": count})
 
 
 def _counted(context: Context, query: Artifact) -> str:
@@ -74,9 +74,9 @@ def _counted(context: Context, query: Artifact) -> str:
     month = context.epoch
     assert month is not None
 
-    def require(found: QueryCount) -> None:
+    def require(queries: QueryCount) -> None:
         require_queries_allowed(
-            context.policy, context.party, receiver, month, found.epoch, found.ever
+            context.policy, context.party, receiver, month, queries.epoch, queries.ever
         )
 
     with open_state(context.site) as state:

@@ -38,21 +38,21 @@ def psi_query(context: Context) -> Outcome:
     """
     session = session_of(context)
     tables, documents, drafts = {}, {}, []
-    asked: dict[bytes, tuple[Sent, np.ndarray]] = {}
+    by_rows: dict[bytes, tuple[Sent, np.ndarray]] = {}
     for holder in context.federation.feature_holders:
         wanted = _wanted(context, session, holder)
         # What is new to one is mostly new to all: then the points are the same.
         name = wanted.tobytes()
-        if name not in asked:
-            asked[name] = _asked(context, session, wanted)
-        made, rows = asked[name]
+        if name not in by_rows:
+            by_rows[name] = _asked(context, session, wanted)
+        sent, rows = by_rows[name]
         tables[queried(holder)] = pa.table({"row": smallest_integers(rows, context.home.scratch)})
-        documents[queried(holder)] = {"parts": made.counts}
+        documents[queried(holder)] = {"parts": sent.counts}
         drafts.append(
             Draft(
                 kind="psi_query",
                 about=holder,
-                entries=made,
+                entries=sent,
                 rows=len(rows) - 1,
                 answers=context.plan,
                 discloses=QUERY,
@@ -74,8 +74,8 @@ def _wanted(context: Context, session: Session, holder: str) -> np.ndarray:
         rows = narrow_integers(context.home.table(queried(holder)), "row")
         wanted[rows[rows < session.rows]] = True
         return wanted
-    known, _ = session.cache(holder).find(session.messages(), session.rows)
-    wanted[:-1] = ~known
+    cached, _ = session.cache(holder).find(session.messages(), session.rows)
+    wanted[:-1] = ~cached
     return wanted
 
 
@@ -83,7 +83,7 @@ def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent
     """Blinded points of some rows, and the row of each; the canary's is the table's row count."""
     scratch, places = context.home.scratch, np.flatnonzero(wanted)
     count = len(places) + 1
-    made = Sent(scratch, POINT, part_count(count))
+    sent = Sent(scratch, POINT, part_count(count))
     rows, end = scratch.zeros(count, np.min_scalar_type(session.rows)), 0
     places = np.append(places, session.rows)
     for part, points, own in oprf.ask(
@@ -94,8 +94,8 @@ def _asked(context: Context, session: Session, wanted: np.ndarray) -> tuple[Sent
         count - 1,
         scratch,
     ):
-        made.add(part, points)
+        sent.add(part, points)
         begin, end = end, end + len(own)
         rows[begin:end] = places[own]
         release_memory()
-    return made, rows
+    return sent, rows

@@ -90,20 +90,20 @@ def register(context: Context) -> Outcome:
 
 
 def _importance(context: Context, model: str) -> Importance:
-    """What the model goes by; on unchanged rows, what an earlier run has found of the same."""
+    """The importance of the model's features; on unchanged rows, that of an earlier run."""
     assert context.acceptance is not None
     federation, plan = context.federation, context.acceptance.plan
     table = context.home.table("holdout_frame")
-    chosen = rows_for(federation, model, table.num_rows)
-    rows = frame_of(table.take(chosen), context.home.json("frame"))
+    places = rows_for(federation, model, table.num_rows)
+    rows = frame_of(table.take(places), context.home.json("frame"))
     how = (federation.model_dump_json(), plan.agreement, plan.protocol)
     words = repr((model, how, software(federation.training.trainer)))
     cache, made_of = importance_cache(context.lasting), fingerprint(words, rows)
-    if (known := cache.read(made_of)) is not None:
-        lines = tuple(ImportanceLine(**line) for line in json.loads(known[1]))
-        return Importance(known[0]["rows"], lines)
-    found = importance_of(federation, model, rows)
+    if (cached := cache.read(made_of)) is not None:
+        lines = tuple(ImportanceLine(**line) for line in json.loads(cached[1]))
+        return Importance(cached[0]["rows"], lines)
+    importance = importance_of(federation, model, rows)
     if federation.training.private is None:
-        content = json.dumps([line.model_dump() for line in found.lines])
-        cache.write(made_of, {"rows": found.rows}, content.encode())
-    return found
+        content = json.dumps([line.model_dump() for line in importance.lines])
+        cache.write(made_of, {"rows": importance.rows}, content.encode())
+    return importance

@@ -39,15 +39,15 @@ def request_routes(context: Context) -> Outcome:
     drafts = []
     counts: dict[str, int] = {}
     rising = {name: sorted(thresholds) for name, thresholds in wanted.items()}
-    for party, asked in by_holder(context, rising).items():
-        counts[party] = sum(len(thresholds) for thresholds in asked.values())
+    for party, thresholds_of in by_holder(context, rising).items():
+        counts[party] = sum(len(thresholds) for thresholds in thresholds_of.values())
         drafts.append(
             Draft(
                 kind="route_request",
                 about=party,
-                document={"thresholds": asked},
+                document={"thresholds": thresholds_of},
                 rows=counts[party],
-                columns=tuple(asked),
+                columns=tuple(thresholds_of),
                 answers=context.manifest("split_values", party).digest
                 if context.purpose == "train"
                 else context.plan,

@@ -80,7 +80,7 @@ def splits_used(context: Context) -> dict[str, dict[str, list[int]]]:
 
 
 def by_holder(context: Context, wanted: Mapping[str, Iterable[T]]) -> dict[str, dict[str, list[T]]]:
-    """What is asked for of each column, by feature holder and column; of some columns nothing is.
+    """Requests by feature holder and column; of some columns nothing is requested.
 
     Args:
         context: The label holder's.
@@ -88,9 +88,9 @@ def by_holder(context: Context, wanted: Mapping[str, Iterable[T]]) -> dict[str, 
     """
     return {
         party: {
-            column.name: list(found)
+            column.name: list(entries)
             for column in context.columns(party)
-            if (found := wanted.get(f"{party}.{column.name}"))
+            if (entries := wanted.get(f"{party}.{column.name}"))
         }
         for party in context.federation.feature_holders
     }

@@ -104,15 +104,15 @@ def sealed_table(
                 zeros = zero_shares.sharings(pairs, messages)[:, own] if pairs else None
                 yield (messages, points[whose], zeros), packed
 
-        made = Sent(scratch, sealing.ROW_TAG + width, part_count(count))
+        sent = Sent(scratch, sealing.ROW_TAG + width, part_count(count))
         try:
             for number, part in enumerate(
                 sealing.sealed(scratch, people(), count, key, rows.kind, width)
             ):
-                made.add(number, part)
+                sent.add(number, part)
         except sealing.SameTagError:
             continue
-        return made, Layout(key, width)
+        return sent, Layout(key, width)
     raise AssertionError("unreachable: an ID twice is refused before")
 
 

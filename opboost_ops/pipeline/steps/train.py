@@ -49,17 +49,17 @@ def train(context: Context) -> Outcome:
     model = None
     documents: dict[str, Any] = {}
     if training.private is None:
-        text, found = _unless_unchanged(context, parameters)
+        text, tuned = _unless_unchanged(context, parameters)
     else:
         memory = ResumeLog(context.home)
-        text, found = _here(context, parameters, memory)
+        text, tuned = _here(context, parameters, memory)
         noise = noisy_leaves.noise_of(parameters)
         curve = noise.curve if noise else None
         epsilon = curve.epsilon if curve else training.private.epsilon
         replaced = noise.replaced if noise else None
         model = ModelCharge(epsilon, memory.name(), rows, curve=curve, replaced=replaced)
         documents[CLIPPED] = {"rows": _clipped(context, declared.bounds)}
-    documents |= {TUNED: found} if found else {}
+    documents |= {TUNED: tuned} if tuned else {}
     return Outcome(
         files={_partial(context): text.encode()},
         documents=documents,
@@ -88,15 +88,15 @@ def _unless_unchanged(context: Context, parameters: Parameters) -> tuple[str, Ma
     how = (parameters, plan.agreement, plan.protocol, software(parameters.trainer))
     digest.update(repr(how).encode())
     cache, made_of = model_cache(context.lasting), digest.hexdigest()
-    if (known := cache.read(made_of)) is not None:
-        return known[1].decode(), known[0]
+    if (cached := cache.read(made_of)) is not None:
+        return cached[1].decode(), cached[0]
     if context.site.dask and context.federation.trains_by_blocks:
         address = context.site.dask_address()
-        text, found = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
+        text, tuned = dask_engine.train(_blocks(context), parameters, address), dict[str, Any]()
     else:
-        text, found = _here(context, parameters)
-    cache.write(made_of, found, text.encode())
-    return text, found
+        text, tuned = _here(context, parameters)
+    cache.write(made_of, tuned, text.encode())
+    return text, tuned
 
 
 def _here(
@@ -116,11 +116,11 @@ def _here(
         channels = released_channels(context.federation)
         seed = hashlib.sha256(b"joint 0").digest()
         return joint.train(frame, label, parameters, channels, seed, context.tell), {}
-    tuning, found = context.federation.training.tuning, {}
+    tuning, tuned = context.federation.training.tuning, {}
     if tuning is not None:
-        found = search(context.home, frame, label, parameters, tuning, context.tell)
-        parameters = with_trial(parameters, found)
-    return trainer.train(frame, label, parameters, memory, context.tell), found
+        tuned = search(context.home, frame, label, parameters, tuning, context.tell)
+        parameters = with_trial(parameters, tuned)
+    return trainer.train(frame, label, parameters, memory, context.tell), tuned
 
 
 def _block_by_block(context: Context, parameters: Parameters) -> str:

@@ -66,14 +66,14 @@ def write_scores(context: Context) -> Outcome:
     if (sink := context.site.tables[context.federation.name].scores_to) is not None:
         groups = partial(_groups, scores, model)
         deliver(sink, groups, VERSION, model, name, context.home.scratch)
-    said = _said(scores) if columns["classes"] else None
+    classes = _said(scores) if columns["classes"] else None
     numbers = _numbers(context, scores)
-    seen = new_distribution(columns["task"], numbers, said)
+    distribution = new_distribution(columns["task"], numbers, classes)
     live = {"live": _live(context, columns["task"], numbers).model_dump(mode="json")}
     return Outcome(
         documents={"written": {"path": str(path)}},
         # Kept beyond the run, for anyone who asks how scores have moved; it is the party's alone.
-        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **seen, **live}},
+        lasting={f"{DISTRIBUTIONS}/{model}/{context.run}": {"mode": mode, **distribution, **live}},
         summary={"rows": scores.num_rows, "file": path.name, "new": new},
     )
 
@@ -94,8 +94,8 @@ def _groups(
 
 def _numbers(context: Context, scores: pa.Table) -> np.ndarray:
     """The scores alone, float64, shape (n,), in memory or on disk."""
-    found = (chunk.to_numpy() for chunk in scores.column(SCORE).chunks)
-    return context.home.scratch.filled(scores.num_rows, np.float64, found)
+    chunks = (chunk.to_numpy() for chunk in scores.column(SCORE).chunks)
+    return context.home.scratch.filled(scores.num_rows, np.float64, chunks)
 
 
 def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
@@ -109,19 +109,19 @@ def _live(context: Context, task: Task, scores: np.ndarray) -> Counts:
 
 def _said(scores: pa.Table) -> Counter[str]:
     """How many rows are of each class."""
-    found: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
     for chunk in scores.column(CLASS).chunks:
         for each in chunk.cast(pa.string()).value_counts().to_pylist():
-            found[each["values"]] += each["counts"]
+            classes[each["values"]] += each["counts"]
         release_memory()
-    return found
+    return classes
 
 
 def _layout(context: Context, scores: pa.Table) -> str:
-    """What is declared of the scores' columns, which may change while model and rows do not."""
+    """A digest of the declared score columns, which may change while model and rows do not."""
     scoring = context.federation.scoring.model_dump(mode="json")
-    made = [scores.column_names, scoring["cost_ratio"], scoring["reasons"]]
-    return f"-{hashlib.sha256(json.dumps(made).encode()).hexdigest()[:8]}"
+    content = [scores.column_names, scoring["cost_ratio"], scoring["reasons"]]
+    return f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:8]}"
 
 
 def _inputs(context: Context) -> str:
@@ -133,7 +133,7 @@ def _inputs(context: Context) -> str:
     mode = context.federation.scoring.mode
     key = noise.keyed_by(context.site.noise_secret(), ":scores")
     names = declared_columns(context)
-    found = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
+    fingerprints = {"rows": rows_fingerprint(_scored_rows(context), names, key)}
     modes = ("desensitised", "routed")
     for party in context.federation.feature_holders if mode in modes else ():
         # Not the artifact's digest, which is another one in every run, and of everybody.
@@ -143,8 +143,8 @@ def _inputs(context: Context) -> str:
             there = context.home.table(members_table(party)).column("there")
             table = pa.table({_THERE: there, **dict(zip(table.column_names, table, strict=True))})
         names = [_PLACE, *table.column_names]
-        found[party] = rows_fingerprint(_placed(table), names, key)
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
+        fingerprints[party] = rows_fingerprint(_placed(table), names, key)
+    return hashlib.sha256(json.dumps(fingerprints, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _placed(table: pa.Table) -> Iterator[pl.DataFrame]:
