@@ -1,4 +1,4 @@
-"""What a stage's summary leaves out, because everybody who sees the run reads it.
+"""Redaction of a stage's summary, because everybody who sees the run reads it.
 
 A fact on private data is in a summary only where the stage says what it tells: then it has a ledger
 entry towards everyone who sees the run. All else stays in the party's home, for its own people:
@@ -32,15 +32,15 @@ def counts(by_name: Mapping[str, int]) -> dict[str, int]:
     return {"names": len(by_name), "sum": sum(by_name.values())}
 
 
-def digests(found: Sequence[str]) -> list[str]:
+def digests(full: Sequence[str]) -> list[str]:
     """Digests of artifacts in short, or where there are many, one of all of them.
 
     Args:
-        found: In their order, hex.
+        full: In their order, hex.
     """
-    if len(found) <= _MOST:
-        return [digest[:16] for digest in found]
-    return [f"{len(found)} artifacts, {hashlib.sha256(''.join(found).encode()).hexdigest()[:16]}"]
+    if len(full) <= _MOST:
+        return [digest[:16] for digest in full]
+    return [f"{len(full)} artifacts, {hashlib.sha256(''.join(full).encode()).hexdigest()[:16]}"]
 
 
 def verdicts(passed: Mapping[str, bool]) -> dict[str, Any]:
@@ -73,7 +73,7 @@ PUBLIC = frozenset(
 def redact(
     context: Context, stage: str, summary: Mapping[str, Any], entered: bool
 ) -> dict[str, Any]:
-    """What anybody may see of a summary.
+    """The public part of a summary.
 
     Args:
         context: The stage's.
@@ -83,12 +83,12 @@ def redact(
     """
     if entered and not follows_opening(context, stage):
         return dict(summary)
-    told = {name: value for name, value in summary.items() if name in PUBLIC}
-    return {**told, "why": WORDS} if "why" in summary else told
+    public = {name: value for name, value in summary.items() if name in PUBLIC}
+    return {**public, "why": WORDS} if "why" in summary else public
 
 
 def follows_opening(context: Context, stage: str) -> bool:
-    """Whether a stage's results follow from the common people.
+    """True if a stage's results follow from the common people.
 
     Args:
         context: The stage's.

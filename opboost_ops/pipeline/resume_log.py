@@ -1,4 +1,4 @@
-"""What a run has drawn or tried so far, line by line: a retry goes on from there."""
+"""Draws and trials of a run so far, line by line: a retry goes on from there."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from opboost_ops.pipeline.stage import Home
 
 
 class ResumeLog:
-    """What was drawn of a run so far, in the party's home: a retry goes on from there.
+    """Draws of a run so far, in the party's home: a retry goes on from there.
 
     Args:
         home: Of the run.

@@ -1,4 +1,4 @@
-"""What a stage is given and what it gives back. Stages neither publish nor keep accounts.
+"""Inputs and results of a stage. Stages neither publish nor keep accounts.
 
 Only releases are taken within a stage, by what `runner` gives it for that: they are charged, and
 people pinned, before anything is made of them.
@@ -61,7 +61,7 @@ class ReleaseDoor(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What a stage may use.
+    """The inputs and capabilities of a stage.
 
     Attributes:
         federation: The plan's federation, with the form's values in it.
@@ -257,7 +257,7 @@ def table_of(site: Site, federation: str, identity: IdColumn, purpose: Purpose) 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a stage gives back.
+    """The result of a stage.
 
     Attributes:
         tables: Tables to keep at home, or blocks of them as they are made.

@@ -112,7 +112,7 @@ def _require_future(federation: Federation) -> None:
 
 def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:
     """Refuse to hold out other people than before: models have trained on them."""
-    agreed = {one.content["federation"]["uuid"] for one in before}
+    agreed = {agreement.content["federation"]["uuid"] for agreement in before}
     if agreed - {str(federation.uuid)}:
         raise ConfigError(
             f"The uuid of {federation.name} differs from the one agreed before, so that models "
@@ -128,8 +128,10 @@ def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
         state: The party's.
         federation: The federation's name.
     """
-    made = {one.number: one for one in state.agreements.read().of(federation)}
-    found: dict[str, Agreement] = {}
+    by_number = {
+        agreement.number: agreement for agreement in state.agreements.read().of(federation)
+    }
+    by_version: dict[str, Agreement] = {}
     in_force: Agreement | None = None
     # The log's order decides: two entries may be of one second, and a clock may be set back.
     for _number, entry, _hash in state.audit.entries():
@@ -138,41 +140,41 @@ def trained_under(state: PartyState, federation: str) -> dict[str, Agreement]:
             continue
         parts = rest.split("/")
         if entry.action == "agreed":
-            in_force = made.get(int(parts[1]))
+            in_force = by_number.get(int(parts[1]))
         trained = entry.action == "sent" and len(parts) == _ARTIFACT and parts[1] in _TRAINED
         if trained and in_force is not None:
-            found.setdefault(parts[0], in_force)
-    return dict(reversed(found.items()))
+            by_version.setdefault(parts[0], in_force)
+    return dict(reversed(by_version.items()))
 
 
 def _kept(state: PartyState, federation: str, versions: Collection[str]) -> dict[str, int]:
     """The number of the agreement of each version's training."""
     if not versions:
         return {}
-    known = trained_under(state, federation)
+    trained = trained_under(state, federation)
     for version in versions:
-        if version not in known:
+        if version not in trained:
             raise ConfigError(
                 f"This party has no record of a version {version} of {federation}.",
                 "Nothing was agreed to. `opboost agree` lists the versions that it has helped to "
                 "train.",
             )
-        under = known[version]
+        under = trained[version]
         if under.withdrawn is not None or under.content["protocol"] != PROTOCOL:
             why = "was withdrawn" if under.withdrawn is not None else "is of another protocol"
             raise ConfigError(
                 f"Version {version} was trained under agreement {under.number}, which {why}.",
                 "Nothing was agreed to. Train another version under the federation as it is now.",
             )
-    return {version: known[version].number for version in versions}
+    return {version: trained[version].number for version in versions}
 
 
-def _in_words(kept: dict[str, int]) -> str:
-    return "".join(f", keeps {version} under {number}" for version, number in kept.items())
+def _in_words(agreements: dict[str, int]) -> str:
+    return "".join(f", keeps {version} under {number}" for version, number in agreements.items())
 
 
 def lacking(site: Site, federation: Federation) -> str:
-    """What a party has not agreed to of a federation as it is declared; empty if nothing.
+    """The parts of a federation to which a party has not agreed, in words; empty if none.
 
     Args:
         site: The party's.

@@ -61,8 +61,8 @@ def asked_since(entries: Iterable[Entry], federation: str, run: str) -> str | No
         run: The run's id.
     """
     place = f"{federation}/{run}/{_PLACE}"
-    found = [e for e in entries if e.place == place and e.action in ("asked", *_ANSWERS)]
-    return found[-1].at if found and found[-1].action == "asked" else None
+    matching = [e for e in entries if e.place == place and e.action in ("asked", *_ANSWERS)]
+    return matching[-1].at if matching and matching[-1].action == "asked" else None
 
 
 def is_over(since: str) -> bool:
@@ -107,25 +107,25 @@ def require(
     with open_state(party.site) as state:
         opens: tuple[str, ...] = ()
         if _DRAWS in stages and party.policy.approve != "never":
-            chosen = choices(state, party, federation, run, day)
-            opens = tuple(name for name, choice in chosen.items() if choice.release is None)
+            releases = choices(state, party, federation, run, day)
+            opens = tuple(name for name, choice in releases.items() if choice.release is None)
         reasons = reasons_for(party.policy, federation, run, state.ledger.entries(), stages, opens)
         if not reasons:
             home.write_json(_PASSED, passed)
             return
-        asked, answer = _ask(state, party, federation, run, plan, reasons)
-    told = "asked" if answer is None else answer.action
+        request, answer = _ask(state, party, federation, run, plan, reasons)
+    state_name = "asked" if answer is None else answer.action
     words = {
         "asked": "that a person of the party must approve the release",
         "approved": "that a person of the party has approved the release",
         "declined": "that the release was declined, or that nobody answered in time",
     }
-    announce(party, federation, run, f"approval_{told}", words[told])
+    announce(party, federation, run, f"approval_{state_name}", words[state_name])
     if answer is None:
         raise ApprovalError(
             f"{party.name} waits for a person's approval; it has released nothing of run {run}.",
             f"Its own people answer: `opboost approve SITE {run}`.",
-            new=asked is None,
+            new=request is None,
         )
     if answer.action == "declined":
         raise PolicyError(
@@ -152,12 +152,12 @@ def confirm(
         PolicyError: A person has declined, or nobody has answered in time.
     """
     with open_state(party.site) as state:
-        asked, answer = _ask(state, party, federation, run, plan, reasons)
+        request, answer = _ask(state, party, federation, run, plan, reasons)
     if answer is None:
         raise ApprovalError(
             f"{party.name} waits for a person's approval of run {run}: {'; '.join(reasons)}.",
             f"Its own people answer: `opboost approve SITE {run}`.",
-            new=asked is None,
+            new=request is None,
         )
     if answer.action == "declined":
         raise PolicyError(
@@ -176,15 +176,15 @@ def _ask(
 ) -> tuple[Entry | None, Entry | None]:
     """An earlier question about a plan and its answer; a new question is entered."""
     place = f"{federation.name}/{run}/{_PLACE}"
-    asked, answer = _said(state).get((place, plan), (None, None))
-    if asked is None:
+    request, answer = _said(state).get((place, plan), (None, None))
+    if request is None:
         detail = f"{'; '.join(reasons)}. {_counterparties(federation, party.name)}"
         state.audit.add("asked", place, party.name, plan, detail)
-    elif answer is None and is_over(asked.at):
+    elif answer is None and is_over(request.at):
         detail = f"nobody answered in {HOURS} hours"
-        state.audit.add("declined", asked.place, party.name, plan, detail)
-        answer = asked.model_copy(update={"action": "declined", "detail": detail})
-    return asked, answer
+        state.audit.add("declined", request.place, party.name, plan, detail)
+        answer = request.model_copy(update={"action": "declined", "detail": detail})
+    return request, answer
 
 
 def _counterparties(federation: Federation, party: str) -> str:
@@ -218,13 +218,13 @@ def reasons_for(
         return []
     receiver = federation.label_holder
     earlier = [e for e in entries if e.federation == federation.name and e.run != run]
-    found: list[str] = []
+    reasons: list[str] = []
     every = policy.approve == "every"
     released = any(e.account == "local_dp" and e.receiver == receiver for e in earlier)
     if _DRAWS in stages and opens and not released:
-        found.append(f"it is the first release of {federation.name} to {receiver}")
+        reasons.append(f"it is the first release of {federation.name} to {receiver}")
     elif _DRAWS in stages and opens and every:
-        found.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
+        reasons.append(f"a release of {', '.join(opens)} to {receiver} opens and is charged")
     # Pinned integers are disclosed once a release, which is asked about when it opens.
     daily = any(rule.routed == "every_run" for rule in policy.features.values())
     kinds = {
@@ -239,7 +239,7 @@ def reasons_for(
             f"training of {federation.name} together with others",
         ),
     }
-    return found + [
+    return reasons + [
         f"it is {'another' if repeated else 'the first'} {words}"
         for stage, (repeated, asks_again, words) in kinds.items()
         if stage in stages and (asks_again or not repeated)
@@ -247,7 +247,7 @@ def reasons_for(
 
 
 def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
-    """What a person is asked about runs of an id, one of each federation and plan, with the answer.
+    """Requests for approval of runs of an id, one per federation and plan, with their answers.
 
     Args:
         site: The party's.
@@ -257,14 +257,14 @@ def waiting(site: Site, run: str) -> list[tuple[Entry, Entry | None]]:
         ConfigError: Nobody was asked about such a run.
     """
     with open_state(site) as state:
-        said = _said(state)
-    found = [pair for (place, _), pair in said.items() if place.endswith(f"/{run}/{_PLACE}")]
-    if not found:
+        by_plan = _said(state)
+    requests = [pair for (place, _), pair in by_plan.items() if place.endswith(f"/{run}/{_PLACE}")]
+    if not requests:
         raise ConfigError(
             f"Nobody was asked to approve run {run} at {site.party}.",
             "The message of its waiting task names the run.",
         )
-    return found
+    return requests
 
 
 def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -> Entry:
@@ -294,7 +294,7 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
             f"Nobody was asked to approve plan {plan} of run {run} at {site.party}.",
             f"`opboost approve SITE {run}` shows what waits, with the digest of its plan.",
         )
-    ((asked, before),) = of
+    ((request, before),) = of
     if before is not None:
         raise ConfigError(
             f"Run {run} was {before.action} at {before.at}: {before.detail}.",
@@ -302,15 +302,15 @@ def answer(site: Site, run: str, plan: str, approve: bool, who: str, why: str) -
         )
     action: Action = "approved" if approve else "declined"
     with open_state(site) as state:
-        state.audit.add(action, asked.place, site.party, asked.artifact, f"{who}: {why}")
-    return asked
+        state.audit.add(action, request.place, site.party, request.artifact, f"{who}: {why}")
+    return request
 
 
 def _said(state: PartyState) -> dict[tuple[str, str], tuple[Entry, Entry | None]]:
     """By place and plan, what a person was asked and the first answer: no later one changes it."""
-    asked: dict[tuple[str, str], Entry] = {}
+    requests: dict[tuple[str, str], Entry] = {}
     answers: dict[tuple[str, str], Entry] = {}
     for entry in state.audit.of("asked", *_ANSWERS):
-        of = asked if entry.action == "asked" else answers
+        of = requests if entry.action == "asked" else answers
         of.setdefault((entry.place, entry.artifact), entry)
-    return {key: (entry, answers.get(key)) for key, entry in asked.items()}
+    return {key: (entry, answers.get(key)) for key, entry in requests.items()}

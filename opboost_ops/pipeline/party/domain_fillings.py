@@ -24,20 +24,22 @@ def domain_fillings(context: Context) -> list[Filling]:
     if party.role != "feature_holder":
         return []
     domain = context.federation.domain.to_domain()
-    found = []
+    fillings = []
     try:
         with borrowed(replace(context, purpose="train")) as lent:
             for name, feature in party.features.items():
                 if feature.type != "nominal":
                     column = whole_table(lent, [name]).get_column(name)
-                    found.append(filling(name, raw_table.numbers(column, feature), feature, domain))
+                    fillings.append(
+                        filling(name, raw_table.numbers(column, feature), feature, domain)
+                    )
     except OpBoostError:
         return []
-    return found
+    return fillings
 
 
 def category_notes(context: Context) -> list[str]:
-    """What a party's training table makes of its declared categories, a sentence a feature.
+    """Notes on a party's declared categories in its training table, one sentence per feature.
 
     Args:
         context: The party's; one whose table cannot be read has none, which others say.
@@ -47,24 +49,24 @@ def category_notes(context: Context) -> list[str]:
         of features where neither is so.
     """
     features = context.federation.parties[context.party].features
-    found = []
+    notes = []
     try:
         with borrowed(replace(context, purpose="train")) as lent:
             for name, feature in features.items():
                 if feature.categories:
                     column = undeclared_table(lent, [name]).get_column(name)
-                    found.append(_category_note(name, category_texts(column), feature))
+                    notes.append(_category_note(name, category_texts(column), feature))
     except OpBoostError:
         return []
-    return [note for note in found if note]
+    return [note for note in notes if note]
 
 
 def _category_note(name: str, texts: pl.Series, feature: Feature) -> str:
-    known = {canonical(category): category for category in feature.categories or ()}
-    known |= {canonical(raw): category for raw, category in feature.mapping.items()}
+    category_of = {canonical(category): category for category in feature.categories or ()}
+    category_of |= {canonical(raw): category for raw, category in feature.mapping.items()}
     counts = dict(texts.drop_nulls().value_counts().iter_rows())
-    rest = sum(count for text, count in counts.items() if text not in known)
-    there = {known[text] for text in counts if text in known}
+    rest = sum(count for text, count in counts.items() if text not in category_of)
+    there = {category_of[text] for text in counts if text in category_of}
     if rest and feature.rest is not None:
         there.add(feature.rest)
     absent = [category for category in feature.categories or () if category not in there]

@@ -35,7 +35,7 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
     Raises:
         OSError: A copy cannot be written.
     """
-    found = []
+    federations = []
     for agreed in agreements_of(site).agreements:
         declared = agreed.content["federation"]["id"]["column"]
         column = policy.raw_column(declared, declared).strip()
@@ -45,8 +45,8 @@ def remove_rows(site: Site, policy: Policy, people: Collection[str | int]) -> tu
         own = sorted(site.home.glob(f"{agreed.federation}/*/{IDS}.arrow"))
         removed += [path for path in own if _replaced(site, Home(path.parent), theirs)]
         if removed:
-            found.append(agreed.federation)
-    return tuple(dict.fromkeys(found))
+            federations.append(agreed.federation)
+    return tuple(dict.fromkeys(federations))
 
 
 def remove_points(site: Site, people: Collection[str | int]) -> int:
@@ -96,8 +96,8 @@ def _replaced(site: Site, home: Home, people: Collection[str]) -> bool:
         stranger = -(uuid4().int >> 66) - 1
     with open_state(site) as state:
         state.forgotten.add([state.forgotten.hashed(stranger)])
-    kept = pl.when(theirs).then(pl.lit(stranger, ids.schema[name])).otherwise(pl.col(name))
-    home.write_table(IDS, ids.select(kept.alias(name)).to_arrow())
+    changed = pl.when(theirs).then(pl.lit(stranger, ids.schema[name])).otherwise(pl.col(name))
+    home.write_table(IDS, ids.select(changed.alias(name)).to_arrow())
     if (home.folder / f"{UNPINNED}.arrow").is_file():
         values = pl.DataFrame(home.table(UNPINNED))
         left = values.filter(~pl.col(name).cast(pl.String).is_in(list(people)))

@@ -1,4 +1,4 @@
-"""What a trigger form asks for, read as strictly as the federation file that it changes."""
+"""Values of a trigger form, read as strictly as the federation file that it changes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _WRITTEN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
-    """What a form asks for, without its empty fields; numbers that came as text are numbers.
+    """The values of a form, without its empty fields; numbers that came as text are numbers.
 
     Args:
         form: Values by field.
@@ -40,36 +40,38 @@ def asked_for(form: Mapping[str, Any], purpose: Purpose) -> dict[str, Any]:
             f"The form has unknown fields: {', '.join(unknown)}.",
             f"Choose one of {', '.join(FORM[purpose])}.",
         )
-    found = {name: value for name, value in form.items() if value not in (None, "")}
+    values = {name: value for name, value in form.items() if value not in (None, "")}
     # Python takes true for one: a run with a single tree would be trained, and perhaps promoted.
-    if truths := sorted(name for name, value in found.items() if isinstance(value, bool)):
+    if truths := sorted(name for name, value in values.items() if isinstance(value, bool)):
         raise ConfigError(
             f"The form gives true or false for {', '.join(truths)}.",
             "Give what the field asks for, or leave it empty for what is declared.",
         )
-    return found | _numbers(found)
+    return values | _numbers(values)
 
 
-def _numbers(given: Mapping[str, Any]) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
+def _numbers(values: Mapping[str, Any]) -> dict[str, int | float]:
+    numbers: dict[str, int | float] = {}
     faults = []
     for name, kind in _NUMBERS.items():
-        if not isinstance(text := given.get(name), str):
+        if not isinstance(text := values.get(name), str):
             continue
         try:
             # Python takes 1_000 for a thousand, and nan for a number.
             if not _WRITTEN.fullmatch(text.strip()):
                 raise ValueError
-            found[name] = kind(text)
+            numbers[name] = kind(text)
         except ValueError:
             what = "whole number" if kind is int else "number"
             comma = ", with a point before decimals and nothing between thousands"
-            told = f"is not a {what}{comma if ',' in text else ''}"
+            problem = f"is not a {what}{comma if ',' in text else ''}"
             example = "100" if kind is int else "0.05"
-            faults.append(Fault(name, told, f"for example {example}, or nothing for as declared"))
+            faults.append(
+                Fault(name, problem, f"for example {example}, or nothing for as declared")
+            )
     if faults:
         raise ConfigError("The trigger form cannot be read.", faults=faults)
-    return found
+    return numbers
 
 
 def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
@@ -82,24 +84,24 @@ def with_form(federation: Federation, form: Mapping[str, Any]) -> Federation:
     Raises:
         ConfigError: An unknown field, or a value that the federation file may not have.
     """
-    given = asked_for(form, "train")
-    if not given:
+    values = asked_for(form, "train")
+    if not values:
         return federation
     if federation.learning == "horizontal":
         raise ConfigError(
-            f"Horizontal learning takes no {', '.join(given)} from a form: all of its training "
+            f"Horizontal learning takes no {', '.join(values)} from a form: all of its training "
             "decides which sums leave.",
             "Change federation.yaml, and let every party agree.",
         )
     data = federation.model_dump(mode="json")
-    if "parameters" in given:
+    if "parameters" in values:
         # One more, or another value of one: what is declared beside it stays.
-        own = given.pop("parameters")
+        own = values.pop("parameters")
         if not isinstance(own, Mapping):
             raise ConfigError(
                 "The form's parameters are not a mapping of names to values.",
                 'For example {"num_leaves": 15}.',
             )
         data["training"]["parameters"] |= own
-    data["training"].update(given)
+    data["training"].update(values)
     return parse_federation(data, "the trigger form")

@@ -1,4 +1,4 @@
-"""What a party takes of a run: the plan, what it has accepted, and its audit log of both."""
+"""A party's inbox of a run: the plan, accepted artifacts, and its audit log of both."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -142,8 +142,8 @@ def _taken(
     day = acceptance.day(today)
     taken = acceptance.plan
     federation = taken.federation
-    known = party.name in federation.parties
-    stages = stages_of(federation, taken.purpose, party.name) if known else ()
+    takes_part = party.name in federation.parties
+    stages = stages_of(federation, taken.purpose, party.name) if takes_part else ()
     this = (party, taken, run.run, plan.digest, home, day, plan.manifest.seen)
     if stage in ("", *stages[:1]):
         require_ready(*this, also)
@@ -154,7 +154,7 @@ def _taken(
 
 
 def acceptance_of(party: Publisher, run: Run) -> Acceptance:
-    """What a party accepts of a run, with its memory of this run and of earlier ones.
+    """A party's acceptance of a run, with its memory of this run and of earlier ones.
 
     Args:
         party: Whose.
@@ -169,8 +169,8 @@ def acceptance_of(party: Publisher, run: Run) -> Acceptance:
         return Memory.model_validate_json(path.read_bytes()) if path.is_file() else Memory()
 
     def earlier() -> frozenset[str]:
-        found = folder.parent.glob(f"*/{MEMORY}.json")
-        others = (memory_of(path) for path in found if path.parent != folder)
+        paths = folder.parent.glob(f"*/{MEMORY}.json")
+        others = (memory_of(path) for path in paths if path.parent != folder)
         return frozenset[str]().union(*(memory.digests for memory in others))
 
     own = memory_of(folder / f"{MEMORY}.json")
@@ -218,7 +218,7 @@ def accepting(
     own: Memory | None = None,
     earlier: Callable[[], frozenset[str]] = frozenset,
 ) -> Acceptance:
-    """What a party accepts of a run, by the keys that its policy and agreements name.
+    """A party's acceptance of a run, by the keys that its policy and agreements name.
 
     Args:
         party: Whose.
@@ -240,8 +240,8 @@ def accepting(
         former = known_keys.replaced(agreements, federation, label_holder, key)
         gone = known_keys.revoked(agreements, federation)
     if party.name == label_holder:
-        held = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
-        former = tuple(k for k in (*held, *former) if k not in (key, *gone))
+        own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+        former = tuple(k for k in (*own_keys, *former) if k not in (key, *gone))
     return Acceptance(party.name, federation, run, label_holder, key, own, earlier, former, gone)
 
 
@@ -266,7 +266,7 @@ def pinned_key(party: Publisher, label_holder: str) -> str:
 
 
 def has_part(site: Site, federation: str, run: str) -> bool:
-    """Whether a party has accepted the plan of a run before.
+    """True if a party has accepted the plan of a run before.
 
     Args:
         site: The party's.

@@ -83,14 +83,14 @@ def to_join(party: str, federation: str, label_holder: str, patience: float) -> 
             newest[opened.plan.purpose] = opened
         elif opened.refused is not None and not has_part(me.site, federation, opened.run):
             refusals.append(opened.refused)
-    found = [
+    joinable = [
         opened
         for opened in newest.values()
         if not has_part(me.site, federation, opened.run) and _ready(me, opened.plan)
     ]
-    if not found and refusals:
+    if not joinable and refusals:
         raise refusals[-1]
-    return sorted(found, key=_age)
+    return sorted(joinable, key=_age)
 
 
 def join(
@@ -134,7 +134,7 @@ def join(
 
 
 def missing(party: str, run: Run, wanted: Sequence[str]) -> list[str]:
-    """What has not come yet of what a party needs.
+    """Places that a party needs and that have not come yet.
 
     Args:
         party: Who needs it.
@@ -203,17 +203,17 @@ def _plans(me: Publisher, federation: str, label_holder: str) -> list[tuple[str,
     That never changes, so each plan is asked for once, however many runs the store keeps.
     """
     home = Home(me.site.home / federation)
-    known = home.json(_WRITTEN) if home.has(_WRITTEN) else {}
-    found: dict[str, float] = {}
+    stored = home.json(_WRITTEN) if home.has(_WRITTEN) else {}
+    written: dict[str, float] = {}
     for run in me.store.runs(federation):
-        at = known.get(run)
+        at = stored.get(run)
         if at is None:
             at = me.store.written(reference(federation, run, "plan", label_holder))
         if at is not None:
-            found[run] = float(at)
-    if found != known:
-        home.write_json(_WRITTEN, found)
-    return sorted(found.items(), key=lambda item: (item[1], item[0]))
+            written[run] = float(at)
+    if written != stored:
+        home.write_json(_WRITTEN, written)
+    return sorted(written.items(), key=lambda item: (item[1], item[0]))
 
 
 def _ready(me: Publisher, plan: Plan | None) -> bool:

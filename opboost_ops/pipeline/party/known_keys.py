@@ -42,7 +42,9 @@ def revoked(agreements: Agreements, federation: str) -> frozenset[str]:
         agreements: What the party has agreed to.
         federation: The federation's name.
     """
-    every = (spec for made in agreements.of(federation) for spec in keys_in(made).values())
+    every = (
+        spec for agreement in agreements.of(federation) for spec in keys_in(agreement).values()
+    )
     return frozenset(key for spec in every for key in spec.revoked_keys)
 
 
@@ -55,13 +57,13 @@ def replaced(agreements: Agreements, federation: str, party: str, pinned: str) -
         party: Whose keys.
         pinned: The one that the policy pins.
     """
-    made = agreements.of(federation)
-    spec = keys_in(made[-1]).get(party) if made else None
+    agreed = agreements.of(federation)
+    spec = keys_in(agreed[-1]).get(party) if agreed else None
     if spec is None or spec.signing_key != pinned:
         return ()
     # A party that joins later has never compared the key that was good before: it knows the new
     # one.
-    earlier = {keys[party].signing_key for keys in map(keys_in, made) if party in keys}
+    earlier = {keys[party].signing_key for keys in map(keys_in, agreed) if party in keys}
     believed = earlier - {pinned, *revoked(agreements, federation)}
     return tuple(key for key in spec.signed_ever if key in believed)
 
@@ -79,9 +81,9 @@ def for_run(policy: Policy, agreements: Agreements, federation: Federation) -> P
     """
     receivers = dict(policy.receivers)
     for name, receiver in policy.receivers.items():
-        asked = federation.parties[name].signing_key if name in federation.parties else ""
-        if asked in replaced(agreements, federation.name, name, receiver.signing_key):
-            receivers[name] = receiver.model_copy(update={"signing_key": asked})
+        key = federation.parties[name].signing_key if name in federation.parties else ""
+        if key in replaced(agreements, federation.name, name, receiver.signing_key):
+            receivers[name] = receiver.model_copy(update={"signing_key": key})
     return policy.model_copy(update={"receivers": receivers})
 
 
@@ -94,15 +96,15 @@ def signed_as(site: Site, federation: str, party: str, pinned: str | None) -> tu
         party: Who signed.
         pinned: The key that the policy pins for it, if any.
     """
-    found = [pinned] if pinned else []
+    keys = [pinned] if pinned else []
     if party == site.party:
-        found += [signer.public for signer in each(site.signing_key, Signer.from_file)]
+        keys += [signer.public for signer in each(site.signing_key, Signer.from_file)]
     # A damaged agreement is told elsewhere; the pinned key is known without it.
     with suppress(ConfigError):
-        for made in agreements_of(site).of(federation):
-            spec = keys_in(made).get(party)
-            found += spec.signed_ever if spec else ()
-    return tuple(dict.fromkeys(found))
+        for agreement in agreements_of(site).of(federation):
+            spec = keys_in(agreement).get(party)
+            keys += spec.signed_ever if spec else ()
+    return tuple(dict.fromkeys(keys))
 
 
 def against_newest(agreements: Agreements, federation: Federation, day: date) -> Iterator[str]:
@@ -122,18 +124,18 @@ def against_newest(agreements: Agreements, federation: Federation, day: date) ->
                     f"parties.{name}: the plan goes by key {key_name(key)}, which is revoked: a "
                     "new run under the newest agreement"
                 )
-        known = newest.get(name)
-        if known is None:
+        present = newest.get(name)
+        if present is None:
             continue
-        if not set(signing) <= set(known.signing(day)):
+        if not set(signing) <= set(present.signing(day)):
             yield f"parties.{name}.signing_key: no longer good by the newest agreement"
-        if spec.encryption_key not in known.opening(day):
+        if spec.encryption_key not in present.opening(day):
             yield f"parties.{name}.encryption_key: no longer good by the newest agreement"
 
 
-def alike_but_for_keys(one: Agreement, other: Agreement) -> bool:
-    """Whether two agreements differ in nothing but keys and their dates."""
-    return _without_keys(one) == _without_keys(other)
+def alike_but_for_keys(first: Agreement, other: Agreement) -> bool:
+    """True if two agreements differ in nothing but keys and their dates."""
+    return _without_keys(first) == _without_keys(other)
 
 
 def scored_under(
@@ -155,8 +157,8 @@ def scored_under(
         return None
     if newest is not None and alike_but_for_keys(named, newest):
         return named
-    kept = agreements.kept_under(federation, version)
-    return kept if kept is not None and kept.digest == digest else None
+    former = agreements.kept_under(federation, version)
+    return former if former is not None and former.digest == digest else None
 
 
 def require_honest(agreements: Agreements, federation: Federation, today: date) -> None:
@@ -170,8 +172,8 @@ def require_honest(agreements: Agreements, federation: Federation, today: date) 
     Raises:
         ConfigError: Saying which.
     """
-    gone, made = revoked(agreements, federation.name), agreements.of(federation.name)
-    before = [keys_in(one) for one in made]
+    gone, agreed = revoked(agreements, federation.name), agreements.of(federation.name)
+    before = [keys_in(agreement) for agreement in agreed]
     for name, spec in federation.parties.items():
         where = f"parties.{name} of {federation.name}"
         named = {spec.signing_key, spec.encryption_key, *(f.key for f in spec.former_keys)}
@@ -188,8 +190,12 @@ def require_honest(agreements: Agreements, federation: Federation, today: date) 
                     f"{former.until}.",
                     f"Nothing was agreed to. An overlap lasts at most {LONGEST_OVERLAP} days.",
                 )
-            known = [keys[name] for keys in before if name in keys]
-            if known and former.until >= today and not any(_had(keys, former) for keys in known):
+            earlier = [keys[name] for keys in before if name in keys]
+            if (
+                earlier
+                and former.until >= today
+                and not any(_had(keys, former) for keys in earlier)
+            ):
                 raise ConfigError(
                     f"{where} names key {key_name(former.key)} as a former one, but this party "
                     "never agreed to it.",
@@ -203,9 +209,12 @@ def _had(keys: PublicKeys, former: FormerKey) -> bool:
     return former.key == (keys.signing_key if former.use == "signing" else keys.encryption_key)
 
 
-def _without_keys(made: Agreement) -> object:
+def _without_keys(agreement: Agreement) -> object:
     parties = {
         name: {key: value for key, value in spec.items() if key not in _FIELDS}
-        for name, spec in made.content["federation"]["parties"].items()
+        for name, spec in agreement.content["federation"]["parties"].items()
     }
-    return {**made.content, "federation": {**made.content["federation"], "parties": parties}}
+    return {
+        **agreement.content,
+        "federation": {**agreement.content["federation"], "parties": parties},
+    }

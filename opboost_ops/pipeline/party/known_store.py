@@ -1,4 +1,4 @@
-"""Whether a party's store is the one that its earlier runs used.
+"""Comparison of a party's store with the one that its earlier runs used.
 
 At its first run in a federation a party pins the store's identity in its own database; a store that
 has none yet gets one. From then on a store with another identity, or with none, is refused before
@@ -41,15 +41,15 @@ def store_fault(state: PartyState, store: Store, party: str, federation: str) ->
     pins = state.stores.pins()
     if not pins:
         return None
-    pin, found = pins.get(federation), store.identity()
-    if found is not None and (pin is None or pin.identity == found):
+    pin, identity = pins.get(federation), store.identity()
+    if identity is not None and (pin is None or pin.identity == identity):
         return None
     # Where a party uses a store already, a run begins no other one, for no federation.
-    known = pin or next(iter(pins.values()))
-    there = f"has the identity {found[:_SHOWN]}" if found else "is empty or has no identity"
+    pinned = pin or next(iter(pins.values()))
+    there = f"has the identity {identity[:_SHOWN]}" if identity else "is empty or has no identity"
     return ConfigError(
         f"The store of {party} is not the one that its runs of {federation} use: it {there}, and "
-        f"{known.identity[:_SHOWN]} is pinned since {known.since[:10]}.",
+        f"{pinned.identity[:_SHOWN]} is pinned since {pinned.since[:10]}.",
         REMEDY,
     )
 
@@ -66,8 +66,8 @@ def folder_fault(state: PartyState, site: Site, federation: str) -> str:
     """
     try:
         store = open_store(site.store)
-        known = isinstance(store, LocalStore)
-        fault = store_fault(state, store, site.party, federation) if known else None
+        is_folder = isinstance(store, LocalStore)
+        fault = store_fault(state, store, site.party, federation) if is_folder else None
     except ConnectionError as error:
         return str(error)
     except OpBoostError as error:
@@ -139,9 +139,9 @@ def accept_store(state: PartyState, store: Store, party: str, federation: str) -
     pins = state.stores.pins()
     before = pins.get(federation) or next(iter(pins.values()))
     require_keeps_first(store, federation)
-    found = _identity_of(store, before.identity)
-    state.stores.pin(federation, found)
-    detail = f"store: {found[:_SHOWN]} is used from now on, {before.identity[:_SHOWN]} before"
+    identity = _identity_of(store, before.identity)
+    state.stores.pin(federation, identity)
+    detail = f"store: {identity[:_SHOWN]} is used from now on, {before.identity[:_SHOWN]} before"
     state.audit.add("noted", f"{federation}/store", party, detail=detail)
     return True
 
@@ -167,12 +167,12 @@ def require_keeps_first(store: Store, federation: str) -> None:
 
 def _identity_of(store: Store, otherwise: str) -> str:
     """A store's identity, which it gets where it has none; the first of two writers decides it."""
-    found = store.identity()
-    if found is None:
+    identity = store.identity()
+    if identity is None:
         store.set_identity(otherwise)
-        found = store.identity()
-    if found is None:
+        identity = store.identity()
+    if identity is None:
         raise ConfigError(
             "The store does not keep its identity.", "See that this party may write at its root."
         )
-    return found
+    return identity

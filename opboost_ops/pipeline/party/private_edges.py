@@ -89,26 +89,30 @@ def draw_edges(
                 f"{name} is not among the features of {context.party}'s policy.",
                 "Nothing was drawn. Its owner may add it to policy.yaml.",
             )
-    asked = [
+    releases = [
         _asked(context, name, features[name], n, epsilon, number) for name, n in columns.items()
     ]
     with open_state(context.site) as state:
-        drawn = _kept(state, asked)
-    new = [one for one in asked if one.feature not in drawn]
+        drawn = _kept(state, releases)
+    new = [release for release in releases if release.feature not in drawn]
     if new:
         with borrowed(context) as lent:
-            counted = _counted(lent, {one.feature: features[one.feature] for one in new})
-        for one in new:
-            people = counted[one.feature].people
-            _require_enough(one.feature, columns[one.feature], epsilon, people)
+            counted = _counted(
+                lent, {release.feature: features[release.feature] for release in new}
+            )
+        for release in new:
+            people = counted[release.feature].people
+            _require_enough(release.feature, columns[release.feature], epsilon, people)
         with open_state(context.site) as state, state.together():
-            drawn = _kept(state, asked)
-            new = [one for one in asked if one.feature not in drawn]
+            drawn = _kept(state, releases)
+            new = [release for release in releases if release.feature not in drawn]
             Budget(context.policy)(state.releases.spent(), new)
-            for one in new:
-                drawn[one.feature] = _drawn(context, state, one, columns, counted[one.feature])
+            for release in new:
+                drawn[release.feature] = _drawn(
+                    context, state, release, columns, counted[release.feature]
+                )
             if new:
-                names = ", ".join(one.feature for one in new)
+                names = ", ".join(release.feature for release in new)
                 detail = f"edges of {names} drawn at epsilon {epsilon:g} each"
                 state.audit.add("noted", "ledger", context.party, detail=detail)
     return {name: drawn[name] for name in columns}
@@ -129,34 +133,38 @@ def _asked(
     )
 
 
-def _kept(state: PartyState, asked: Sequence[Release]) -> dict[str, PrivateEdges]:
+def _kept(state: PartyState, releases: Sequence[Release]) -> dict[str, PrivateEdges]:
     """Edges that were drawn before, by feature."""
-    known = {one.declaration: one for one in state.releases.all() if one.kind == "edges"}
+    by_declaration = {
+        release.declaration: release for release in state.releases.all() if release.kind == "edges"
+    }
     return {
-        one.feature: _edges_of(known[one.declaration], new=False)
-        for one in asked
-        if one.declaration in known
+        release.feature: _edges_of(by_declaration[release.declaration], new=False)
+        for release in releases
+        if release.declaration in by_declaration
     }
 
 
 def _drawn(
     context: Context,
     state: PartyState,
-    asked: Release,
+    requested: Release,
     columns: Mapping[str, int],
     counted: _Counted,
 ) -> PrivateEdges:
     """Draw and charge the edges of one column, in the caller's transaction."""
-    cells, loss = columns[asked.feature], next(iter(asked.losses.values()))
+    cells, loss = columns[requested.feature], next(iter(requested.losses.values()))
     secret = context.site.noise_secret()
     seeded = secret.startswith(SEEDED)
     words = (
-        noise.Words.seeded(secret, f"edges/{asked.declaration}") if seeded else noise.Words.fresh()
+        noise.Words.seeded(secret, f"edges/{requested.declaration}")
+        if seeded
+        else noise.Words.fresh()
     )
     table = private_quantiles.weights(cells, loss.epsilon)
     places = private_quantiles.draw(counted.below, counted.people, table, cells, words.below)
     edges = [float(counted.points[at]) for at in places]
-    release = replace(asked, content=edge_charges.content_of(edges, loss.epsilon))
+    release = replace(requested, content=edge_charges.content_of(edges, loss.epsilon))
     with state.database.writing() as connection:
         state.releases.open(connection, release, party=context.party, experiment=seeded)
     return _edges_of(release, new=True)
@@ -183,9 +191,9 @@ def _numeric(context: Context, name: str) -> Feature:
     federation, party = context.federation, context.party
     feature = federation.parties[party].features.get(name)
     if feature is None or federation.parties[party].role != "feature_holder":
-        known = ", ".join(numeric_features(context)) or "none"
+        names = ", ".join(numeric_features(context)) or "none"
         raise ConfigError(
-            f"{party} releases no column {name}.", f"It may draw edges for these: {known}."
+            f"{party} releases no column {name}.", f"It may draw edges for these: {names}."
         )
     if feature.type != "numeric" or feature.bounds is None:
         raise ConfigError(
@@ -219,12 +227,12 @@ def _counted(context: Context, features: Mapping[str, Feature]) -> dict[str, _Co
             f"In the table of {context.party} somebody has no ID, or more than one row.",
             "Nothing was drawn. Keep one row a person: the epsilon is for a person.",
         )
-    found: dict[str, _Counted] = {}
+    by_name: dict[str, _Counted] = {}
     for name, feature in features.items():
         column = frame.get_column(name)
         values = raw_table.numbers(column, feature)[~raw_table.missing(column)]
         assert feature.bounds is not None
         points = private_quantiles.grid(feature.bounds)
         below = np.searchsorted(np.sort(values[np.isfinite(values)]), points, side="right")
-        found[name] = _Counted(points, below, int(np.isfinite(values).sum()))
-    return found
+        by_name[name] = _Counted(points, below, int(np.isfinite(values).sum()))
+    return by_name

@@ -82,7 +82,7 @@ def recover(site: Site, policy: Policy) -> Recovered:
             for missing in missing_edges(state, policy):
                 _open(state, site.party, missing)
                 releases += 1
-            ended = state.releases.end(one.id for one in state.releases.all())
+            ended = state.releases.end(release.id for release in state.releases.all())
             if releases or ended:
                 detail = f"recovered: {releases} missing releases charged, {ended} releases ended"
                 state.audit.add("noted", "ledger", site.party, detail=detail)
@@ -108,9 +108,9 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
     """
     with open_state(site) as state, state.together():
         there = [
-            one
-            for one in state.releases.all()
-            if one.column == column and one.kind == "values" and not one.ended
+            release
+            for release in state.releases.all()
+            if release.column == column and release.kind == "values" and not release.ended
         ]
         if not there:
             raise ConfigError(
@@ -119,15 +119,15 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
             )
         Budget(policy)(state.releases.spent(), there)
         lines = [
-            f"{one.feature} to {one.receiver}: the release of {one.opened} ends, and the next run "
-            f"is charged loss(R-L) {float(one.loss):.4g}."
-            for one in there
+            f"{release.feature} to {release.receiver}: the release of {release.opened} ends, "
+            f"and the next run is charged loss(R-L) {float(release.loss):.4g}."
+            for release in there
         ]
         if not confirmed:
             raise ConfigError(
                 " ".join(lines), "Everybody's value is drawn again. Add --yes. Nothing was changed."
             )
-        state.releases.end(one.id for one in there)
+        state.releases.end(release.id for release in there)
         state.audit.add("noted", "ledger", site.party, detail=f"renewed: {' '.join(lines)}")
     with open_state(site) as state:
         state.releases.collect()
@@ -136,15 +136,15 @@ def renew(site: Site, policy: Policy, column: str, *, confirmed: bool) -> list[s
 
 def _charge_named(state: PartyState, site: Site, policy: Policy) -> int:
     """Charge the releases that the party's own signed manifests name and the ledger lacks."""
-    known = {release.id for release in state.releases.all()}
-    found: dict[str, Release] = {}
+    ids = {release.id for release in state.releases.all()}
+    lost: dict[str, Release] = {}
     for manifest in own_manifests(state, site):
         for feature, name in manifest.releases.items():
-            if name not in known:
-                found.setdefault(name, _named(state, policy, manifest, feature, name))
-    for release in found.values():
+            if name not in ids:
+                lost.setdefault(name, _named(state, policy, manifest, feature, name))
+    for release in lost.values():
         _open(state, site.party, release)
-    return len(found)
+    return len(lost)
 
 
 def _named(
@@ -172,19 +172,17 @@ def _receiver(state: PartyState, manifest: Manifest) -> str:
     newest = state.agreements.read().newest(manifest.federation)
     parties = newest.content["federation"]["parties"] if newest else {}
     return next(
-        (n for n, one in parties.items() if one["role"] in ("label_holder", "active")), "unknown"
+        (n for n, spec in parties.items() if spec["role"] in ("label_holder", "active")), "unknown"
     )
 
 
-def _charge_unnamed(
-    state: PartyState, site: Site, policy: Policy, found: Sequence[Evidence]
-) -> int:
+def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequence[Evidence]) -> int:
     """Charge what checkpoints of one federation and receiver stand for without a manifest."""
-    newest = max(found, key=lambda one: one.checkpoint.number)
+    newest = max(lost, key=lambda evidence_of: evidence_of.checkpoint.number)
     name, receiver = newest.federation, newest.receiver
     last = state.checkpoints.last_number(name, receiver)
     # Of another past, the numbers of which the database has given to other runs.
-    oldest = min(one.checkpoint.number for one in found)
+    oldest = min(evidence_of.checkpoint.number for evidence_of in lost)
     after = min(last, oldest - 1)
     missing = newest.checkpoint.number - after
     federation = _declared(state, site, policy, name)
@@ -192,9 +190,11 @@ def _charge_unnamed(
     for entry in _entries(site, federation, receiver, place, missing):
         state.ledger.reserve([entry])
         state.ledger.commit(entry.artifact)
-    seen = {one.checkpoint.number for one in found if one.manifest is not None}
+    numbers = {
+        evidence_of.checkpoint.number for evidence_of in lost if evidence_of.manifest is not None
+    }
     count = 0
-    if len(seen) < missing and receiver == federation.label_holder:
+    if len(numbers) < missing and receiver == federation.label_holder:
         for release in _possible(state, site, policy, federation):
             _open(state, site.party, release)
             count += 1
@@ -209,20 +209,20 @@ def _possible(
     dated = state.ledger.dated()
     today = clock.today()
     first = int(dated[-1][0][:4]) if dated else today.year
-    for one in declarations(federation, site.party, policy, site).values():
-        years = range(first, today.year + 1) if one.refresh == "yearly" else [today.year]
+    for declaration in declarations(federation, site.party, policy, site).values():
+        years = range(first, today.year + 1) if declaration.refresh == "yearly" else [today.year]
         for year in years:
             yield Release(
                 id=uuid4().hex,
                 kind="values",
-                feature=one.feature,
-                column=one.column,
+                feature=declaration.feature,
+                column=declaration.column,
                 receiver=federation.label_holder,
                 federation=federation.name,
-                declaration=one.digest,
+                declaration=declaration.digest,
                 opened=date(year, 1, 1) if year < today.year else today,
                 run="",
-                losses=one.losses,
+                losses=declaration.losses,
             )
 
 
@@ -272,8 +272,10 @@ def _declared(state: PartyState, site: Site, policy: Policy, name: str) -> Feder
     for run in store.runs(name) if newest is not None else ():
         for place in store.list(f"{name}/{run}/plan"):
             holder = place.split("/")[3]
-            known = policy.receivers.get(holder)
-            keys = signed_as(site, name, holder, known.signing_key if known else None)
+            receiver_rule = policy.receivers.get(holder)
+            keys = signed_as(
+                site, name, holder, receiver_rule.signing_key if receiver_rule else None
+            )
             try:
                 files = store.get(reference(name, run, "plan", holder))
                 good = files and any(
@@ -307,7 +309,7 @@ def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
     Raises:
         ConfigError: An agreement was changed.
     """
-    found: dict[tuple[str, str], Release] = {}
+    releases: dict[tuple[str, str], Release] = {}
     for agreed in state.agreements.read().agreements:
         federation = federation_of(agreed.content)
         if federation is None or policy.party not in federation.parties:
@@ -318,7 +320,7 @@ def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
             assert edges is not None and edges.epsilon is not None
             column = policy.raw_column(name, federation.id.column).strip()
             content = content_of(edges.edges, edges.epsilon)
-            found[column, content] = edges_release(
+            releases[column, content] = edges_release(
                 name,
                 column,
                 edges_loss(edges, domain),
@@ -327,4 +329,4 @@ def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
                 agreed.federation,
                 content,
             )
-    return list(found.values())
+    return list(releases.values())

@@ -1,4 +1,4 @@
-"""Whether a party's state was rolled back: its database against checkpoints that itself signed.
+"""Detection of a rolled-back state: its database against checkpoints that itself signed.
 
 What counts is a checkpoint under the party's own signature: in its own artifacts in the store, or
 returned by another party. One that the database does not know was given after the state that it
@@ -93,7 +93,7 @@ class Gap:
 def is_genuine(
     keys: Collection[str], party: str, federation: str, receiver: str, checkpoint: Checkpoint
 ) -> bool:
-    """Whether a party has signed a checkpoint.
+    """True if a party has signed a checkpoint.
 
     Args:
         keys: All that ever signed for the party; see `known_keys.signed_as`.
@@ -125,10 +125,10 @@ def signed_checkpoints(
         if len(parts) != 4 or not is_run_id(parts[1]) or parts[2] in _MANY:
             continue
         place = "/".join(parts)
-        found = manifest_at(store, place)
-        if found is None or found[0].reference != place:
+        signed_manifest = manifest_at(store, place)
+        if signed_manifest is None or signed_manifest[0].reference != place:
             continue
-        manifest, raw, signature = found
+        manifest, raw, signature = signed_manifest
         if manifest.party != site.party:
             claim = manifest.seen.get(site.party)
             if claim is not None and is_genuine(keys, site.party, federation, holder, claim):
@@ -152,35 +152,39 @@ def unknown_checkpoints(
         recent: Of how many of its last checkpoints every artifact is looked at, for a state that
             was put back to the middle of a run; of all when absent.
     """
-    known: set[str] = set()
+    checked: set[str] = set()
     keys = signed_as(site, federation, site.party, None)
     if recent is not None:
-        given = state.checkpoints.runs(federation)
-        known = (state.ledger.runs(federation, KINDS) | set(given)) - set(given[:recent])
+        dated_runs = state.checkpoints.runs(federation)
+        checked = (state.ledger.runs(federation, KINDS) | set(dated_runs)) - set(
+            dated_runs[:recent]
+        )
     for run in store.runs(federation):
-        if run not in known:
+        if run not in checked:
             signed = signed_checkpoints(site, store, federation, run, keys)
             yield from _lost(state, federation, list(signed))
 
 
-def _lost(state: PartyState, federation: str, found: Sequence[Evidence]) -> Iterator[Evidence]:
+def _lost(
+    state: PartyState, federation: str, signed_evidence: Sequence[Evidence]
+) -> Iterator[Evidence]:
     """Those that the database does not know, of a run: asked about all at once."""
-    if not found:
+    if not signed_evidence:
         return
-    signed = [(one.receiver, one.checkpoint) for one in found]
+    signed = [(item.receiver, item.checkpoint) for item in signed_evidence]
     unknown = state.checkpoints.unknown(federation, signed)
     # A run's later artifacts have the checkpoint of its first one, and entries of their own.
-    manifests = (one.manifest for one in found)
+    manifests = (item.manifest for item in signed_evidence)
     entries = {each.digest for each in manifests if each is not None and each.kind in KINDS}
     missing = entries - state.ledger.known(entries)
-    for one in found:
-        place, manifest = (one.receiver, one.checkpoint), one.manifest
+    for item in signed_evidence:
+        place, manifest = (item.receiver, item.checkpoint), item.manifest
         if place in unknown or (
             manifest is not None
             and manifest.digest in missing
-            and not state.checkpoints.covers(federation, one.receiver, one.checkpoint.number)
+            and not state.checkpoints.covers(federation, item.receiver, item.checkpoint.number)
         ):
-            yield one
+            yield item
 
 
 def evidence(state: PartyState, site: Site) -> list[Evidence]:
@@ -192,7 +196,7 @@ def evidence(state: PartyState, site: Site) -> list[Evidence]:
     """
     store = open_store(site.store)
     names = _federations(state, site)
-    return [one for name in names for one in unknown_checkpoints(state, site, store, name)]
+    return [item for name in names for item in unknown_checkpoints(state, site, store, name)]
 
 
 def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
@@ -206,9 +210,9 @@ def own_manifests(state: PartyState, site: Site) -> Iterator[Manifest]:
     for federation in _federations(state, site):
         keys = signed_as(site, federation, site.party, None)
         for run in store.runs(federation):
-            for one in signed_checkpoints(site, store, federation, run, keys):
-                if one.manifest is not None and one.manifest.releases:
-                    yield one.manifest
+            for item in signed_checkpoints(site, store, federation, run, keys):
+                if item.manifest is not None and item.manifest.releases:
+                    yield item.manifest
 
 
 def rolled_back(
@@ -240,9 +244,9 @@ def rolled_back(
                 f"{site.party} in {federation}, and the database ends at {last}. {RECOVER}"
             )
     for name in _federations(state, site):
-        one = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
-        if one is not None:
-            reasons.append(f"rolled back: the database does not know {one.where}. {RECOVER}")
+        item = next(unknown_checkpoints(state, site, store, name, _RECENT), None)
+        if item is not None:
+            reasons.append(f"rolled back: the database does not know {item.where}. {RECOVER}")
     try:
         state.audit.verify()
     except ArtifactError as error:
@@ -251,7 +255,7 @@ def rolled_back(
 
 
 def check(site: Site) -> list[Gap]:
-    """What a party's state has lost, and what is charged and not known to be published.
+    """Find what a party's state has lost, and charges that are not known to be published.
 
     Args:
         site: The party's.
@@ -262,14 +266,14 @@ def check(site: Site) -> list[Gap]:
     """
     try:
         with open_state(site) as state:
-            found = [
+            gaps = [
                 *_store_gaps(state, site),
                 *_ledger_gaps(state, site),
                 *_pin_gaps(state),
                 *_open_gaps(state),
             ]
-            state.stores.note_check(len(found))
-            return found
+            state.stores.note_check(len(gaps))
+            return gaps
     except LostDatabase as error:
         what = error.problem
     return [Gap("ledger", "all of it: the database is gone, or empty", what, RECOVER)]
@@ -300,20 +304,22 @@ def _ledger_gaps(state: PartyState, site: Site) -> Iterator[Gap]:
             for name in uncharged(state.releases, federation, site.party):
                 missing = f"the draw of edges of {name}"
                 yield Gap("ledger", missing, "what was agreed", RECOVER, agreed.federation)
-    known = {release.id for release in state.releases.all()}
+    ids = {release.id for release in state.releases.all()}
     for manifest in own_manifests(state, site):
         for feature, name in manifest.releases.items():
-            if name not in known:
-                known.add(name)
+            if name not in ids:
+                ids.add(name)
                 missing = f"the release {name} of {feature}"
                 where = manifest.reference
                 yield Gap(
                     "ledger", missing, where, RECOVER, manifest.federation, manifest.run, feature
                 )
-    for one in evidence(state, site):
-        missing = f"checkpoint {one.checkpoint.number} of {one.federation} towards {one.receiver}"
-        run = one.manifest.run if one.manifest is not None else ""
-        yield Gap("ledger", missing, one.where, RECOVER, one.federation, run)
+    for item in evidence(state, site):
+        missing = (
+            f"checkpoint {item.checkpoint.number} of {item.federation} towards {item.receiver}"
+        )
+        run = item.manifest.run if item.manifest is not None else ""
+        yield Gap("ledger", missing, item.where, RECOVER, item.federation, run)
 
 
 def _pin_gaps(state: PartyState) -> Iterator[Gap]:
@@ -338,7 +344,7 @@ def _open_gaps(state: PartyState) -> Iterator[Gap]:
 
 def _federations(state: PartyState, site: Site) -> list[str]:
     try:
-        agreed = {made.federation for made in state.agreements.read().agreements}
+        agreed = {agreement.federation for agreement in state.agreements.read().agreements}
     except ConfigError:
         agreed = set()
     return sorted(agreed | set(site.tables))

@@ -1,4 +1,4 @@
-"""What is wrong at the parties' sites and in their tables, where one machine may read all."""
+"""Faults at the parties' sites and in their tables, where one machine may read all."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -60,8 +60,8 @@ def site_faults(
         faults.append(Fault("terms.until", "has passed: nobody answers", "agree on a later day"))
     contexts: dict[str, tuple[Context, Path]] = {}
     for party, path in site_files(file, federation).items():
-        found, context = _of_party(federation, party, path)
-        faults += found
+        own_faults, context = _of_party(federation, party, path)
+        faults += own_faults
         if context is not None:
             contexts[party] = (context, path.parent)
     people: MadePeople = {}
@@ -129,7 +129,7 @@ def _lost(party: str, site: Site) -> list[Fault]:
     if not has_tables(site.ledger_url()):
         return []
     with open_state(site) as state:
-        lost = [one.feature for one in state.releases.lost()]
+        lost = [release.feature for release in state.releases.lost()]
     return [
         Fault(
             f"{party}/pins",
@@ -141,7 +141,7 @@ def _lost(party: str, site: Site) -> list[Fault]:
 
 
 def _store_faults(federation: Federation, party: str, site: Site, store: Store) -> Sequence[Fault]:
-    """What is wrong with the store of a party that has used one before."""
+    """Faults of the store of a party that has used one before."""
     where = f"{party}/site.yaml:store"
     try:
         require_known_store(site, store, federation.name)
@@ -153,7 +153,7 @@ def _store_faults(federation: Federation, party: str, site: Site, store: Store) 
 
 
 def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
-    """What is wrong with a party's signing and encryption keys.
+    """Faults of a party's signing and encryption keys.
 
     Args:
         federation: As declared.
@@ -164,17 +164,17 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
     today = datetime.now(UTC).date()
     good = spec.signing(today)
     try:
-        held = [signer.public for signer in each(site.signing_key, Signer.from_file)]
-        if not set(held) & set(spec.signed_ever):
+        own_keys = [signer.public for signer in each(site.signing_key, Signer.from_file)]
+        if not set(own_keys) & set(spec.signed_ever):
             faults.append(
                 Fault(
                     f"parties.{party}.signing_key",
                     "is not the public key of the party's signing key",
-                    f"its site's is {held[0]}",
+                    f"its site's is {own_keys[0]}",
                 )
             )
-        elif not set(held) & set(good):
-            key = next(key for key in held if key in spec.signed_ever)
+        elif not set(own_keys) & set(good):
+            key = next(key for key in own_keys if key in spec.signed_ever)
             why = spec.fault_on(key, today)
             faults.append(
                 Fault(
@@ -193,7 +193,7 @@ def key_faults(federation: Federation, party: str, site: Site) -> list[Fault]:
 
 
 def key_dates(federation: Federation) -> list[str]:
-    """What the federation file says of keys' dates, a line each.
+    """The dates of keys in the federation file, one line each.
 
     Args:
         federation: As declared.
@@ -203,8 +203,8 @@ def key_dates(federation: Federation) -> list[str]:
         first, last = spec.signing_key_from, spec.signing_key_expires
         dates = [f"from {first}" if first else "", f"until {last}" if last else ""]
         if any(dates):
-            said = " ".join(filter(None, dates))
-            lines.append(f"{name}: signing key {key_name(spec.signing_key)} {said}")
+            span = " ".join(filter(None, dates))
+            lines.append(f"{name}: signing key {key_name(spec.signing_key)} {span}")
         lines += [
             f"{name}: former {former.use} key {key_name(former.key)} until {former.until}"
             for former in spec.former_keys
@@ -266,7 +266,7 @@ def _looked_at(
     whose: tuple[str, ...],
     people: MadePeople,
 ) -> list[Fault]:
-    """What is wrong with the tables for one purpose; sources are copied once for all of it."""
+    """Faults of the tables for one purpose; sources are copied once for all of it."""
     faults: list[Fault] = []
     read: list[Context] = []
     with ExitStack() as stack:
@@ -296,7 +296,7 @@ def _looked_at(
 
 def _too_many_queries(purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
     """The holders whose caps are below the label holder's rows, each of which is a query."""
-    owner = next(one for one in read if one.party == one.federation.label_holder)
+    owner = next(reader for reader in read if reader.party == reader.federation.label_holder)
     rows = sum(block.height for block in blocks(owner, [owner.federation.id.column]))
     faults = []
     for context in read:

@@ -28,7 +28,7 @@ def few_held_out(federation: Federation, parties: Parties) -> list[str]:
     Returns:
         A sentence for each; none of regression.
     """
-    share, label, found = federation.training.holdout, federation.label, []
+    share, label, notes = federation.training.holdout, federation.label, []
     if label is None or label.task == "regression":
         return []
     for party, (context, _) in parties.items():
@@ -41,16 +41,16 @@ def few_held_out(federation: Federation, parties: Parties) -> list[str]:
             continue
         rarer = labels.drop_nulls().value_counts()["count"].min()
         if isinstance(rarer, int) and rarer * share < _TELLING:
-            found.append(
+            notes.append(
                 f"About {rarer * share:.0f} rows of {party}'s rarest class would be held out: too "
                 f"few for any gate to tell a model that is 0.05 AUC worse, which takes "
                 f"{_TELLING}. Compare models over several runs, and promote by hand."
             )
-    return found
+    return notes
 
 
 def small_table(federation: Federation, parties: Parties) -> str | None:
-    """Whether a model with a delta has too few rows: for its delta, or for its noise.
+    """A warning if a model with a delta has too few rows: for its delta, or for its noise.
 
     It goes by the number of common people, which every run states exactly, and by declarations. In
     horizontal learning no row count is exact, so nothing is said.
@@ -70,7 +70,7 @@ def small_table(federation: Federation, parties: Parties) -> str | None:
     try:
         with ExitStack() as stack:
             contexts = [replace(context, purpose="train") for context, _ in parties.values()]
-            people = common_people([stack.enter_context(borrowed(one)) for one in contexts])
+            people = common_people([stack.enter_context(borrowed(each)) for each in contexts])
     except OpBoostError:
         return None
     if not people:

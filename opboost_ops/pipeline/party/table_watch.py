@@ -89,12 +89,12 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     if agreed.content["federation"]["parties"][party]["role"] == "feature_holder":
         fingerprint = f"{clock.today().year}:{fingerprint}"
     name = _SEEN[purpose]
-    seen = home.json(name) if home.has(name) else {}
-    if seen.get("fingerprint") == fingerprint:
-        return bool(seen.get("look") == look)
+    last = home.json(name) if home.has(name) else {}
+    if last.get("fingerprint") == fingerprint:
+        return bool(last.get("look") == look)
     with open_state(site) as state:
-        told = name_of(f"{federation}/{party}/{look}/{name}")
-        enter(state, party, federation, "look_at_table", told, DISCLOSES)
+        artifact_name = name_of(f"{federation}/{party}/{look}/{name}")
+        enter(state, party, federation, "look_at_table", artifact_name, DISCLOSES)
     home.write_json(name, {"fingerprint": fingerprint, "look": look})
     return True
 

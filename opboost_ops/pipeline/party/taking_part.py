@@ -1,4 +1,4 @@
-"""Whether a party takes part in a federation, or has stopped until its own people resume."""
+"""A party's participation in a federation, or its stop until its own people resume."""
 
 from dataclasses import dataclass
 
@@ -34,10 +34,10 @@ def stopped(state: PartyState, federation: str) -> Stop | None:
         federation: Name of the federation.
     """
     entries = state.audit.of("stopped", "resumed")
-    found = [entry for entry in entries if entry.place.partition("/")[0] == federation]
-    if not found or found[-1].action != "stopped":
+    entries_of = [entry for entry in entries if entry.place.partition("/")[0] == federation]
+    if not entries_of or entries_of[-1].action != "stopped":
         return None
-    last = found[-1]
+    last = entries_of[-1]
     at_home = last.place == f"{federation}/home/act"
     by = "" if at_home else (last.detail or "").rpartition(f"{THROUGH_AIRFLOW}: ")[0]
     return Stop(last.at, by, at_home)

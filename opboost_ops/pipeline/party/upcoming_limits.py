@@ -1,4 +1,4 @@
-"""What will stop later runs, told to the party's own people while there is time."""
+"""Limits that will stop later runs, told to the party's own people while there is time."""
 
 import datetime
 import math
@@ -44,16 +44,20 @@ def next_release_refused(party: Publisher, federation: Federation) -> list[str]:
         federation: The plan's.
     """
     declared = declarations(federation, party.name, party.policy, party.site)
-    yearly = {name: one for name, one in declared.items() if one.refresh == "yearly"}
+    yearly = {
+        name: declaration
+        for name, declaration in declared.items()
+        if declaration.refresh == "yearly"
+    }
     if not yearly:
         return []
     with open_state(party.site) as state:
         spent = state.releases.spent()
     return [
         name
-        for name, one in yearly.items()
-        if (budget := budget_of(party.policy, one.column)) is not None
-        and spent.get(one.column, Fraction(0)) + one.loss > Fraction(budget)
+        for name, declaration in yearly.items()
+        if (budget := budget_of(party.policy, declaration.column)) is not None
+        and spent.get(declaration.column, Fraction(0)) + declaration.loss > Fraction(budget)
     ]
 
 
@@ -70,10 +74,16 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     with open_state(party.site) as state:
         spent = state.releases.spent()
     left = [
-        max(0, int((Fraction(budget) - spent.get(one.column, Fraction(0))) // one.loss))
-        for one in declared
-        if one.refresh == "yearly"
-        if (budget := budget_of(party.policy, one.column)) is not None and 0 < one.loss < math.inf
+        max(
+            0,
+            int(
+                (Fraction(budget) - spent.get(declaration.column, Fraction(0))) // declaration.loss
+            ),
+        )
+        for declaration in declared
+        if declaration.refresh == "yearly"
+        if (budget := budget_of(party.policy, declaration.column)) is not None
+        and 0 < declaration.loss < math.inf
     ]
     return min(left, default=None)
 
@@ -87,10 +97,10 @@ def last_day(party: Publisher, federation: Federation) -> datetime.date | None:
     """
     spec = federation.parties[party.name]
     dates: list[datetime.date] = []
-    held = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
-    if spec.signing_key in held:
+    own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
+    if spec.signing_key in own_keys:
         if spec.signing_key_expires is None:
             return None
         dates.append(spec.signing_key_expires)
-    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in held]
+    dates += [f.until for f in spec.former_keys if f.use == "signing" and f.key in own_keys]
     return max(dates, default=None)

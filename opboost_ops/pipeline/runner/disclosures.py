@@ -1,4 +1,4 @@
-"""What leaves a party without an artifact, in its ledger: models and summaries."""
+"""Ledger entries of disclosures without an artifact: models and summaries."""
 
 import hashlib
 from typing import Any
@@ -39,12 +39,12 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
     Raises:
         BudgetError: The policy's cap on all models would be exceeded; nothing of it leaves.
     """
-    told, of = _MODEL[model.what]
+    receiver, of = _MODEL[model.what]
     _charge(
         party,
         federation,
         run,
-        receiver=told,
+        receiver=receiver,
         kind=model.what,
         artifact=model.name,
         epsilon=model.epsilon,

@@ -1,4 +1,4 @@
-"""Whether a party's disks have space for what a run writes, before it writes anything.
+"""Check that a party's disks have space for a run, before it writes anything.
 
 How much that will be is taken from the party's last runs: no run of the last three that did the
 same took less. Of a table with more rows than a stage holds, what waits on the disk of the home
@@ -69,7 +69,11 @@ def require_disk_space(
         there = _existing(folder)
         if there is None:
             continue
-        taken = [_size(folder / place / one) for one in earlier] if name != "pins" else []
+        taken = (
+            [_size(folder / place / earlier_run) for earlier_run in earlier]
+            if name != "pins"
+            else []
+        )
         device = there.stat().st_dev
         more = min(taken, default=0) - _size(folder / place / run)
         if name == "home" and stages:
@@ -134,19 +138,19 @@ def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
             dated = sorted((e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir())
     except OSError:
         return []
-    found = []
+    names = []
     for _, name in reversed(dated):
         done = folder / name / FOLDER
         if name != run and stages and all((done / f"{stage}.json").is_file() for stage in stages):
-            found.append(name)
-            if len(found) == _LAST:
+            names.append(name)
+            if len(names) == _LAST:
                 break
-    return found
+    return names
 
 
 def _existing(folder: Path) -> Path | None:
     """The folder, or the nearest one above it that is there."""
-    return next((one for one in (folder, *folder.parents) if one.is_dir()), None)
+    return next((path for path in (folder, *folder.parents) if path.is_dir()), None)
 
 
 def _size(folder: Path) -> int:

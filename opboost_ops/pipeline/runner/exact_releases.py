@@ -1,4 +1,4 @@
-"""What a run sends without an epsilon: who sends it, to whom, and what it discloses."""
+"""Exact releases of a run, without an epsilon: sender, receiver, and what they disclose."""
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.pipeline.disclosures import disclosures
@@ -18,7 +18,7 @@ Exact = tuple[str, str, str]
 
 
 def exact_releases(federation: Federation) -> list[Exact]:
-    """What a run sends without an epsilon, in the order of the protocol.
+    """List the exact releases of a run, in the order of the protocol.
 
     Args:
         federation: As declared.
@@ -29,20 +29,20 @@ def exact_releases(federation: Federation) -> list[Exact]:
             for party in federation.parties
             for _, to, discloses in mailboxes.disclosures(party, federation)
         ]
-    found = list(disclosures(federation))
+    releases = list(disclosures(federation))
     owner = federation.label_holder
     for party in federation.feature_holders:
         for name, feature in edge_charges.private_edges(federation, party).items():
             words = edge_charges.edges_words(name, feature)
-            found.append((party, edge_charges.EVERYBODY, words))
-        found.append((owner, party, request_splits.DISCLOSES))
+            releases.append((party, edge_charges.EVERYBODY, words))
+        releases.append((owner, party, request_splits.DISCLOSES))
         if "routed" in federation.scoring.modes:
-            found.append((owner, party, request_routes.DISCLOSES))
-            found.append((party, owner, answer_routes.DISCLOSES))
+            releases.append((owner, party, request_routes.DISCLOSES))
+            releases.append((party, owner, answer_routes.DISCLOSES))
     for party in federation.parties:
-        found.append((party, EVERYBODY, private_failures.TABLE.discloses))
+        releases.append((party, EVERYBODY, private_failures.TABLE.discloses))
         if federation.schedule.on_tables:
-            found.append((party, EVERYBODY, table_watch.DISCLOSES))
-    found.append((owner, EVERYBODY, private_failures.COMMON_ROWS.discloses))
-    found.append((owner, EVERYBODY, announce_champion.DISCLOSES))
-    return found
+            releases.append((party, EVERYBODY, table_watch.DISCLOSES))
+    releases.append((owner, EVERYBODY, private_failures.COMMON_ROWS.discloses))
+    releases.append((owner, EVERYBODY, announce_champion.DISCLOSES))
+    return releases

@@ -48,7 +48,7 @@ def require_within(
     """
     require_charged(state.releases, federation, party.name)
     stages = stages_of(federation, purpose, party.name)
-    chosen = choices(state, party, federation, run, day) if "desensitize" in stages else {}
+    releases = choices(state, party, federation, run, day) if "desensitize" in stages else {}
     facts: dict[str, Any] = {
         "federation": federation.name,
         "run": run,
@@ -60,13 +60,13 @@ def require_within(
     before = state.ledger.models()
     # A run that is cleared has been charged for its models.
     charged = {entry.kind for entry in before if entry.run == run}
-    models = [one for one in _models(federation, stages, facts) if one.kind not in charged]
+    models = [model for model in _models(federation, stages, facts) if model.kind not in charged]
     if models:
         Budget(party.policy).models(before, models)
     return " ".join(
         f"{choice.declaration.feature} goes on with its release of {choice.release.opened}: "
         f"{choice.refused}"
-        for choice in chosen.values()
+        for choice in releases.values()
         if choice.refused and choice.release
     )
 
@@ -89,7 +89,7 @@ def choices(
     declared = declarations(federation, party.name, party.policy, party.site)
     used = state.releases.of_run(federation.name, run)
     if used is not None:
-        return {feature: Choice(declared[feature], one) for feature, one in used.items()}
+        return {feature: Choice(declared[feature], release) for feature, release in used.items()}
     receiver = federation.label_holder
     return state.releases.choose(declared.values(), receiver, day, Budget(party.policy))
 

@@ -1,4 +1,4 @@
-"""What a party may count and watch over time: durations, and numbers made of public facts alone.
+"""Facts that a party may count and watch over time: durations, and public numbers.
 
 Each is told where the party's own worker is told to (`orchestration/deployment/metrics.py`); none
 depends on a cell, an ID or a count that stays at home.
@@ -76,7 +76,7 @@ def champion_since(registry: Registry) -> float | None:
         registry: The party's.
     """
     champion = registry.champion()
-    decided = [one.at for one in registry.history() if one.version == champion]
+    decided = [entry.at for entry in registry.history() if entry.version == champion]
     return datetime.fromisoformat(decided[-1]).timestamp() if decided else None
 
 
@@ -103,7 +103,7 @@ def note(home: Home, stage: str, spent: Mapping[str, float]) -> None:
 
 
 def spent_by(site_file: Path, federation: str, run: str) -> dict[str, dict[str, float]]:
-    """What each stage of a party took in a run.
+    """The time that each stage of a party took in a run.
 
     Args:
         site_file: The party's ``site.yaml``.

@@ -77,7 +77,7 @@ class Finished:
             self.spent[party] = spent_by(site, self.federation.name, self.run)
             home = home_of(load_site(site), self.federation.name, self.run)
             stages = self.summaries.get(party, {})
-            stages.update({stage: whole(home, stage, said) for stage, said in stages.items()})
+            stages.update({stage: whole(home, stage, summary) for stage, summary in stages.items()})
 
     def seconds(self, key: str = "seconds") -> dict[str, float]:
         """Seconds by stage: the slowest party where parties run side by side."""
@@ -183,10 +183,10 @@ class _Driver:
         purpose: Purpose,
         workers: Mapping[str, "_Process"],
         listener: Listener | None,
-        asked: Callable[[str], None],
+        ask: Callable[[str], None],
     ) -> None:
         self._finished, self._purpose, self._workers = finished, purpose, workers
-        self._listener, self._asked = listener, asked
+        self._listener, self._asked = listener, ask
         self._phases = phases(finished.federation, purpose)
         self._changed = Condition()
         self._opened = False

@@ -154,24 +154,24 @@ def pinned_keys(me: str, policy: Policy, federation: Federation, own: str) -> di
     Raises:
         PolicyError: The policy does not name another party, or names another key of it.
     """
-    found = {me: own}
+    keys = {me: own}
     for name, spec in federation.parties.items():
         if name == me:
             continue
-        known = policy.receivers.get(name)
-        if known is None or known.signing_key != spec.signing_key:
-            problem = "does not name" if known is None else "names another signing key of"
+        receiver = policy.receivers.get(name)
+        if receiver is None or receiver.signing_key != spec.signing_key:
+            problem = "does not name" if receiver is None else "names another signing key of"
             raise PolicyError(
                 f"The policy of {me} {problem} {name}, with which it would add up sums.",
                 "Its owner may add every party, with its signing key, to receivers in policy.yaml: "
                 "invented parties could learn this one's sums.",
             )
-        found[name] = known.signing_key
-    return found
+        keys[name] = receiver.signing_key
+    return keys
 
 
 def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
-    """What a party tells in a training run, all of it exact, without any epsilon.
+    """Disclosures of a party in a training run, all exact, without any epsilon.
 
     Args:
         me: The party.
@@ -195,8 +195,8 @@ def disclosures(me: str, federation: Federation) -> list[tuple[str, str, str]]:
         return [model]
     nodes = 2**growth.depth - 1
     counted = "labels" if settings.objective.task == "regression" else "rows of each class"
-    kept = [column.name for column in shared_columns(federation) if column.keeps]
-    gaps = f"; and rows that miss {', '.join(kept)}" if kept else ""
+    gaps_of = [column.name for column in shared_columns(federation) if column.keeps]
+    gaps = f"; and rows that miss {', '.join(gaps_of)}" if gaps_of else ""
     lookup = max((domain.size - 1).bit_length() for domain in settings.domains)
     return [
         ("facts", active, f"over all parties: rows, and {counted}{gaps}"),
@@ -223,7 +223,7 @@ _FILE = "session.json"
 
 @dataclass(frozen=True)
 class SessionKeys:
-    """What a party keeps of a session.
+    """The keys that a party keeps of a session.
 
     Attributes:
         key: Its key, 32 bytes; None once the session has ended, so that it is only read again.
@@ -254,16 +254,16 @@ def open_session(state: PartyState, federation: str, run: str, home: Home) -> Se
             sent is gone, so nothing more can be sent in it.
     """
     with state.together():
-        known = state.sessions.find(federation, run)
-        kept = _read(home.folder / _FILE)
-        if known is None:
-            key = (kept and kept[1]) or _draw(home.folder / _FILE)
+        session = state.sessions.find(federation, run)
+        stored = _read(home.folder / _FILE)
+        if session is None:
+            key = (stored and stored[1]) or _draw(home.folder / _FILE)
             state.sessions.begin(federation, run, key)
             return SessionKeys(key)
-    name, key_or_none, _ = kept or ("", None, None)
-    if name == known.name and known.ended_at is not None:
-        return SessionKeys(None, kept and kept[2])
-    if name != known.name or key_or_none is None:
+    name, key_or_none, _ = stored or ("", None, None)
+    if name == session.name and session.ended_at is not None:
+        return SessionKeys(None, stored and stored[2])
+    if name != session.name or key_or_none is None:
         raise _removed()
     return SessionKeys(key_or_none)
 
@@ -281,10 +281,10 @@ def end_session(
         decisions: The key of the decisions, which tell no more than the model that lies beside.
     """
     state.sessions.end(federation, run)
-    known = state.sessions.find(federation, run)
-    assert known is not None
-    kept = {"name": known.name, "key": None, "decisions": decisions and decisions.hex()}
-    home.write(_FILE, json.dumps(kept).encode())
+    session = state.sessions.find(federation, run)
+    assert session is not None
+    content = {"name": session.name, "key": None, "decisions": decisions and decisions.hex()}
+    home.write(_FILE, json.dumps(content).encode())
 
 
 def _removed() -> ContractError:
@@ -297,11 +297,11 @@ def _removed() -> ContractError:
 
 def _read(path: Path) -> tuple[str, bytes | None, bytes | None] | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        kept = json.loads(path.read_bytes())
-        key = None if kept["key"] is None else bytes.fromhex(kept["key"])
-        if key is None or name_of(key) == kept["name"]:
-            decisions = kept.get("decisions")
-            return str(kept["name"]), key, bytes.fromhex(decisions) if decisions else None
+        content = json.loads(path.read_bytes())
+        key = None if content["key"] is None else bytes.fromhex(content["key"])
+        if key is None or name_of(key) == content["name"]:
+            decisions = content.get("decisions")
+            return str(content["name"]), key, bytes.fromhex(decisions) if decisions else None
     return None
 
 

@@ -63,20 +63,20 @@ def open_run(
         PolicyError: The label holder has not agreed to the file as it is.
         ContractError: There is no model to score with, or it does not fit the federation file.
     """
-    found = list(also)
+    faults = list(also)
     try:
-        party, made = resolved(federation_file, run, form, purpose, found)
+        party, resolution = resolved(federation_file, run, form, purpose, faults)
     except OpBoostError as error:
-        raise together([*found, error], f"run {run}") from None
-    if isinstance(made, str):
-        if found:
-            raise together(found, f"run {run}")
-        return {SKIP: made}
-    plan, me, site, today = made, party.name, party.site, clock.today()
+        raise together([*faults, error], f"run {run}") from None
+    if isinstance(resolution, str):
+        if faults:
+            raise together(faults, f"run {run}")
+        return {SKIP: resolution}
+    plan, me, site, today = resolution, party.name, party.site, clock.today()
     declared, model = plan.federation, plan.model
     home = home_of(site, declared.name, run)
     try:
-        require_ready(party, plan, run, plan.agreement, home, plan.day or today, also=found)
+        require_ready(party, plan, run, plan.agreement, home, plan.day or today, also=faults)
     except BudgetError as error:
         note_refused(site, Run(declared.name, run, me), "open_run", error)
         raise
@@ -106,7 +106,7 @@ def resolved(
     run: str,
     form: Mapping[str, Any],
     purpose: Purpose,
-    found: list[OpBoostError],
+    faults: list[OpBoostError],
 ) -> tuple[Publisher, Plan | str]:
     """The label holder and the plan that file and form make, or why there is nothing to do.
 
@@ -115,7 +115,7 @@ def resolved(
         run: The run's id.
         form: What the trigger form asks for.
         purpose: What the run is for.
-        found: Gets what is not installed here.
+        faults: Gets what is not installed here.
 
     Raises:
         OpBoostError: File or form is wrong, or the model does not fit.
@@ -125,14 +125,14 @@ def resolved(
     site, policy = site_of(me)
     party = Publisher(me, site, policy, open_store(site.store))
     require_known_store(site, party.store, declared.name)
-    asked = asked_for(form, purpose)
+    values = asked_for(form, purpose)
     registry = Registry(site.models, declared.name)
     earlier = _planned_before(party.store, reference(declared.name, run, "plan", me))
     # A run that is cleared goes on with the model with which it was opened.
-    model = earlier["model"] if earlier else asked.get("version") or registry.champion()
+    model = earlier["model"] if earlier else values.get("version") or registry.champion()
     compared = None
     if purpose == "train":
-        federation = with_form(declared, asked)
+        federation = with_form(declared, values)
         compared = _compared(federation, registry, earlier, model)
     else:
         tables = site.tables.get(declared.name)
@@ -148,20 +148,20 @@ def resolved(
             registry.files(model),
             lambda digest: scored_under(agreements, declared.name, digest, model) is not None,
         )
-    known = [registry.names(version) for version in (model, compared) if version is not None]
-    found += not_installed(declared, purpose, site, frozenset().union(*known))
+    file_names = [registry.names(version) for version in (model, compared) if version is not None]
+    faults += not_installed(declared, purpose, site, frozenset().union(*file_names))
     named = digest_of(document(federation))
     epoch = _epoch(federation, purpose, earlier)
     day = _day(federation, earlier, clock.today())
-    return party, Plan(federation, purpose, model, named, PROTOCOL, asked, compared, epoch, day)
+    return party, Plan(federation, purpose, model, named, PROTOCOL, values, compared, epoch, day)
 
 
 def _epoch(federation: Federation, purpose: Purpose, earlier: Any) -> str | None:
     """The month of this clock, or that in which the run was opened first."""
     if not asks(federation, purpose):
         return None
-    found = earlier.get("epoch") if earlier else None
-    return str(found) if found else month_keys.epoch_at(month_keys.now())
+    month = earlier.get("epoch") if earlier else None
+    return str(month) if month else month_keys.epoch_at(month_keys.now())
 
 
 def _compared(
@@ -171,10 +171,10 @@ def _compared(
     if federation.learning == "horizontal":
         return None  # Each party chooses among its own.
     if earlier:
-        found = earlier.get("reference")
-        return str(found) if found else None
-    found = reference_of(federation, registry)
-    return None if found == model else found
+        version = earlier.get("reference")
+        return str(version) if version else None
+    version = reference_of(federation, registry)
+    return None if version == model else version
 
 
 def _day(federation: Federation, earlier: Any, today: date) -> date | None:
@@ -217,10 +217,10 @@ def for_model(
     gone = sorted(set(trained.parties) - set(declared.parties))
     new = sorted(set(declared.parties) - set(trained.parties))
     if gone or new:
-        told = [f"{', '.join(gone)} has left since"] if gone else []
-        told += [f"{', '.join(new)} has joined since"] if new else []
+        changes = [f"{', '.join(gone)} has left since"] if gone else []
+        changes += [f"{', '.join(new)} has joined since"] if new else []
         raise ContractError(
-            f"Model version {version} was made by other parties: {'; '.join(told)}.", remedy
+            f"Model version {version} was made by other parties: {'; '.join(changes)}.", remedy
         )
     if trained.label_holder != declared.label_holder:
         raise ContractError(f"Model version {version} has another label holder.", remedy)

@@ -38,7 +38,7 @@ def require_ready(
     digest: str,
     home: Home,
     day: date,
-    seen: Mapping[str, Checkpoint] = MappingProxyType({}),
+    received: Mapping[str, Checkpoint] = MappingProxyType({}),
     also: Sequence[OpBoostError] = (),
 ) -> None:
     """Refuse a run that the party could not do its part of, before it begins it.
@@ -50,22 +50,22 @@ def require_ready(
         digest: The plan's digest.
         home: The party's folder for the run.
         day: As of when keys are judged.
-        seen: By party, the latest checkpoint that the plan says to have received.
+        received: By party, the latest checkpoint that the plan says to have received.
         also: What is in the way besides.
 
     Raises:
         OpBoostError: All of it, see `together`.
     """
-    found = list(also)
+    faults = list(also)
     federation, purpose = plan.federation, plan.purpose
     try:
-        admit(party, plan, run, digest, home, day, seen)
+        admit(party, plan, run, digest, home, day, received)
     except PolicyError as error:
-        found.append(error)
+        faults.append(error)
     else:
-        found += lacking(party, federation, purpose, run, home, day)
-    if found:
-        raise together(found, f"run {run} of {federation.name} at {party.name}")
+        faults += lacking(party, federation, purpose, run, home, day)
+    if faults:
+        raise together(faults, f"run {run} of {federation.name} at {party.name}")
 
 
 def lacking(
@@ -118,28 +118,28 @@ def _numbered(problem: str, lines: Sequence[str]) -> str:
     return "\n".join([problem, *(f"{n}. {line}" for n, line in enumerate(lines, 1))])
 
 
-def together(found: Sequence[OpBoostError], what: str) -> OpBoostError:
+def together(errors: Sequence[OpBoostError], what: str) -> OpBoostError:
     """Several faults as one error: a refusal if one is among them, then a budget's.
 
     Args:
-        found: At least one.
+        errors: At least one.
         what: Which run, and where.
     """
     # What a machine lacks, each of its parties says.
-    found = list({str(error): error for error in found}.values())
-    if len(found) == 1:
-        return found[0]
-    problem = f"{len(found)} problems block {what}; nothing of it has begun."
-    lines = [f"{error.problem} {error.remedy}".strip() for error in found]
+    errors = list({str(error): error for error in errors}.values())
+    if len(errors) == 1:
+        return errors[0]
+    problem = f"{len(errors)} problems block {what}; nothing of it has begun."
+    lines = [f"{error.problem} {error.remedy}".strip() for error in errors]
     text = _numbered(problem, lines)
     remedy = "Fix all of them, then run again."
-    refused = next((error for error in found if isinstance(error, PolicyError)), None)
+    refused = next((error for error in errors if isinstance(error, PolicyError)), None)
     if refused is not None:
         return PolicyError(text, remedy, notice=refused.notice)
-    if any(isinstance(error, BudgetError) for error in found):
+    if any(isinstance(error, BudgetError) for error in errors):
         outside = [
             error.public if isinstance(error, BudgetError) else line
-            for error, line in zip(found, lines, strict=True)
+            for error, line in zip(errors, lines, strict=True)
         ]
         return BudgetError(text, remedy, public=f"{_numbered(problem, outside)} {remedy}")
     return ContractError(text, remedy)

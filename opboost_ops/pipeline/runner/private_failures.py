@@ -22,7 +22,7 @@ REASON = "errors/reason.txt"
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a stage's failures tell of.
+    """The subject of a stage's failures.
 
     Attributes:
         name: Of the ledger's entry.
@@ -48,7 +48,7 @@ COMMON_ROWS = _Subject(
 
 
 def subject_of(context: Context, stage: str) -> _Subject:
-    """What a stage's failures tell of.
+    """Return the subject of a stage's failures.
 
     Args:
         context: The stage's.
@@ -58,7 +58,7 @@ def subject_of(context: Context, stage: str) -> _Subject:
 
 
 def is_private(federation: Federation, party: str, subject: _Subject) -> bool:
-    """Whether the reason of a party's failure stays at home.
+    """True if the reason of a party's failure stays at home.
 
     Before it opens rows, a label holder's failures tell of its own table alone, and it reports
     them; so do parties of horizontal learning.
@@ -97,7 +97,7 @@ def redact_failure(context: Context, stage: str, error: Exception) -> Exception:
 
 
 def _charged(context: Context) -> str:
-    """What the party's ledger says that this run was charged, in a sentence."""
+    """The run's charges in the party's ledger, in a sentence."""
     with open_state(context.site) as state:
         entries = [entry for _, entry in state.ledger.of_run(context.federation.name, context.run)]
     features = sorted({entry.feature or "" for entry in entries if entry.kind == "release"})

@@ -50,8 +50,8 @@ class Far(Record):
     @property
     def left(self) -> float | None:
         """Seconds that the rest takes if it goes on as it went; None before that can be said."""
-        made = self.done - self.first
-        return self.counted / made * (self.of - self.done) if made > 0 else None
+        counted_here = self.done - self.first
+        return self.counted / counted_here * (self.of - self.done) if counted_here > 0 else None
 
 
 class StoredProgress:

@@ -170,21 +170,21 @@ def standing(
         _require_not_published(state, party, name, run, receiver)
     others = {receiver} if receiver != party.name else set(federation.parties)
     received = state.checkpoints.received(name, holder)
-    seen = {other: received[other] for other in sorted(others & received.keys())}
+    latest = {other: received[other] for other in sorted(others & received.keys())}
     key = noise.heads_key(party.site.noise_secret(), name, receiver)
-    found = state.checkpoints.take(key, name, receiver, run, KINDS, seen)
-    message = signed_bytes(found.head, party.name, name, receiver)
-    head = found.head.model_copy(update={"signature": signer.sign(message).hex()})
-    return found.model_copy(update={"head": head})
+    signed = state.checkpoints.take(key, name, receiver, run, KINDS, latest)
+    message = signed_bytes(signed.head, party.name, name, receiver)
+    head = signed.head.model_copy(update={"signature": signer.sign(message).hex()})
+    return signed.model_copy(update={"head": head})
 
 
 def _require_not_published(
     state: PartyState, party: Publisher, federation: str, run: str, receiver: str
 ) -> None:
     keys = signed_as(party.site, federation, party.name, None)
-    for one in signed_checkpoints(party.site, party.store, federation, run, keys):
-        known = state.checkpoints.knows(federation, one.receiver, one.checkpoint)
-        if one.manifest is not None and one.receiver == receiver and not known:
+    for item in signed_checkpoints(party.site, party.store, federation, run, keys):
+        is_known = state.checkpoints.knows(federation, item.receiver, item.checkpoint)
+        if item.manifest is not None and item.receiver == receiver and not is_known:
             raise ContractError(
                 f"{party.name} has published in run {run} of {federation}, and its database does "
                 "not know it.",
@@ -248,7 +248,7 @@ def _entries(
 
 
 def experiment_of(party: Publisher) -> bool:
-    """Whether what a party publishes carries no guarantee.
+    """True if what a party publishes carries no guarantee.
 
     Args:
         party: Who publishes.

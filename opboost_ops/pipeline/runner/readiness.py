@@ -1,4 +1,4 @@
-"""Whether all parties can begin a run, where one machine may read all their sites."""
+"""Check that all parties can begin a run, where one machine may read all their sites."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,26 +65,26 @@ def require_ready_parties(
     Raises:
         OpBoostError: All that is in the way, by party; nothing was published or charged.
     """
-    found: list[OpBoostError] = []
+    errors: list[OpBoostError] = []
     refused: list[OpBoostError] = []
     with sites_known(sites):
-        owner, made = resolved(federation_file, run, form, purpose, found)
-        if isinstance(made, str):
+        owner, plan = resolved(federation_file, run, form, purpose, errors)
+        if isinstance(plan, str):
             return  # The party that opens the run says so.
-        for name in made.federation.parties:
+        for name in plan.federation.parties:
             site, policy = site_of(name)
             party = Publisher(name, site, policy, open_store(site.store))
-            reasons, faults = _of_party(party, made, run)
+            reasons, faults = _of_party(party, plan, run)
             if reasons:
                 text = f"{name} refuses it: {'; '.join(reasons)}."
                 refused.append(PolicyError(text, "`opboost agree` shows what is new."))
             for error in faults:
                 if isinstance(error, BudgetError):
-                    this = Run(made.federation.name, run, owner.name)
+                    this = Run(plan.federation.name, run, owner.name)
                     note_refused(site, this, "preflight", error)
-                found.append(error)
-    if found:
-        raise together([*refused, *found], f"run {run} of {made.federation.name}")
+                errors.append(error)
+    if errors:
+        raise together([*refused, *errors], f"run {run} of {plan.federation.name}")
 
 
 def _of_party(party: Publisher, plan: Plan, run: str) -> tuple[list[str], list[OpBoostError]]:

@@ -192,7 +192,7 @@ def _run_stage(
         open_mailbox=mailboxes,
         releases=RunReleases(party, federation, run.run, day),
         confirm=partial(approval.confirm, party, federation, run.run, plan),
-        tell=(kept := progress.StoredProgress(home, stage)).tell,
+        tell=(stored := progress.StoredProgress(home, stage)).tell,
     )
     known_before = set(acceptance.memory.accepted)
     begin, processor = time.perf_counter(), facts.processor()
@@ -201,7 +201,7 @@ def _run_stage(
         announce(party, federation, run.run, subject.name, subject.discloses)
     failure: Exception | None = None
     try:
-        outcome, published = _executed(party, context, stage, kept, opened, signer)
+        outcome, published = _executed(party, context, stage, stored, opened, signer)
     except Exception as error:
         failure = redact_failure(context, stage, error)
         if failure is error:
@@ -211,7 +211,7 @@ def _run_stage(
         raise failure
     for mailbox in opened:
         close_mailbox(party, federation, run.run, mailbox, home)
-    digests = [one.digest for one in published]
+    digests = [artifact.digest for artifact in published]
     note_received(party.site, acceptance, run, known_before)
     for draft, digest in zip(outcome.drafts, digests, strict=True):
         acceptance.published(draft, digest)
@@ -228,28 +228,28 @@ def _run_stage(
     }
     facts.note(home, stage, spent)
     if fact is not None:
-        facts.tell(fact, party, federation, stage, sum(one.size for one in published))
+        facts.tell(fact, party, federation, stage, sum(artifact.size for artifact in published))
     _LOG.info("%s at %s: done", stage, party.name)
     summary = {**outcome.summary, "published": redaction.digests(digests)}
     entered = bool(outcome.discloses) or outcome.model is not None
-    told = redaction.redact(context, stage, summary, entered)
-    if told != summary:
+    public = redaction.redact(context, stage, summary, entered)
+    if public != summary:
         home.write_json(f"{redaction.FOLDER}/{stage}", summary)
-    return told
+    return public
 
 
 def _executed(
     party: Publisher,
     context: Context,
     stage: str,
-    kept: progress.StoredProgress,
+    stored: progress.StoredProgress,
     opened: list[Mailbox],
     signer: Signer,
 ) -> tuple[Outcome, list[Published]]:
     """Run a stage, keep what it gives back, and publish it."""
     federation, run = context.federation, context.run
     try:
-        with kept:
+        with stored:
             outcome = STAGES[stage](context)
     except OpBoostError:
         for mailbox in opened:

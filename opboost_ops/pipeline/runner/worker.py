@@ -50,7 +50,7 @@ class Assignment:
     federation_file: str
 
     def first_line(self, environment: Mapping[str, str], folder: Path) -> str:
-        """What a party's process reads before the names of stages.
+        """The line that a party's process reads before the names of stages.
 
         Args:
             environment: All variables that the process may know.

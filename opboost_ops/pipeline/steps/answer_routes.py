@@ -43,18 +43,18 @@ def answer_routes(context: Context) -> Outcome:
     require_consent(context.policy, context.federation, context.party)
     request = context.receive("route_request", context.party)
     columns = {column.name: column for column in context.columns()}
-    asked = _parse(request.document, columns)
-    require_splits_allowed(context.policy, context.federation, context.party, asked)
+    requested = _parse(request.document, columns)
+    require_splits_allowed(context.policy, context.federation, context.party, requested)
     scratch = context.home.scratch
-    chosen = held_out_rows(context) if context.purpose == "train" else None
+    rows_in = held_out_rows(context) if context.purpose == "train" else None
     declared = context.declarations()
-    values = _exact_values(context, {columns[name].feature for name in asked})
+    values = _exact_values(context, {columns[name].feature for name in requested})
     answers: dict[str, pa.Array] = {}
-    for name, thresholds in asked.items():
+    for name, thresholds in requested.items():
         column = columns[name]
-        answers[name] = _answered(scratch, values[column.source], column, thresholds, chosen)
+        answers[name] = _answered(scratch, values[column.source], column, thresholds, rows_in)
     session = session_of(context)
-    rows = Rows("routes", [columns[name] for name in asked], asked)
+    rows = Rows("routes", [columns[name] for name in requested], requested)
     entries, layout = sealed_table(
         context, session, rows, pa.table(answers), request.digest.encode()
     )
@@ -68,7 +68,7 @@ def answer_routes(context: Context) -> Outcome:
         answers=request.digest,
         disclosures=dict(
             _disclosure(context, declared[feature])
-            for feature in sorted({columns[name].feature for name in asked})
+            for feature in sorted({columns[name].feature for name in requested})
         ),
         discloses=DISCLOSES if answers else "nothing: the model uses no feature of this party",
     )
@@ -80,7 +80,7 @@ def _answered(
     values: np.ndarray,
     column: Column,
     thresholds: list[float],
-    chosen: np.ndarray | None,
+    rows_in: np.ndarray | None,
 ) -> pa.Array:
     """Cells between the thresholds; 0 in rows that are not chosen."""
     edges, kind = np.asarray(thresholds), np.min_scalar_type(len(thresholds))
@@ -89,20 +89,20 @@ def _answered(
         for rows in slices(len(values)):
             block = values[rows] if column.bit is None else values[rows] == column.bit
             cells = routes.cells(block.astype(np.int64), edges)
-            yield cells if chosen is None else np.where(chosen[rows], cells, 0)
+            yield cells if rows_in is None else np.where(rows_in[rows], cells, 0)
 
     return smallest_integers(scratch.filled(len(values), kind, blocks()), scratch)
 
 
 def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]:
     """Domain integers by preprocessed column: pinned ones, or those of the day."""
-    found: dict[str, np.ndarray] = {}
+    integers: dict[str, np.ndarray] = {}
     declared = context.declarations()
     for feature in features:
-        one = declared[feature]
-        table = context.home.table(PINNED if one.routed == "once" else own_copy.TODAY)
-        found |= {source: narrow_integers(table, source) for source in one.sources}
-    return found
+        declaration = declared[feature]
+        table = context.home.table(PINNED if declaration.routed == "once" else own_copy.TODAY)
+        integers |= {source: narrow_integers(table, source) for source in declaration.sources}
+    return integers
 
 
 def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[str, str]]:
@@ -120,8 +120,8 @@ def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[
 
 
 def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float]]:
-    asked = document.get("thresholds") if isinstance(document, dict) else None
-    if isinstance(asked, dict) and all(
+    requested = document.get("thresholds") if isinstance(document, dict) else None
+    if isinstance(requested, dict) and all(
         name in columns
         and isinstance(thresholds, list)
         and len(thresholds) > 0
@@ -129,7 +129,7 @@ def _parse(document: object, columns: dict[str, Column]) -> dict[str, list[float
         # Nothing lies on the other side of a threshold outside the domain.
         and all(columns[name].domain.lower <= t < columns[name].domain.upper for t in thresholds)
         and all(a < b for a, b in pairwise(thresholds))
-        for name, thresholds in asked.items()
+        for name, thresholds in requested.items()
     ):
-        return asked
+        return requested
     raise ArtifactError("The route request is malformed.", "Nothing was answered.")
