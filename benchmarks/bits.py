@@ -1,7 +1,7 @@
 """How many bits of a secret people's observations tell: adjusted mutual information.
 
-Bits per person are the adjusted mutual information (Vinh et al. 2010) of a secret S, one a person,
-and of all that the attacker observes of that person, O, times the entropy of S:
+Bits per person are the adjusted mutual information (Vinh et al. 2010) of a secret S, one per
+person, and of all that the attacker observes of that person, O, times the entropy of S:
 
     H(S) max(0, I(S; O) - E) / (H(S) - E)
 

@@ -1,4 +1,4 @@
-"""Horizontal learning by a process a party: elapsed and processor seconds, rounds and bytes.
+"""Horizontal learning by a process per party: elapsed and processor seconds, rounds and bytes.
 
 The generated lenders with a column more, so that there are eleven with the bits of the nominal one.
 They train as in any run; the figures are those of the stage `boost`.

@@ -1,4 +1,4 @@
-"""What a feature holder's whole part costs as its table grows: seconds a cell, memory, disk.
+"""What a feature holder's whole part costs as its table grows: seconds per cell, memory, disk.
 
 A generated table, written block by block, so that it is never whole in memory, and two parties in
 a process each: a label holder with IDs and labels, and a feature holder with all features;
@@ -90,7 +90,7 @@ def main() -> None:
 def peaks(found: list[dict[str, Any]]) -> str:
     """A Markdown table: each stage's peak at each size, and by how much it grows a row."""
     sizes = [each["rows"] for each in found]
-    lines = ["| | stage | " + " | ".join(f"{rows:,} rows" for rows in sizes) + " | bytes a row |"]
+    lines = ["| | stage | " + " | ".join(f"{rows:,} rows" for rows in sizes) + " | bytes per row |"]
     lines.append("| --- " * (len(sizes) + 3) + "|")
     for party in (HOLDER, LABELS):
         for stage in found[0]["stages"][party]:

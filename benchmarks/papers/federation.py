@@ -24,7 +24,7 @@ _WORDS = {"accuracy": "accuracy", "auc": "AUC", "r2": "R2"}
 
 
 def run(options: Options) -> dict[str, Any]:
-    """Run federations, a process a party, and average their metrics.
+    """Run federations, a process per party, and average their metrics.
 
     Returns:
         ``rows``: for each case the metric in each mode, and its spread over seeds.

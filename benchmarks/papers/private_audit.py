@@ -155,7 +155,7 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         "## Private models at one party, audited",
         "",
         f"{OTHERS} rows and a canary that is alone in its leaf; {found['rows'][0]['runs']:,} "
-        f"models a side, delta {found['rows'][0]['delta']:g}. The attacker knows all other rows "
+        f"models per side, delta {found['rows'][0]['delta']:g}. The attacker knows all other rows "
         "and says of each model whether the canary was there, or which of two labels it had. "
         "Bounds are at 95 %, and vary between runs: Clopper and Pearson's, which holds for every "
         "mechanism, and one by the distance of two Gaussians with the attack's error rates (Nasr "

@@ -59,7 +59,7 @@ class Scored:
         version: Of the model.
         mode: Of scoring.
         file: Where the scores are.
-        scores: A row a person.
+        scores: A row per person.
         new: Whether the file is new; the same rows are scored once.
         seconds: By stage.
     """

@@ -213,7 +213,9 @@ def _show_retired(mine: "Site", declared: "Federation", keep: list[str]) -> None
     former = {version: entry for version, entry in trained.items() if entry.digest != digest}
     if not former:
         return
-    print("Versions trained under a former agreement are scored no more, unless they are kept:")
+    print(
+        "Versions trained under a former agreement can no longer be scored, unless they are kept:"
+    )
     for version in list(former)[:_LISTED]:
         entry = former[version]
         content = entry.content["federation"]

@@ -1,4 +1,4 @@
-"""`opboost run`: a federation without Airflow, a process a party."""
+"""`opboost run`: a federation without Airflow, a process per party."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""`opboost score`: new rows scored without Airflow, a process a party."""
+"""`opboost score`: new rows scored without Airflow, a process per party."""
 
 import json
 from typing import Annotated

@@ -42,7 +42,7 @@ class Serve(Record):
             refused.
         unknown: The same for a person without values in any accepted scoring run.
         withdrawn: If a party has left the federation, its last values are used, count as missing,
-            or the version scores nobody.
+            or the version stops scoring.
     """
 
     max_age_days: PositiveFloat | None = None

@@ -15,7 +15,7 @@ ENVIRONMENT = "env:"
 
 S3 = "s3://"
 
-#: Endings of files that are text, one row a line.
+#: Endings of files that are text, one row per line.
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 #: What stands for no value in such files, as statistics programs write it.

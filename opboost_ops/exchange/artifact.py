@@ -186,7 +186,7 @@ class Artifact:
 
     Attributes:
         manifest: What it says of itself.
-        files: All its files, none of them encrypted any more.
+        files: All its files, decrypted.
     """
 
     manifest: Manifest

@@ -64,7 +64,8 @@ def report(
         policy: The label holder's.
         federation: Name of the federation.
         version: The version.
-        table: All outcomes that are known: IDs and the label by their raw names, one row a person.
+        table: All outcomes that are known: IDs and the label by their raw names, one row per
+            person.
 
     Raises:
         ContractError: The table is not of that form, or the version has scored too few of them.
@@ -141,7 +142,7 @@ def _figures(
 def _people(
     table: pl.DataFrame, federation: Federation, label: Label, policy: Policy
 ) -> tuple[pl.Series, pl.Series]:
-    """IDs, one row a person, and labels, null where an outcome is not known."""
+    """IDs, one row per person, and labels, null where an outcome is not known."""
     identity = federation.id
     raw = {n: policy.raw_column(n, identity.column) for n in (*identity.parts, label.column)}
     there = found_names(raw, table.columns)
@@ -165,7 +166,7 @@ def _people(
         if wrong:
             raise ContractError(
                 f"{wrong:,} of {len(ids):,} rows of the table of outcomes have {what}.",
-                "Correct the table: one row a person, with the last outcome.",
+                "Correct the table: one row per person, with the last outcome.",
             )
     labels = table.get_column(there[label.column])
     return ids, labels.fill_nan(None) if labels.dtype.is_float() else labels

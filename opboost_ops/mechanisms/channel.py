@@ -109,8 +109,8 @@ class Channel:
     """Pr[output | input] of a mechanism.
 
     Attributes:
-        inputs: Domain values, int64, one a row.
-        outputs: Released values, int64, one a column.
+        inputs: Domain values, int64, one per row.
+        outputs: Released values, int64, one per column.
         counts: Integers of shape (inputs, outputs); each row sums to 2^64.
         spans: The least and the greatest domain value for which an output stands, int64, shape
             (outputs, 2); None where it stands for itself. Public, and no part of the noise's key.

@@ -28,7 +28,7 @@ class Table(Parameters):
 
     Attributes:
         lower, upper: The domain for which it was made.
-        outputs: Released values, rising, one a column.
+        outputs: Released values, rising, one per column.
         counts: Decimal digits of the counts, a row an input; JSON's readers round larger numbers.
     """
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from opboost_ops.config.federation import Federation
 
 QUERY = (
-    "how many people are queried for the first time in the month; the points reveal nothing about "
-    "who they are"
+    "how many people are queried for the first time in the month; the blinded "
+    "IDs do not reveal identities"
 )
 SHARES = (
     "row count; with the other feature holders' shares and rows, which of the people queried all "

@@ -1,7 +1,7 @@
 """Counts of scores and own columns in production, compared with training.
 
 Scoring runs and the endpoint count in bins that training has fixed. A record has no row, no ID and
-no value; a run has one, the endpoint one a day. They stay at the label holder's home.
+no value; a run has one, the endpoint one per day. They stay at the label holder's home.
 """
 
 import json

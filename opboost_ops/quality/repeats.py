@@ -1,4 +1,4 @@
-"""Values that more than one row has, found by hashes of eight bytes a row."""
+"""Values that more than one row has, found by hashes of eight bytes per row."""
 
 from collections.abc import Iterable
 

@@ -216,7 +216,7 @@ def scores(
     rows: int,
     probabilities: Sequence[str] = (),
 ) -> Suite:
-    """Scores of new rows, one a person.
+    """Scores of new rows, one per person.
 
     Args:
         identity: The ID column.

@@ -178,7 +178,7 @@ class Opener:
     """How a hostile label holder opens sealed rows: with all points and shares that it has.
 
     Attributes:
-        rows: Packed rows that it opened in any way, by holder and person; one a night.
+        rows: Packed rows that it opened in any way, by holder and person; one per night.
     """
 
     def __init__(self, everybody: Sequence[str], holders: Sequence[str] = HOLDERS) -> None:

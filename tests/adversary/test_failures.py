@@ -1,4 +1,4 @@
-"""Failures and looks at tables are no oracle of private rows: one message, one entry a run."""
+"""Failures and looks at tables are no oracle of private rows: one message, one entry per run."""
 
 from collections.abc import Callable
 from datetime import date

@@ -61,5 +61,5 @@ def test_every_run_tells_todays_value_and_an_entry_says_so(trained: Workspace) -
     seen = answers(trained)
     assert (seen[0] != seen[1]).all()
     assert (seen[0] == seen[-1]).all()
-    # One of the pinned values in training, then one a run.
+    # One of the pinned values in training, then one per run.
     assert routed_entries(trained, "w") == 1 + len(NIGHTS)

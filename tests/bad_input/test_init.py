@@ -172,6 +172,6 @@ def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:
     told = [(fault.where, fault.problem) for fault in caught.value.faults]
     assert [where for where, _ in told] == ["shop, id", "shop, id", "shop, late"]
     assert "1 of 4 rows have no ID" in told[0][1] and "2 of 4 rows" in told[1][1]
-    assert "keep one row a person" in str(caught.value)
+    assert "keep one row per person" in str(caught.value)
     assert "1 of 4 rows have no label" in told[2][1]
     assert not (tmp_path / "f").exists()

@@ -1,4 +1,4 @@
-"""The DAG by which people act: a task a party, a form without own words, others skipped."""
+"""The DAG by which people act: a task per party, a form without own words, others skipped."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""`opboost run` of a federation of horizontal learning, a process a party."""
+"""`opboost run` of a federation of horizontal learning, a process per party."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`opboost run` as people call it: a process a party, one line at the end."""
+"""`opboost run` as people call it: a process per party, one line at the end."""
 
 import json
 import os

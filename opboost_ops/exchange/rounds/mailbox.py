@@ -140,7 +140,7 @@ class Mailbox:
         """See `Rounds.total`.
 
         Raises:
-            ContractError: It is not at home any more.
+            ContractError: It is no longer at home.
         """
         return self._sent.total(name)
 

@@ -36,7 +36,7 @@ class Reader:
         self._faults: Counter[str] = Counter()
 
     def messages(self, ids: Iterable[object]) -> list[bytes]:
-        """One message a row: ``s`` and the text in UTF-8, or ``i`` and the number in decimal.
+        """One message per row: ``s`` and the text in UTF-8, or ``i`` and the number in decimal.
 
         Args:
             ids: One a row.

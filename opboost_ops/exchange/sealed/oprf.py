@@ -21,7 +21,7 @@ from opboost_ops.exchange.sealed.parts import numbered, part_count, record, risi
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch
 
-#: Messages, one a row, in pieces of any size.
+#: Messages, one per row, in pieces of any size.
 Messages = Iterable[Sequence[bytes]]
 
 

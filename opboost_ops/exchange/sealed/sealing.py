@@ -98,7 +98,7 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
         key: The nonce.
         use: What for; other uses give unrelated bytes.
         people: Some.
-        width: How many bytes a person.
+        width: How many bytes per person.
     """
     messages, points, zeros = people
     alone = zeros is None

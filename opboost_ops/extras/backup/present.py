@@ -26,7 +26,7 @@ class Present:
         readable: Whether the ledger's database could be read.
         entries: Its entries.
         forgotten: Whom it has been asked to forget; see `ForgottenPeople.people`.
-        withdrawn: Digests of agreements that are answered no more, by federation.
+        withdrawn: Digests of agreements that are no longer answered, by federation.
         stopped: Federations in which it has stopped taking part.
         stores: By federation, the identity of the store that it has pinned.
     """

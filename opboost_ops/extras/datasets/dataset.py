@@ -46,5 +46,5 @@ def table_digest(table: pl.DataFrame) -> str:
 
 
 def row_ids(prefix: str, rows: int) -> pl.Series:
-    """IDs for a table that has none: unique strings, one a row."""
+    """IDs for a table that has none: unique strings, one per row."""
     return pl.Series(ID, [f"{prefix}-{i:06d}" for i in range(rows)])

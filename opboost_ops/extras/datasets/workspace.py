@@ -97,7 +97,7 @@ def write_site(
         policy: Content of ``policy.yaml``.
         table: What it trains on.
         new_rows: What it scores, if anything.
-        alignment_key: Of the IDs, if not a fresh one a run.
+        alignment_key: Of the IDs, if not a fresh one per run.
     """
     site = site_data(folder.name, federation, Path("tables/train.parquet"))
     (folder / "tables").mkdir()

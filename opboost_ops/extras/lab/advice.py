@@ -73,7 +73,7 @@ def write_proposal(
         party: The feature holder.
         mechanisms: By feature.
         scales: By feature.
-        left_out: Features that are released no more.
+        left_out: Features that are no longer released.
 
     Raises:
         ConfigError: The file would have faults; nothing was written.

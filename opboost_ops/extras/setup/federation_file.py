@@ -36,7 +36,7 @@ class Federated:
         label_holder: Who has the label.
         fingerprints: Of each party's public keys.
         joined: Parties that the file before it had not.
-        left: Parties that it has no more.
+        left: Parties that have left.
     """
 
     file: Path

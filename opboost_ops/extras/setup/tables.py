@@ -161,7 +161,7 @@ def require_sound(
             Fault(
                 column,
                 f"{twice:,} of {len(ids):,} rows have an ID that another row has, too",
-                "keep one row a person, or name another column by --id",
+                "keep one row per person, or name another column by --id",
             )
         )
     if types == {"string"}:

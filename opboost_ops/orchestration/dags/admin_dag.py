@@ -47,7 +47,7 @@ _WORDS = {
 def admin_dag(
     federation: Federation, defaults: dict[str, Any], here: Sequence[str] | None = None
 ) -> DAG:
-    """A DAG with a task a party, on its own queue, of which each run runs one.
+    """A DAG with a task per party, on its own queue, of which each run runs one.
 
     Args:
         federation: What its file says.

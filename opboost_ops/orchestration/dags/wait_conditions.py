@@ -62,7 +62,7 @@ def arrived(
         started: When it began here, in seconds since 1970.
 
     Raises:
-        ArtifactError: They will not come any more.
+        ArtifactError: They will never come.
     """
     from opboost_ops.errors import ArtifactError
     from opboost_ops.exchange.manifest import run_id

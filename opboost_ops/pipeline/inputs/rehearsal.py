@@ -248,7 +248,7 @@ _ID_FAULTS = {
     "gaps": ("{rows} no ID", "leave those rows out"),
     "repeated": (
         "{rows} an ID that another row has, too",
-        "keep one row a person, or let site.yaml make one of them: tables, aggregate",
+        "keep one row per person, or let site.yaml make one of them: tables, aggregate",
     ),
     "empty": ("{rows} an empty ID", "leave those rows out"),
 }

@@ -42,7 +42,7 @@ class Session:
 
     Attributes:
         rows: Of its table.
-        messages: Gives one a row, in the order of its table, block by block.
+        messages: Gives one per row, in the order of its table, block by block.
         people: What tells the set of its IDs from any other.
         seed: What is the session's own: it follows from the party's secret, the run, the plan, and
             the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with

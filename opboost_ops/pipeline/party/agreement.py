@@ -192,7 +192,7 @@ def lacking(site: Site, federation: Federation) -> str:
 
 
 def withdraw(site: Site, number: int) -> tuple[Agreement, ...]:
-    """Answer nothing any more under an agreement, and under others of the same content.
+    """Stop answering under an agreement, and under others of the same content.
 
     Args:
         site: The party's.

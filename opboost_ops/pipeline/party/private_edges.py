@@ -225,7 +225,7 @@ def _counted(context: Context, features: Mapping[str, Feature]) -> dict[str, _Co
     if ids.null_count() or ids.is_duplicated().any():
         raise ContractError(
             f"In the table of {context.party} somebody has no ID, or more than one row.",
-            "Nothing was drawn. Keep one row a person: the epsilon is for a person.",
+            "Nothing was drawn. Keep one row per person: the epsilon is for a person.",
         )
     by_name: dict[str, _Counted] = {}
     for name, feature in features.items():

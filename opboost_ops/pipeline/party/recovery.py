@@ -205,7 +205,7 @@ def _charge_unnamed(state: PartyState, site: Site, policy: Policy, lost: Sequenc
 def _possible(
     state: PartyState, site: Site, policy: Policy, federation: Federation
 ) -> Iterator[Release]:
-    """A release of each declaration, one a year since the ledger's last entry."""
+    """A release of each declaration, one per year since the ledger's last entry."""
     dated = state.ledger.dated()
     today = clock.today()
     first = int(dated[-1][0][:4]) if dated else today.year

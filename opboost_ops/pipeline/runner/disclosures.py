@@ -28,7 +28,7 @@ def charge_model(party: Publisher, federation: Federation, run: str, model: Mode
     """Charge the label holder's rows for a model or for its noisy metrics, whatever becomes of it.
 
     A model that loses against the champion is charged, too: that it lost is told. The same draw is
-    charged once, however often its stage is run.
+    charged once for any number of runs of its stage.
 
     Args:
         party: The label holder.

@@ -106,7 +106,7 @@ def _exact_values(context: Context, features: set[str]) -> dict[str, np.ndarray]
 
 
 def _disclosure(context: Context, declaration: Declaration) -> tuple[str, tuple[str, str]]:
-    """The exact entry of a feature's routed answers: one a release, or one a run."""
+    """The exact entry of a feature's routed answers: one per release, or one per run."""
     feature = declaration.feature
     if declaration.routed == "once":
         place = f"routed/{context.home.json(RECORDED)[feature]}"

@@ -171,7 +171,7 @@ class AgreementRecords:
         Args:
             federation: The federation's name.
             versions: By version, the number of that agreement.
-            fresh: Whether versions that were kept before are kept no more.
+            fresh: Whether to drop the versions that were kept before.
         """
         here = _KEPT.c.federation == federation
         gone = here if fresh else here & _KEPT.c.version.in_(sorted(versions))
@@ -185,7 +185,7 @@ class AgreementRecords:
                 connection.execute(sa.insert(_KEPT), rows)
 
     def withdraw(self, numbers: frozenset[int], at: str) -> None:
-        """Note that agreements stand no more.
+        """Withdraw agreements.
 
         Args:
             numbers: Theirs.

@@ -182,7 +182,7 @@ def _means(
         case ["federation", "domain", *_]:
             return f"the integers on which every protected feature is released{_draw(party, costs)}"
         case ["federation", "parties", whose, "revoked_keys"]:
-            return f"nothing that these keys of {whose} sign is accepted any more"
+            return f"nothing that these keys of {whose} sign is accepted from now on"
         case ["federation", "parties", whose, "former_keys"]:
             return (
                 f"keys that {whose} has replaced; until its date one still speaks for {whose}, or "
@@ -205,7 +205,7 @@ def _means(
             mine = _charges(costs, feature) if whose == party else {}
             return _of_a_feature(whose, feature, rest, before, after, receiver, mine, federation)
         case ["federation", "parties", whose, *_] if after is None and len(steps) == 4:
-            return f"{whose} leaves, or declares it no more"
+            return f"{whose} leaves, or stops declaring it"
         case ["federation", "training", *_] if federation.learning == "horizontal":
             return "decides which sums over the parties' rows leave, exactly"
         case ["federation", "training"]:

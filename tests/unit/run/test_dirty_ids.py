@@ -148,7 +148,7 @@ def test_two_spellings_in_one_table_are_refused_at_home_with_their_rows(
 
 
 def test_transactions_of_a_database_are_a_partys_table(tidy: Workspace, tmp_path: Path) -> None:
-    """Several rows a person become one at home, by the aggregates in the party's site.yaml."""
+    """Several rows per person become one at home, by the aggregates in the party's site.yaml."""
     workspace = tidy
     whole = pl.read_parquet(workspace.table_path("bank"))
     again = whole.with_columns(
