@@ -247,9 +247,9 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "![Success of guessing against accuracy, a line a mechanism](figures/"
             "evaluation-privacy.svg)",
             "",
-            "Top left is best. The vertical line is an attacker who guesses the "
-            f"most frequent value. The tables are of {found['rows'][0]['dataset']}, this one at "
-            f"epsilon {_tabled(found['rows']):g}.",
+            "Top left is best. The vertical line is an attacker who guesses the most frequent "
+            f"value. The table is of {found['rows'][0]['dataset']} at epsilon "
+            f"{_tabled(found['rows']):g}.",
             "",
             _table(found["rows"]),
             "",

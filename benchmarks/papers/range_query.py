@@ -255,12 +255,12 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
     pay = "{:,.0f} to {:,.0f}".format(*found["salary_bounds"])
     parts = [
         "## Range queries",
-        "The error is the mean squared difference between answer and truth, as shares of all rows, "
-        f"over {found['queries']:,} random ranges of [{found['domain'][0]}, {found['domain'][1]}] "
-        f"and {found['seeds']} releases. Salaries are mapped linearly from {pay} and clipped; the "
-        f"synthetic table has {found['synthetic_rows']:,} normal rows. `direct` counts released "
-        "values as they are; `inverse` inverts the exact channel; `likely` is smoothed expectation "
-        f"maximisation on {found['likely_seeds']} releases. The last two are ours.",
+        "Mean squared error of the share of rows in a range, over "
+        f"{found['queries']:,} random ranges of [{found['domain'][0]}, {found['domain'][1]}] and "
+        f"{found['seeds']} releases. Salaries are mapped linearly from {pay}; the synthetic table "
+        f"has {found['synthetic_rows']:,} normal rows. `direct` counts released values as they "
+        "are; ours are `inverse`, which inverts the channel, and `likely`, smoothed expectation "
+        f"maximisation on {found['likely_seeds']} releases.",
     ]
     for name in tables:
         blind = found["blind"][name]
