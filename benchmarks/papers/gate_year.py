@@ -296,8 +296,8 @@ def _mean(lost: Mapping[str, Any], design: str, rule: str, rows: int) -> float:
 
 
 _WORDS = """\
-A year of {nights} trainings, {seeds} repetitions. The candidates' true AUC is 0.80 all year, falls \
-by {half}, rises by {half}, or is {half} lower in one training of twenty; 5 % of held-out rows are \
+A year of {nights} trainings, {seeds} repetitions. The candidates' true AUC is 0.80 all year, \
+falls by {half}, rises by {half}, or is {half} lower in one training of twenty; 5 % of rows are \
 positive. The table has how far the champion's true AUC is below that of the best candidate so \
 far, mean over trainings and the four years. The gate promotes what is **not below the best**: \
 held-out rows are the same people in every run, and there this rule loses least at every number of \
