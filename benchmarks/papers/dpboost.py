@@ -196,7 +196,7 @@ def section(found: Mapping[str, Any], pictures: Path) -> str:
         "",
         "SEQ and PARA are our reading of the paper's private baselines: SEQ grows every tree on "
         "all rows with a part of epsilon, PARA on half of the unused rows with all of it. NP and "
-        "the paper's Delta G, which is too small ([errors](reference/errata.md)), are "
+        "the paper's Delta G, which is too small ([errors](errata.md)), are "
         "**not private**.",
         "",
         "![Error by epsilon](figures/evaluation-dpboost.svg)",
@@ -220,7 +220,7 @@ def _errors_by_epsilon(found: Mapping[str, Any]) -> str:
     lines = []
     for dataset in _datasets(found):
         for method in dict.fromkeys(line["method"] for line in found["rows"]):
-            if method in ("unclipped", "paper"):  # In the picture and the summary.
+            if method in ("unclipped", "paper", "seq", "para"):  # In the picture and the summary.
                 continue
             errors = _errors(found, dataset, method)
             cells = [errors.get(e, errors.get(0)) for e in epsilons]

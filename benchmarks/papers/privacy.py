@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks.papers import accuracy, pictures
 from benchmarks.papers.experiment import Experiment, Options
-from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all, summary
 from benchmarks.papers.settings import EPSILONS
 from benchmarks.papers.two_parties import DEPTH, DOMAIN, RATE, TREES, TwoParties
@@ -248,14 +247,7 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "evaluation-privacy.svg)",
             "",
             "Top left is best. The vertical line is an attacker who guesses the most frequent "
-            f"value. The table is of {found['rows'][0]['dataset']} at epsilon "
-            f"{_tabled(found['rows']):g}.",
-            "",
-            _table(found["rows"]),
-            "",
-            f"`guess` uses one release, `averaged` {found['draws']} independent ones, which "
-            "pinned responses prevent. `correlated` also knows the most correlated other column in "
-            "clear (in brackets: that column alone).",
+            "value.",
             "",
             "### At equal measured loss",
             "",
@@ -265,46 +257,6 @@ def section(found: Mapping[str, Any], folder: Path) -> str:
             "![Accuracy against both losses](figures/evaluation-privacy-equal-loss.svg)",
         ]
     )
-
-
-#: The epsilon of the table; the pictures and the summary have all.
-_TABLED = 0.32
-
-
-def _tabled(rows: Sequence[Mapping[str, Any]]) -> float:
-    measured = {line["epsilon"] for line in rows if line["method"] not in _NONE}
-    return float(min(measured, key=lambda epsilon: abs(epsilon - _TABLED)))
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    heads = ["method", "loss(1)", "loss(R - L)", "guess", "correlated"]
-    heads += ["averaged", "accuracy"]
-    shown = []
-    epsilon, greatest = _tabled(rows), max(line["alpha"] for line in rows)
-    for line in rows:
-        if line["dataset"] != rows[0]["dataset"] or line["alpha"] not in (0.0, greatest):
-            continue
-        if line["method"] == "raw" or (line["method"] != "alone" and line["epsilon"] != epsilon):
-            continue
-        protected = line["method"] != "alone"
-        correlated = "-"
-        if line["correlated"] is not None:
-            correlated = f"{line['correlated']:.3f} ({line['correlated_baseline']:.3f})"
-        infinite = "infinite" if protected else "0"
-        shown.append(
-            [
-                accuracy.name_of(line),
-                *(
-                    infinite if line[loss] is None else f"{line[loss]:.3f}"
-                    for loss in ("loss_one", "loss_whole")
-                ),
-                f"{line['guess']:.3f}",
-                correlated,
-                f"{line['averaged']:.3f}",
-                f"{line['ratio']:.3f}",
-            ]
-        )
-    return table(heads, shown)
 
 
 def _draw(found: Mapping[str, Any], kinds: Sequence[tuple[str, str]], path: Path) -> None:

@@ -18,15 +18,15 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 `OPBOOST_DATASETS` set to a folder of tables. `--summary FILE` writes the summary;
 `python -m benchmarks.papers report` writes these pages and their pictures.
 
-[The papers' own workloads](evaluation-papers.md) are beside the papers' figures where we know them.
+[The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
         ("federation", "first-mechanism", "denoise", "tuning", "gate", "refresh"),
     ),
-    "evaluation-papers": (
+    "reference/evaluation-papers": (
         """# Evaluation: the papers' own workloads
 
 OpBoost's mechanisms, FederBoost, private models and DPBoost, each by the command above it ([how to
-repeat it](evaluation.md)). Where a paper is wrong, [we differ](reference/errata.md).
+repeat it](../evaluation.md)). Where a paper is wrong, [we differ](errata.md).
 """,
         (
             *("accuracy", "accuracy-curves", "order", "table5", "range-query", "privacy"),
@@ -57,8 +57,12 @@ def write(docs: Path) -> list[Path]:
                     known[name].section(found, docs / "figures").strip().partition("\n")
                 )
                 parts.append(f"{title}\n\n```console\n$ {found['command']}\n```\n{rest}\n")
+        text = "\n".join(parts)
+        if "/" in page:
+            text = text.replace("](figures/", "](../figures/")
         written.append(docs / f"{page}.md")
-        written[-1].write_text("\n".join(parts), encoding="utf-8")
+        written[-1].parent.mkdir(exist_ok=True)
+        written[-1].write_text(text, encoding="utf-8")
     return written
 
 
