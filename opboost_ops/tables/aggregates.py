@@ -24,7 +24,7 @@ from opboost_ops.tables.spill.blocks import rows_of_block
 def write_people(
     table: Path, identity: str, aggregate: Mapping[str, str], party: str, target: Path
 ) -> int:
-    """Write one row a person of a table that is sorted by ID.
+    """Write one row per person of a table that is sorted by ID.
 
     Args:
         table: A Parquet file.
