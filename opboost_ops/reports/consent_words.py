@@ -235,8 +235,8 @@ def _leaks(sheet: ConsentSheet) -> Table:
             revoke.format("encryption"),
         ),
         f"secret of {sheet.party}": (
-            "with a copy of pins/ read the responses that were sent, and exact domain values of "
-            "columns with routed: once; no raw value follows from the secret alone",
+            "read the responses that were sent, and exact domain values of columns with routed: "
+            "once, but only with a copy of pins/",
             "remove the copies; the secret removes no noise",
         ),
         f"encryption key of {sheet.receiver}": (
