@@ -233,7 +233,7 @@ def test_who_sees_one_federation_reads_none_of_another(
     ):
         reply = narrow.http.get(f"/opboost/{page}")
         assert reply.status_code == 200, page
-        for hidden in (NAME, "income", "Charged: loss"):
+        for hidden in (NAME, "income", "Charged: odds"):
             assert hidden not in reply.text, (page, hidden)
     with pytest.raises(httpx.HTTPStatusError, match="403"):
         narrow.http.get(f"/opboost/run?dag={TRAIN}&run={run}").raise_for_status()

@@ -169,7 +169,7 @@ def _charged(party: str, federation: str, query: Query) -> list[Block]:
     cost = sum_of(spent)
     facts = Facts(
         (
-            Fact("One person, all columns", f"odds {odds_of(cost)}", f"loss {cost:.3f} charged"),
+            Fact("Charged: odds for a person", odds_of(cost), f"all columns; loss {cost:.3f}"),
             Fact("Ledger entries", f"{len(lines):,}"),
         )
     )

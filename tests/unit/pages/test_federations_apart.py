@@ -45,7 +45,7 @@ def test_a_run_named_after_another_federations_shows_nothing_of_it(
         "status.json",
     ):
         text = reader.page(page)
-        for secret in ("income", "Charged: loss", "psi_answer", NAME):
+        for secret in ("income", "Charged: odds", "psi_answer", NAME):
             assert secret not in text, (page, secret)
 
 
@@ -55,8 +55,8 @@ def test_a_run_of_both_federations_is_shown_apart(
     allow(monkeypatch, lambda _: True)
     write_run(f"{JOINED}{FIRST_RUN}", "success", dag=OTHER)
     own = reader.page(f"run?dag={OTHER}&run={JOINED}{FIRST_RUN}&party=bank")
-    assert "Charged: loss" not in own
-    assert "Charged: loss" in reader.page(f"run?id={FIRST_RUN}&party=bank&federation={NAME}")
+    assert "Charged: odds" not in own
+    assert "Charged: odds" in reader.page(f"run?id={FIRST_RUN}&party=bank&federation={NAME}")
 
 
 def test_the_ledgers_page_shows_no_open_entry_of_another_federation(
