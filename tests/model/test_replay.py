@@ -33,7 +33,7 @@ FAST = ("retry_chooses_again", "rollback_ignored")
 #: What the bank's policy has in a history of one fault.
 POLICIES: dict[str, dict[str, Any]] = {
     "no_cap": {"alignment": {"max_new_queries": 3}},
-    "over_budget": {"all_features": {"budget": 30}},
+    "over_budget": {"features": {"income": {"budget": 5}}},
 }
 
 
