@@ -25,10 +25,10 @@ _ACCOUNT = {
         ): ""
     },
     "pins are narrowed to the table of the night": {
-        "            pinned = Pinned(whole, kept)\n": (
+        "            pinned = Pinned(whole, joined)\n": (
             "            inside = match.places(people, whole) >= 0\n"
             "            whole = People(whole.high[inside], whole.low[inside])\n"
-            "            pinned = Pinned(whole, kept[inside])\n"
+            "            pinned = Pinned(whole, joined[inside])\n"
         )
     },
     "the later of two runs overwrites": {
@@ -48,7 +48,7 @@ _ACCOUNT = {
     },
     "the receiver is not in the release": {" and release.receiver == receiver": ""},
     "a run stays in the release of another declaration": {
-        "            newest = newest_open.get(one.digest)\n": (
+        "            newest = newest_open.get(declaration.digest)\n": (
             "            newest = list(newest_open.values())[-1] if newest_open else None\n"
         )
     },

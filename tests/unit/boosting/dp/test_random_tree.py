@@ -118,6 +118,6 @@ def test_sums_without_noise_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gradients_are_clipped_and_no_row_sits_out(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[int]] = []
     monkeypatch.setattr(noise, "laplace", lambda values, *_: asked.append(values) or values)
-    monkeypatch.setattr(trainer.gradients, "scaled", lambda label, _: np.asarray(label))
+    monkeypatch.setattr(trainer.sensitivity, "scaled", lambda label, _: np.asarray(label))
     trainer.fit(bits([[0], [0], [1]]), np.array([5.0, 0.5, -5.0]), random(1.0))
     assert asked == [[-GRADIENT_UNITS * 3 // 2, GRADIENT_UNITS], [2, 1]]
