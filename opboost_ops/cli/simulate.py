@@ -67,11 +67,17 @@ def _split(entries: list[str]) -> dict[str, list[str]]:
 
 def _show(simulation: Any) -> None:
     from opboost_ops.cli.output.printing import print_table
+    from opboost_ops.extras.lab.simulation import DRAWS
 
     heads = ("mode", "epsilon", "loss(R-L)", simulation.metric, "gain over alone")
     rows = [
         ("alone", "", "", simulation.alone, ""),
-        ("centralised", "", "", simulation.centralised, ""),
+        ("centralised", "", "", simulation.centralised, simulation.pooled_gain),
         *((p.mode, f"{p.epsilon:g}", f"{p.loss:.3g}", p.metric, p.gain) for p in simulation.points),
     ]
-    print_table(f"{simulation.metric} of {simulation.rows[1]:,} held-out rows", heads, rows)
+    print_table(
+        f"{simulation.metric} of {simulation.rows[1]:,} held-out rows; means of {DRAWS} draws, "
+        "with 95 % intervals of rows and draw",
+        heads,
+        rows,
+    )

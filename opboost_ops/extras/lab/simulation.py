@@ -3,14 +3,25 @@
 Everything is in memory: values are randomised by the mechanisms' own channels, trained on as ranks
 and scored in each mode, as a run would, with noise from a public seed. There is no exchange, and
 nobody's guarantee: the table is one's own.
+
+A federation has one draw of the noise, and its model may be better or worse than another draw's.
+So each epsilon is tried with several draws, and an interval covers both the held-out rows and one
+more draw: of the draws' mean m and standard deviation s, over D draws, it reaches to
+
+    m -+ sqrt( h^2 + t^2 s^2 (1 + 1 / D) )
+
+where h is the mean half-width by the held-out rows and t Student's quantile of D - 1 degrees.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
 from opboost_ops.domain import Domain
 from opboost_ops.extras.datasets.split_table import Column, SplitTable
@@ -34,6 +45,12 @@ ALONE, CENTRALISED = "alone", "centralised"
 
 _HELD_OUT = 0.2
 
+#: Draws of the noise at each epsilon.
+DRAWS = 5
+
+#: A pooled gain below this is none to be had: what noise leaves of it is not worth a federation.
+_LITTLE = 0.002
+
 
 @dataclass(frozen=True)
 class Point:
@@ -43,8 +60,8 @@ class Point:
         epsilon: Of every protected column.
         loss: What a release of a number costs who moves across the whole domain.
         mode: Of scoring.
-        metric: With its interval.
-        gain: Over the label holder alone, on the same rows.
+        metric: Mean of the draws, with the interval of one more draw.
+        gain: Over the label holder alone, on the same rows, likewise.
     """
 
     epsilon: float
@@ -64,6 +81,7 @@ class Simulation:
         rows: Trained on, and held out.
         alone: The label holder's own columns.
         centralised: Everybody's columns as they are.
+        pooled_gain: Of those over alone: what a federation could gain at most.
         points: By mode and epsilon.
         left_out: Columns that nobody got: why.
     """
@@ -73,6 +91,7 @@ class Simulation:
     rows: tuple[int, int]
     alone: Interval
     centralised: Interval
+    pooled_gain: Interval
     points: tuple[Point, ...]
     left_out: Mapping[str, str]
 
@@ -86,6 +105,8 @@ class Simulation:
         return {
             **asdict(self),
             "rows": {"training": self.rows[0], "held_out": self.rows[1]},
+            "draws": DRAWS,
+            "gain_to_be_had": self.gain_to_be_had,
             "pays_from": {
                 mode: getattr(self.pays_from(mode), "epsilon", None)
                 for mode in dict.fromkeys(point.mode for point in self.points)
@@ -93,13 +114,22 @@ class Simulation:
             "charged": False,
         }
 
+    @property
+    def gain_to_be_had(self) -> bool:
+        """Whether pooling all columns as they are gains anything."""
+        return self.pooled_gain.low > 0 and self.pooled_gain.value >= _LITTLE
+
     def pays_from(self, mode: str) -> Point | None:
         """The smallest epsilon from which on the gain's interval lies above zero.
+
+        None where there is none, and where pooling gains nothing.
 
         Args:
             mode: Of scoring.
         """
         smallest = None
+        if not self.gain_to_be_had:
+            return None
         for point in sorted((p for p in self.points if p.mode == mode), key=lambda p: -p.epsilon):
             if point.gain.low <= 0:
                 break
@@ -131,35 +161,54 @@ def simulate(
     whole = _Whole(imagined, domain, held_out, seed)
     truth = imagined.label[held_out]
     predictions = {}
-    steps = len(epsilons) + 2
+    steps = len(epsilons) * DRAWS + 2
     for at, (name, columns) in enumerate(((ALONE, whole.own()), (CENTRALISED, whole.raw()))):
         predictions[name] = whole.predicted(columns, settings)
         progress(at + 1, steps)
-    for at, epsilon in enumerate(epsilons):
-        for mode, prediction in whole.federated(epsilon, settings).items():
-            predictions[f"{mode} {epsilon!r}"] = prediction
+    for at, (epsilon, draw) in enumerate(product(epsilons, range(DRAWS))):
+        for mode, prediction in whole.federated(epsilon, draw, settings).items():
+            predictions[f"{mode} {epsilon!r} {draw}"] = prediction
         progress(at + 3, steps)
     comparison = Comparison(imagined.task, truth, predictions)
     metric = main_metric(imagined.task)
-    points = tuple(
-        Point(
-            epsilon,
-            float(loss_curve(GlobalMap(name="global_map", epsilon=epsilon), domain).loss[-1]),
-            mode,
-            comparison.interval(f"{mode} {epsilon!r}", metric),
-            comparison.gain(f"{mode} {epsilon!r}", ALONE, metric),
+    points = []
+    for mode, epsilon in product(MODES, epsilons):
+        names = [f"{mode} {epsilon!r} {draw}" for draw in range(DRAWS)]
+        points.append(
+            Point(
+                epsilon,
+                float(loss_curve(GlobalMap(name="global_map", epsilon=epsilon), domain).loss[-1]),
+                mode,
+                over_draws([comparison.interval(name, metric) for name in names]),
+                over_draws([comparison.gain(name, ALONE, metric) for name in names]),
+            )
         )
-        for mode in MODES
-        for epsilon in epsilons
-    )
     return Simulation(
         imagined.task,
         metric,
         (int((~held_out).sum()), int(held_out.sum())),
         comparison.interval(ALONE, metric),
         comparison.interval(CENTRALISED, metric),
-        points,
+        comparison.gain(CENTRALISED, ALONE, metric),
+        tuple(points),
         imagined.left_out,
+    )
+
+
+def over_draws(draws: Sequence[Interval]) -> Interval:
+    """The mean over draws of the noise, and the 95 % interval of one more; see the module.
+
+    Args:
+        draws: Each with its interval by the held-out rows.
+    """
+    values = np.array([draw.value for draw in draws])
+    mean, count = float(values.mean()), len(values)
+    spread = float(stdtrit(count - 1, 0.975) * values.std(ddof=1) * math.sqrt(1 + 1 / count))
+    below = float(np.mean([draw.value - draw.low for draw in draws]))
+    above = float(np.mean([draw.high - draw.value for draw in draws]))
+    # No metric and no gain is above 1.
+    return Interval(
+        mean, mean - math.hypot(below, spread), min(1.0, mean + math.hypot(above, spread))
     )
 
 
@@ -194,14 +243,15 @@ class _Whole:
         text = trainer.train(frame, self._imagined.label[learns], parameters)
         return trainer.predict(text, np.asfortranarray(matrix[held_out]))
 
-    def federated(self, epsilon: float, parameters: Parameters) -> dict[str, np.ndarray]:
+    def federated(self, epsilon: float, draw: int, parameters: Parameters) -> dict[str, np.ndarray]:
         """Of the held-out rows, by mode, from a model on released ranks."""
         learns, held_out = ~self._held, self._held
         own = self.own()
         names, released, clear = [], [], []
         for party, columns in self._imagined.others.items():
             for name, column in columns.items():
-                for bit, values, exact in self._released(f"{party}.{name}", column, epsilon):
+                full = f"{party}.{name}"
+                for bit, values, exact in self._released(full, column, epsilon, draw):
                     names.append(bit)
                     released.append(values)
                     clear.append(exact)
@@ -232,24 +282,25 @@ class _Whole:
         }
 
     def _released(
-        self, name: str, column: Column, epsilon: float
+        self, name: str, column: Column, epsilon: float, draw: int
     ) -> list[tuple[str, np.ndarray, np.ndarray]]:
         """Name, randomised values and exact ones; of categories a bit each."""
         if not column.categories:
             mechanism = GlobalMap(name="global_map", epsilon=epsilon)
-            values = randomise(column.codes, mechanism, self._domain, self._words(name, epsilon))
+            words = self._words(name, epsilon, draw)
+            values = randomise(column.codes, mechanism, self._domain, words)
             return [(name, values.astype(float), column.codes.astype(float))]
         columns = []
         unary = UnaryEncoding(name="unary", epsilon=epsilon)
         for bit in range(column.categories):
-            words = self._words(f"{name}={bit}", epsilon)
+            words = self._words(f"{name}={bit}", epsilon, draw)
             values = randomise_bit(column.codes, column.categories, bit, unary, words)
             exact = (column.codes == bit).astype(float)
             columns.append((f"{name}={bit}", values.astype(float), exact))
         return columns
 
-    def _words(self, name: str, epsilon: float) -> Words:
-        return Words.seeded(self._secret, f"{name}/{epsilon}")
+    def _words(self, name: str, epsilon: float, draw: int) -> Words:
+        return Words.seeded(self._secret, f"{name}/{epsilon}/{draw}")
 
 
 #: What must stand beside the picture.
@@ -266,6 +317,11 @@ def answer(simulation: Simulation) -> list[str]:
     Args:
         simulation: What came of it.
     """
+    if not simulation.gain_to_be_had:
+        return [
+            f"No gain to be had: all columns pooled as they are gain {simulation.metric} "
+            f"{simulation.pooled_gain} over alone. A federation would not pay at any epsilon."
+        ]
     lines = []
     for mode in MODES:
         point = simulation.pays_from(mode)
@@ -310,7 +366,10 @@ def simulation_report(title: str, simulation: Simulation) -> str:
             )
         )
     marks = [ends[0], ends[len(ends) // 2], ends[-1]]
-    caption = f"{simulation.metric} of {simulation.rows[1]:,} held-out rows, with 95 % intervals"
+    caption = (
+        f"{simulation.metric} of {simulation.rows[1]:,} held-out rows: means of {DRAWS} draws, "
+        "with 95 % intervals"
+    )
     picture = chart(
         curves,
         title=caption,

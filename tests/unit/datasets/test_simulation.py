@@ -13,8 +13,17 @@ from opboost_ops.cli import app
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.split_table import split_table
-from opboost_ops.extras.lab.simulation import ALONE, Simulation, answer, simulate, simulation_report
+from opboost_ops.extras.lab.simulation import (
+    ALONE,
+    DRAWS,
+    Simulation,
+    answer,
+    over_draws,
+    simulate,
+    simulation_report,
+)
 from opboost_ops.learning.boosters.frame import Parameters
+from opboost_ops.learning.intervals import Interval
 
 DOMAIN = Domain(1, 10)
 FEW = Parameters("binary", 2, 20, 0.2, 3, 0, 1)
@@ -60,7 +69,19 @@ def test_what_helps_pays_and_what_does_not_does_not() -> None:
     assert by["routed", 0.64].metric.value > by["desensitised", 0.64].metric.value
     useless = made(gain=0.0)
     assert all(useless.pays_from(mode) is None for mode in ("desensitised", "routed"))
-    assert "would not pay" in answer(useless)[0]
+    assert not useless.gain_to_be_had and "No gain to be had" in answer(useless)[0]
+
+
+def test_an_interval_covers_one_more_draw() -> None:
+    """A true gain of zero is not shown, however the draws fall: in at most 5 % of simulations."""
+    random = np.random.default_rng(4)
+    shown = 0
+    for _ in range(2_000):
+        draws = random.normal(0, 0.01, DRAWS)
+        found = over_draws([Interval(value, value - 1e-6, value + 1e-6) for value in draws])
+        one_more = random.normal(0, 0.01)
+        shown += not found.low <= one_more <= found.high
+    assert 0.03 < shown / 2_000 < 0.07
 
 
 def test_the_same_seed_says_the_same() -> None:
