@@ -146,10 +146,11 @@ def training_words(
     if alone:
         several = f"in {alone['folds']} folds of the training rows"
         judged = several if alone["folds"] > 1 else "on training rows that they had not seen"
+        stopped = ", stopped early" if alone["stopped"] else ""
         yield (
             f"The columns of {federation.label_holder} alone have their own parameters, the best "
-            f"of {alone['trials']}, by {alone['metric']} {judged}: {alone['trees']} trees, depth "
-            f"{alone['depth']}, learning rate {alone['learning_rate']:.3g}."
+            f"of {alone['trials']}, by {alone['metric']} {judged}: {alone['trees']} trees, "
+            f"depth {alone['depth']}, learning rate {alone['learning_rate']:.3g}{stopped}."
         )
 
 
