@@ -10,13 +10,14 @@ import pytest
 from opboost_ops.cli.demo import follow
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.standalone import Standalone
-from opboost_ops.orchestration.example_dags import train_in_the_middle
 from tests.e2e.conftest import OTHERS
 from tests.waiting import ended, errors, until
 
 pytestmark = pytest.mark.slow
 
 DAG = "credit_scoring_train"
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_a_run_through_all_stages(airflow: Standalone, client: Client, workspace: Path) -> None:
@@ -74,7 +75,7 @@ def test_a_broken_file_says_all_its_faults(client: Client) -> None:
 
 
 def test_training_in_the_middle_of_a_dag_of_ones_own(airflow: Standalone, client: Client) -> None:
-    example = Path(train_in_the_middle.__file__).read_text()
+    example = (ROOT / "opboost_ops/orchestration/example_dags/train_in_the_middle.py").read_text()
     (airflow.home / OTHERS / "middle.py").write_text(example.replace('"@daily"', "None"))
     dag = "train_in_the_middle"
     until(lambda: client.has_dag(dag), dag, 120)

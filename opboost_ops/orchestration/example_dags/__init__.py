@@ -1,1 +1,0 @@
-"""Examples of DAGs of your own, to copy."""
