@@ -186,6 +186,18 @@ def test_histograms_of_parts_add_up_to_those_of_the_whole(seed, count, parts):
     assert (whole.reshape(by_hand.shape) == by_hand).all()
 
 
+def test_the_printed_gain_would_split_what_gains_nothing():
+    # Errata: with the parent's term added, a split of like from like looks worth making.
+    growth = Growth(depth=1, learning_rate=1.0, penalty=0.0, least_node=1)
+    sums = np.array([[[-8 * ONE, 8 * ONE, 8], [-8 * ONE, 8 * ONE, 8]]], dtype=np.int64)
+    leaves, splits = histogram.decide(sums.ravel(), [2], [False], growth)
+    assert splits == [None]
+    assert leaves[0].value == 1.0 and leaves[0].rows == 16
+    g, h = sums[0, :, 0] / ONE, sums[0, :, 1] / ONE
+    children, parent = (g**2 / h).sum(), g.sum() ** 2 / h.sum()
+    assert children - parent == 0 < children + parent
+
+
 def test_equal_gains_go_to_the_first_feature_and_the_lowest_bin():
     growth = Growth(depth=1, learning_rate=1.0, penalty=1.0, least_node=1)
     part = [[-4 * ONE, 4 * ONE, 4], [0, 0, 0], [4 * ONE, 4 * ONE, 4]]

@@ -51,6 +51,16 @@ def test_it_finds_the_smallest_values_whose_counts_reach(seed, rows, buckets, si
         assert found == tuple(sorted({int(ordered[target - 1]) for target in targets}))
 
 
+def test_the_printed_stop_is_never_reached_on_ties_or_when_buckets_do_not_divide_rows():
+    # Errata: Protocol 3 stops when exactly j n / q rows lie below. Here no point has so many.
+    column = np.array([1, 1, 1, 1, 5, 6, 7])
+    counts = [int((column <= v).sum()) for v in range(8)]
+    buckets, rows = 4, len(column)
+    assert not any(count == j * rows / buckets for j in range(1, buckets) for count in counts)
+    edges, rounds = searched([[column]], [Domain(1, 8)], buckets)
+    assert edges == [(1, 5, 6)] and rounds == 3
+
+
 def test_a_bin_holds_what_lies_at_or_below_its_edge():
     bins = quantiles.bins_of([np.array([1, 2, 3, 9])], [(2, 3)])
     assert bins.tolist() == [[0, 0, 1, 2]]

@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from benchmarks.papers.order_measures import gamma
 from opboost_ops.domain import Domain, DomainMap
 from opboost_ops.mechanisms import (
     AdjMap,
@@ -21,6 +23,25 @@ from tests.unit.mechanisms.test_designed import made
 
 DOCS = Path(__file__).parents[3] / "docs"
 TEN = Domain(1, 10)
+
+
+@pytest.mark.parametrize(("alpha", "loss"), [(1.0, 1.560), (10.0, 2.025)])
+def test_adj_map_breaks_its_nominal_loss_at_an_edge(alpha: float, loss: float) -> None:
+    mechanism = AdjMap(epsilon=1, theta=4, alpha=alpha)
+    table = mechanism.channel(TEN).probabilities()
+    across = np.abs(np.log(table[3] / table[4])).max()
+    assert across > 1
+    assert loss_curve(mechanism, TEN).loss[0] == pytest.approx(loss, abs=5e-4)
+    assert f"{loss:.3f}" in (DOCS / "reference" / "errata.md").read_text()
+
+
+def test_half_of_the_same_partition_is_no_lower_bound() -> None:
+    exact = gamma(AdjMap(epsilon=5, theta=2, alpha=10).channel(TEN))[0]
+    assert exact == pytest.approx(0.317, abs=5e-4)
+    assert exact < 0.493
+    assert "bound is 0.493; enumerated, the order is kept with probability 0.317" in (
+        (DOCS / "reference" / "errata.md").read_text().replace("\n", " ")
+    )
 
 
 def test_bounds_of_the_data_move_everybody() -> None:
