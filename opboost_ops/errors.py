@@ -92,12 +92,20 @@ class BudgetError(OpBoostError):
     Args:
         problem: The budgets, with their figures, for the party's own people.
         remedy: What to do about it.
-        public: The same without a figure of the party's policy; the problem when absent.
+        public: The same without a figure of the party's policy; both when absent.
+
+    Attributes:
+        outside: Problem and remedy for everybody who sees the run.
     """
 
     def __init__(self, problem: str, remedy: str = "", *, public: str = "") -> None:
-        self.public = public or f"{problem} {remedy}".strip()
+        self.outside = (public, "") if public else (problem, remedy)
         super().__init__(problem, remedy)
+
+    @property
+    def public(self) -> str:
+        """Problem and remedy for everybody who sees the run, as one text."""
+        return " ".join(self.outside).strip()
 
 
 class PolicyError(OpBoostError):

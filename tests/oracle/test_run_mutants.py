@@ -79,8 +79,8 @@ def _draws_of_edges(folder: Path, code: ModuleType) -> tuple[int, int]:
 _EDGES: dict[str, tuple[_Changes, Callable[[int, int], bool]]] = {
     "edges are drawn again and not charged": (
         {
-            "        drawn = _kept(state, asked)\n    new =": "        drawn = {}\n    new =",
-            "            drawn = _kept(state, asked)\n            new =": (
+            "        drawn = _kept(state, releases)\n    new =": "        drawn = {}\n    new =",
+            "            drawn = _kept(state, releases)\n            new =": (
                 "            drawn = {}\n            new ="
             ),
             "        state.releases.open(connection, release, party=context.party, "
@@ -90,8 +90,8 @@ _EDGES: dict[str, tuple[_Changes, Callable[[int, int], bool]]] = {
     ),
     "edges are keyed by the table": (
         {
-            "        drawn = _kept(state, asked)\n    new =": "        drawn = {}\n    new =",
-            "            drawn = _kept(state, asked)\n            new =": (
+            "        drawn = _kept(state, releases)\n    new =": "        drawn = {}\n    new =",
+            "            drawn = _kept(state, releases)\n            new =": (
                 "            drawn = {}\n            new ="
             ),
         },

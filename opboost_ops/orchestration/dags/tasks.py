@@ -245,7 +245,7 @@ def execute(
         failure = StillWaiting("answer", question or {}, _AGAIN)
         meter = None
     except BudgetError as error:
-        failure, outcome = RefusedBudget(error.public, "", stage), "refused"
+        failure, outcome = RefusedBudget(*error.outside, stage), "refused"
     except OpBoostError as error:
         _told_at_home(error, stage)
         failure = Failed(error.problem, error.remedy, stage)
