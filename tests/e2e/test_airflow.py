@@ -82,6 +82,6 @@ def test_training_in_the_middle_of_a_dag_of_ones_own(airflow: Standalone, client
     run = client.trigger(dag)
     assert ended(client, dag, run) == "success"
     trained = client.summary(dag, run, "train")
-    assert set(trained) == {"version", "champion", "why"}
+    assert {"version", "champion"} <= set(trained)
     path = f"dags/{dag}/dagRuns/{run}/taskInstances/tell_people/xcomEntries/return_value"
     assert str(trained["version"]) in client.get(path)["value"]
