@@ -66,7 +66,7 @@ def test_the_trigger_form(page: Any, airflow: Standalone, client: Client) -> Non
     text = shot(page, "form")
     for label in ("Trees", "Learning rate", "Depth of a tree"):
         assert label in text
-    assert "Declared: 40. Empty: as declared." in text
+    assert "Declared: 20. Empty: as declared." in text
     assert "openlineage" not in text
     # Lists offer what is agreed or possible, and nothing else can be typed into them.
     dialog.locator("[id=element_depth]").click()
