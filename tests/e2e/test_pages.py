@@ -134,7 +134,7 @@ def test_from_a_run_to_its_report_its_model_and_a_table(
         lines = list(csv.DictReader(file))
     assert {line["from"] for line in lines} == {"bank", "credit"}
     frame.get_by_role("link", name="passed").first.click()
-    frame.wait_for_selector("text=Counts only, no value.")
+    frame.wait_for_selector("text=This check")
     frame.get_by_role("link", name="Models", exact=True).first.click()
     frame.wait_for_selector("text=Decisions")
     frame.locator("dd a", has_text=re.compile("^[0-9a-f]{16}$")).first.click()
