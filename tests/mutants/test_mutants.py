@@ -172,7 +172,11 @@ MUTANTS = {
     ),
     "two bits of a category cost epsilon each": Mutant(
         "mechanisms/bits.py",
-        {"Decimal(self.epsilon).exp()": "(2 * Decimal(self.epsilon)).exp()"},
+        {
+            "[Decimal(self.epsilon).exp(), unit], [unit, unit]": (
+                "[(2 * Decimal(self.epsilon)).exp(), unit], [unit, unit]"
+            )
+        },
         (f"{UNIT}/test_exact_channels.py::test_bits_have_their_closed_forms[1.0]",),
     ),
     "no words drawn where every value is the least": Mutant(
