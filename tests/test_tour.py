@@ -32,11 +32,11 @@ def people(first: int, count: int) -> pl.DataFrame:
 
 
 def test_from_two_tables_to_scores(tmp_path: Path) -> None:
-    # 1. Each party has a table. The shop's people 0 to 1,499, the bank's 300 to 1,799.
-    everybody = people(0, 1800)
+    # 1. Each party has a table. The shop's people 0 to 999, the bank's 200 to 1,199.
+    everybody = people(0, 1200)
     shop, bank = tmp_path / "shop.parquet", tmp_path / "bank.parquet"
-    everybody[:1500].select("customer", "orders", "arrears").write_parquet(shop)
-    everybody[300:].select("customer", "income", "debt").write_parquet(bank)
+    everybody[:1000].select("customer", "orders", "arrears").write_parquet(shop)
+    everybody[200:].select("customer", "income", "debt").write_parquet(bank)
 
     # 2. Each party makes its keys, its site, its policy and an offer, which is public. The shop has
     #    the label, so it keeps the model.

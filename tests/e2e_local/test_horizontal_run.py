@@ -8,15 +8,15 @@ import pytest
 from opboost_ops.cli import run
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.lenders import NAME, write_lenders
-from tests.e2e_local.test_run import opboost
+from tests.commands import opboost
 
 
 def test_three_processes_train_one_model(tmp_path: Path) -> None:
     file = write_lenders(tmp_path / "all", rows=600, training={"trees": 3, "depth": 2})
-    done = opboost("run", str(file), "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert "lender_02: tree 3 of 3" in done.stderr
+    code, out, err = opboost("run", file, "--json")
+    assert code == 0, err
+    (line,) = out.splitlines()
+    assert "lender_02: tree 3 of 3" in err
     result = json.loads(line)
     parties = [f"lender_0{i}" for i in (1, 2, 3)]
     assert sorted(result["metrics"]) == parties

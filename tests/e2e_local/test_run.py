@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,46 +13,28 @@ import yaml
 from opboost_ops.cli import run
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
+from opboost_ops.extras.datasets import credit
 from opboost_ops.pipeline.phases import phases
 from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.reports.run_outcome import outcome_words
+from tests.commands import opboost, printed_json
 from tests.federation import Workspace, small_credit
 from tests.verifier.ending import assert_promises_held
 
-#: `opboost run --dataset credit` on as few customers as a test can afford: the real command line
-#: with a smaller default table, in a process of its own.
-_RUN = """
-import sys
-from opboost_ops.extras.datasets import credit
-credit.load.__defaults__ = ({rows}, 0)
-from opboost_ops.cli import main
-main()
-"""
+#: As few customers as a test can afford.
 ROWS = 600
 
 
-def opboost(*arguments: str, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    return subprocess.run(
-        [sys.executable, "-c", _RUN.format(rows=ROWS), *arguments],
-        cwd=cwd,
-        env={**kept, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 def run_credit(folder: Path, *more: str) -> dict[str, Any]:
-    done = opboost(
-        *("run", "--dataset", "credit", "--trees", "12", "--json", "--out", str(folder), *more),
-        cwd=folder.parent,
-    )
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
-    assert "register" in done.stderr
-    return json.loads(line)
+    """What `opboost run --dataset credit` prints at its end, with a smaller default table."""
+    words = ("run", "--dataset", "credit", "--trees", "12", "--json", "--out", folder, *more)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(credit.load, "__defaults__", (ROWS, 0))
+        code, out, err = opboost(*words, folder=folder.parent)
+    assert code == 0, err
+    (line,) = out.splitlines()
+    assert "register" in err
+    return dict(json.loads(line))
 
 
 @pytest.fixture(scope="module")
@@ -128,22 +108,6 @@ def test_one_seed_gives_one_model(seeded: tuple[Path, dict[str, Any]], tmp_path:
     assert read[0] == read[1]
 
 
-def test_a_fault_is_one_message_and_no_traceback(tmp_path: Path) -> None:
-    workspace = Workspace.write(tmp_path / "federation", small_credit())
-    workspace.edit_table("bank", lambda t: t.drop("balance"))
-    done = opboost("run", str(workspace.file), "--json", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert "bank" in done.stderr
-    # Which column is the party's own affair.
-    assert "balance" not in done.stderr
-    (reason,) = (tmp_path / "federation" / "bank").rglob("reason.txt")
-    assert "balance" in reason.read_text()
-    assert "Traceback" not in done.stderr
-    assert not list((tmp_path / "federation").rglob("model.txt"))
-    assert not (tmp_path / "federation" / "credit" / "models").exists()
-
-
 @pytest.mark.parametrize("more", [{}, {"federation": Path("f.yaml"), "seed": 1}])
 def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="dataset"):
@@ -166,9 +130,7 @@ def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     """Only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)
-    done = opboost("run", str(workspace.file), "--trees", "3", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+    result = printed_json("run", workspace.file, "--trees", "3")
     assert not (workspace.folder / "exchange" / ".throwaway").exists()
     card = json.loads(Path(result["model"]).with_name("card.json").read_text())
     assert card["experiment"] is False
