@@ -156,7 +156,9 @@ def renew(
 @app.command("export")
 def export(
     site: Site,
-    out: Annotated[Path, typer.Option(help="A .csv or .json file.")],
+    out: Annotated[
+        Path, typer.Option(help="A .csv or .json file, or .ndjson of OpenLineage events.")
+    ],
 ) -> None:
     """Write all entries, oldest first."""
     import json
@@ -165,6 +167,7 @@ def export(
     from opboost_ops.exchange.party_state import open_state
     from opboost_ops.privacy.ledger.statement import PLAIN_FIELDS, plain_line
     from opboost_ops.reports.display.spreadsheets import csv_text
+    from opboost_ops.reports.lineage import lineage_events
 
     declared = load_site(site / "site.yaml")
     with open_state(declared) as state:
@@ -176,6 +179,9 @@ def export(
         lines = [plain_line(at, line) for at, line in dated]
         rows = ([line.get(name) for name in PLAIN_FIELDS] for line in lines)
         out.write_text(csv_text(PLAIN_FIELDS, rows), encoding="utf-8", newline="")
+    elif out.suffix == ".ndjson":
+        events = [json.dumps(event) + "\n" for event in lineage_events(dated)]
+        out.write_text("".join(events), encoding="utf-8")
     else:
-        raise ConfigError(f"{out.name} is neither .csv nor .json.", "Name another file.")
-    print(f"Wrote {len(dated)} lines to {out}.")
+        raise ConfigError(f"{out.name} is not .csv, .json or .ndjson.", "Name another file.")
+    print(f"Wrote {len(dated)} entries to {out}.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 
 from tests.commands import printed
 from tests.federation import Workspace
@@ -106,3 +107,43 @@ def test_local_map_has_an_infinite_loss_and_so_no_budget(workspace: Workspace) -
     workspace.step("bank", "seal")
     line = next(c for c in shown(workspace)["columns"] if c["feature"] == "debt_ratio")
     assert line["loss"] == "inf"
+
+
+def test_lineage_says_what_the_ledger_says_and_no_more(
+    trained_once: Workspace, tmp_path: Path
+) -> None:
+    out = tmp_path / "lineage.ndjson"
+    printed("ledger", "export", trained_once.folder / "bank", "--out", out)
+    events = [json.loads(line) for line in out.read_text().splitlines()]
+    released = {
+        (facet["receiver"], release["kind"], release["feature"], release["loss_whole"])
+        for event in events
+        for output in event["outputs"]
+        for facet in [output["facets"]["opboost_releases"]]
+        for release in facet["releases"]
+    }
+    assert released == {
+        (entry.receiver, entry.kind, entry.feature, entry.loss.loss[-1] if entry.loss else None)
+        for entry in entries_of(trained_once, "bank")
+    }
+    masked = {
+        field: origin["transformations"][0]["masking"]
+        for event in events
+        for output in event["outputs"]
+        for field, lineage in output["facets"]["columnLineage"]["fields"].items()
+        for origin in lineage["inputFields"]
+    }
+    assert set(masked) >= set(trained_once.declared.parties["bank"].features)
+    # The client's own classes check the form of dates, ids and addresses.
+    for event in events:
+        RunEvent(
+            eventTime=event["eventTime"],
+            run=Run(runId=event["run"]["runId"]),
+            job=Job(**event["job"]),
+            eventType=RunState[event["eventType"]],
+            producer=event["producer"],
+            inputs=[InputDataset(**dataset) for dataset in event["inputs"]],
+            outputs=[OutputDataset(**dataset) for dataset in event["outputs"]],
+        )
+    raw = {entry.column for entry in entries_of(trained_once, "bank")}
+    assert not [name for name in raw - set(masked) if name and name in out.read_text()]

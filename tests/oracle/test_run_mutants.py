@@ -39,9 +39,7 @@ _RECOVERY: dict[str, _Changes] = {
         "            releases = _charge_named(state, site, policy)\n": "            releases = 0\n"
     },
     "only known releases end": {
-        "            ended = state.releases.end(release.id for release in state.releases.all())\n": (
-            "            ended = 0\n"
-        )
+        "state.releases.end(release.id for release in state.releases.all())\n": "0\n",
     },
 }
 

@@ -1,0 +1,105 @@
+"""A ledger as OpenLineage events: the columns released, at which loss, to whom and in which run.
+
+An event is made of ledger entries alone. It names features and never raw columns, and has neither
+rows nor values. Nothing sends it: a party that wants its catalogue to have it exports its ledger.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from opboost_ops import __version__
+from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
+
+_PRODUCER = f"urn:opboost-ops:{__version__}"
+_SPECIFICATION = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+_COLUMN_LINEAGE = "https://openlineage.io/spec/facets/1-2-0/ColumnLineageDatasetFacet.json"
+_RELEASES = "urn:opboost-ops:releases-dataset-facet:1"
+
+
+def lineage_events(dated: Iterable[Dated]) -> list[dict[str, Any]]:
+    """An event for each run, oldest first.
+
+    All parties' events of one run have the same ``runId``, so that a catalogue joins them. A
+    model's version is the id of its run.
+
+    Args:
+        dated: A party's entries with the times at which they were reserved.
+    """
+    runs: dict[tuple[str, str], list[Dated]] = defaultdict(list)
+    for at, entry in dated:
+        runs[entry.federation, entry.run or entry.artifact].append((at, entry))
+    return [_event(federation, run, entries) for (federation, run), entries in runs.items()]
+
+
+def _event(federation: str, run: str, dated: list[Dated]) -> dict[str, Any]:
+    at = max(time for time, _ in dated)
+    entries = [entry for _, entry in dated]
+    namespace = f"opboost:{federation}"
+    party = entries[0].party
+    source = {"namespace": namespace, "name": f"{party}/table"}
+    receivers: dict[str, list[LedgerEntry]] = defaultdict(list)
+    for entry in entries:
+        receivers[entry.receiver].append(entry)
+    return {
+        "eventType": "OTHER",
+        "eventTime": at,
+        "producer": _PRODUCER,
+        "schemaURL": _SPECIFICATION,
+        "run": {"runId": str(uuid5(NAMESPACE_URL, f"{namespace}/{run}"))},
+        "job": {"namespace": namespace, "name": run},
+        "inputs": [source],
+        "outputs": [
+            {
+                "namespace": namespace,
+                "name": f"{party}/{run}/{receiver}",
+                "facets": {
+                    "columnLineage": _column_lineage(source, released),
+                    "opboost_releases": _releases(receiver, released),
+                },
+            }
+            for receiver, released in receivers.items()
+        ],
+    }
+
+
+def _column_lineage(source: dict[str, str], entries: list[LedgerEntry]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for entry in entries:
+        if entry.feature:
+            masked = entry.account == "local_dp"
+            step = {
+                "type": "DIRECT",
+                "subtype": "TRANSFORMATION",
+                "description": entry.loss.mechanism if entry.loss else entry.discloses,
+                "masking": masked,
+            }
+            origin = {**source, "field": entry.feature, "transformations": [step]}
+            field = fields.setdefault(entry.feature, {"inputFields": [origin]})
+            if not masked:
+                # An exact disclosure of the same feature outweighs its randomised responses.
+                field["inputFields"] = [origin]
+    return {"_producer": _PRODUCER, "_schemaURL": _COLUMN_LINEAGE, "fields": fields}
+
+
+def _releases(receiver: str, entries: list[LedgerEntry]) -> dict[str, Any]:
+    return {
+        "_producer": _PRODUCER,
+        "_schemaURL": _RELEASES,
+        "receiver": receiver,
+        "releases": [
+            {
+                "kind": entry.kind,
+                "account": entry.account,
+                "feature": entry.feature,
+                "release": entry.release,
+                "loss_1": entry.loss.loss[0] if entry.loss else None,
+                "loss_whole": entry.loss.loss[-1] if entry.loss else None,
+                "epsilon": entry.epsilon,
+                "discloses": entry.discloses,
+                "experiment": entry.experiment,
+            }
+            for entry in entries
+        ],
+    }
