@@ -49,7 +49,7 @@ class Models:
     @property
     def versions(self) -> pl.DataFrame:
         """A row a version, oldest first, with a column for each metric of each mode."""
-        return pl.DataFrame([flat(line) for line in self.lines()[0]], infer_schema_length=None)
+        return pl.DataFrame([_flat(line) for line in self.lines()[0]], infer_schema_length=None)
 
     def lines(self) -> tuple[list[dict[str, Any]], list[str]]:
         """As `opboost models list --json`, and what is damaged."""
@@ -245,12 +245,13 @@ def outcomes(
     Raises:
         OpBoostError: The file is not of that form, or the version has scored too few of them.
     """
-    models = models_at(site, federation)
+    registry = models_at(site, federation)
     policy = load_policy(Path(site) / POLICY)
-    files = models.files(version)
+    files = registry.files(version)
     columns = id_columns(federation_in(files), policy)
     table, _, _ = read_table(policy.party, str(file), None, columns)
-    return report(models.site, policy, models.federation, version or str(models.champion), table)
+    version = version or str(registry.champion)
+    return report(registry.site, policy, registry.federation, version, table)
 
 
 def card(federation: str | Path, version: str | None = None) -> Card:
@@ -266,7 +267,7 @@ def card(federation: str | Path, version: str | None = None) -> Card:
     return models(federation).card(version)
 
 
-def flat(line: dict[str, Any]) -> dict[str, Any]:
+def _flat(line: dict[str, Any]) -> dict[str, Any]:
     """One of `Models.lines` as a row of a table: a column for each metric of each mode."""
     measured = {f"{m} {n}": value for m, by in line["metrics"].items() for n, value in by.items()}
     decision = line["decision"] or {}
