@@ -54,6 +54,7 @@ def test_once_tells_the_pinned_value_for_ever(trained: Workspace) -> None:
     assert routed_entries(trained, "w") == 1
 
 
+@pytest.mark.slow
 def test_every_run_tells_todays_value_and_an_entry_says_so(trained: Workspace) -> None:
     trained.edit_yaml(
         "b0/policy.yaml", lambda p: p["features"]["w"].update(routed="every_run", budget=None)

@@ -223,6 +223,7 @@ def test_a_failed_check_of_the_release_publishes_no_ranks(workspace: Workspace) 
     assert untouched(workspace) == models
 
 
+@pytest.mark.slow
 def test_a_model_that_predicts_nonsense_is_not_registered(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from tests.federation import Workspace
 RAW = ('credit, "gold"', " on account ", "SEPA", "shells")
 
 
+@pytest.mark.slow
 def test_a_run_on_tables_as_they_are(
     workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,6 +11,7 @@ from opboost_ops.extras.datasets.lenders import NAME, write_lenders
 from tests.commands import opboost
 
 
+@pytest.mark.slow
 def test_three_processes_train_one_model(tmp_path: Path) -> None:
     file = write_lenders(tmp_path / "all", rows=600, training={"trees": 3, "depth": 2})
     code, out, err = opboost("run", file, "--json")

@@ -98,6 +98,7 @@ def test_it_says_what_was_achieved(seeded: tuple[Path, dict[str, Any]]) -> None:
     assert ("see `opboost plan`" in words) is (gain["low"] <= 0)
 
 
+@pytest.mark.slow
 def test_one_seed_gives_one_model(seeded: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder, first = seeded
     again = run_credit(tmp_path / "again", "--seed", "5")
@@ -114,6 +115,7 @@ def test_arguments_that_do_not_go_together(more: dict[str, Any]) -> None:
         run.command(**more)
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
     """Otherwise a party's PID could be a stranger's when it is ended."""
     read, write = os.pipe()
@@ -127,6 +129,7 @@ def test_ctrl_c_leaves_the_pids_to_the_one_who_ends_the_processes() -> None:
     os.close(write)
 
 
+@pytest.mark.slow
 def test_a_federation_of_ones_own(tmp_path: Path) -> None:
     """Only the metrics that production can have."""
     workspace = Workspace.write(tmp_path / "federation", small_credit(), seed=None)

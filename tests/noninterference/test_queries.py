@@ -26,7 +26,7 @@ def _about_others(workspace: Workspace) -> Workspace:
     ("kind", "sealed"),
     [
         ("training", {"ranks", "shares"}),
-        ("training, all rows", {"ranks"}),
+        pytest.param("training, all rows", {"ranks"}, marks=pytest.mark.slow),
         pytest.param("scoring, desensitised", {"values", "shares"}, marks=pytest.mark.slow),
         pytest.param("scoring, routed", {"routes", "shares"}, marks=pytest.mark.slow),
         pytest.param("scoring, desensitised, all rows", {"values"}, marks=pytest.mark.slow),

@@ -7,7 +7,7 @@ from tests.noninterference.rewriting import REWRITINGS, TOGETHER
 from tests.noninterference.runs import KINDS, Beginnings, seen
 
 #: The kinds of run that `make test` has; `make test-slow` has all.
-FAST = ("training", "scoring, routed", "refused, over budget", "horizontal learning")
+FAST = ("training", "refused, over budget")
 
 
 def _marked(kinds: list[str]) -> list[object]:

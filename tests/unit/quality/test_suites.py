@@ -255,7 +255,9 @@ FAULTS: Mapping[str, Mapping[str, list[Change]]] = {
 }
 
 CASES = [
-    pytest.param(name, measure, change, id=f"{name}-{measure}-{i}")
+    pytest.param(
+        name, measure, change, id=f"{name}-{measure}-{i}", marks=[pytest.mark.slow] if i else []
+    )
     for name, faults in FAULTS.items()
     for measure, changes in faults.items()
     for i, change in enumerate(changes)

@@ -18,7 +18,14 @@ from tests.federation import FIRST_RUN, Workspace
 from tests.unit.stages.scoring_data import NAME, dataset, score_files
 
 
-@pytest.fixture(scope="module", params=["binary", "multiclass", "regression"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "binary",
+        pytest.param("multiclass", marks=pytest.mark.slow),
+        pytest.param("regression", marks=pytest.mark.slow),
+    ],
+)
 def scored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """A version whose label holder has scored new rows, in mode local."""
     workspace = Workspace.write(

@@ -112,13 +112,20 @@ def drill(now: Workspace, put: Callable[[], object]) -> None:
     again.step(PARTY, "check_table")
 
 
-@pytest.mark.parametrize("what", PUT_BACK)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(what, marks=[] if what == "whole folder and store" else pytest.mark.slow)
+        for what in PUT_BACK
+    ],
+)
 def test_a_rollback_is_noticed_before_anything_is_released(
     two_nights: Workspace, tmp_path: Path, what: str
 ) -> None:
     drill(two_nights, lambda: put_back(two_nights, tmp_path / "before", PUT_BACK[what]))
 
 
+@pytest.mark.slow
 def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     trained_once: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +139,7 @@ def test_a_rollback_to_the_middle_of_the_last_run_is_noticed(
     drill(now, lambda: shutil.copy(tmp_path / "middle.sqlite", ledger))
 
 
+@pytest.mark.slow
 def test_a_lost_database_is_begun_anew_only_by_recovery(two_nights: Workspace) -> None:
     folder = two_nights.folder / PARTY
     (folder / "ledger.sqlite").unlink()
@@ -175,6 +183,7 @@ def claim(workspace: Workspace, number: int) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_claim_without_the_partys_signature_concerns_its_run_alone(
     two_nights: Workspace,
 ) -> None:

@@ -28,6 +28,7 @@ def overlaps(workspace: Workspace, overlap: str) -> None:
     workspace.edit_yaml("federation.yaml", lambda d: d.update(alignment={"overlap": overlap}))
 
 
+@pytest.mark.slow
 def test_a_change_of_overlap_and_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = written(tmp_path, monkeypatch, "common", training={"trees": 3, "depth": 3})
     workspace.all()

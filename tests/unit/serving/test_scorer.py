@@ -80,6 +80,7 @@ def test_old_values_are_flagged_left_out_or_refused(
     assert (found.score == fresh) is used
 
 
+@pytest.mark.slow
 def test_a_declared_fill_stands_for_what_is_not_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_on_unchanged_rows_nothing_is_trained(
         assert kept(workspace).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_changed_value_of_its_own_makes_both_again(workspace: Workspace) -> None:
     workspace.edit_table("credit", lambda t: t.with_columns(pl.col("amount") * 0.9))
     workspace.until("train")
@@ -68,6 +69,7 @@ def test_a_changed_value_of_its_own_makes_both_again(workspace: Workspace) -> No
     assert trained > 0
 
 
+@pytest.mark.slow
 def test_a_later_run_on_unchanged_rows_takes_the_last_model(
     workspace: Workspace, trained_once: Workspace
 ) -> None:

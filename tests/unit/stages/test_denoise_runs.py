@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import lightgbm
+import pytest
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.config.training import XGBoostTraining
@@ -27,6 +28,7 @@ def trained(folder: Path, denoise: str) -> tuple[str, list[bytes]]:
     return model.read_text(), ranks
 
 
+@pytest.mark.slow
 def test_releases_are_the_same_and_the_model_is_another(tmp_path: Path) -> None:
     plain, released = trained(tmp_path / "plain", "none")
     joint, same = trained(tmp_path / "joint", "joint")

@@ -68,6 +68,7 @@ def ledger(workspace: Workspace, party: str) -> list[LedgerEntry]:
         return state.ledger.entries()
 
 
+@pytest.mark.slow
 def test_a_federation_with_both_protections(federation: Workspace) -> None:
     summaries = federation.all()
     home = Home(federation.home("credit"))
@@ -205,6 +206,7 @@ def test_all_that_must_be_declared_is_named_at_once(federation: Workspace) -> No
         federation.declared  # noqa: B018
 
 
+@pytest.mark.slow
 def test_check_warns_of_a_table_that_is_too_small_for_noise_or_delta(federation: Workspace) -> None:
     def shown(epsilon: float, delta: float = 1e-6) -> str:
         def noisy_leaves(data: dict[str, Any]) -> None:
@@ -224,6 +226,7 @@ def test_check_warns_of_a_table_that_is_too_small_for_noise_or_delta(federation:
     assert f"not below 1 / {rows:,} training rows" in shown(8.0, 0.009)
 
 
+@pytest.mark.slow
 def test_labels_outside_their_bounds_are_clipped_and_counted_at_home(
     federation: Workspace,
 ) -> None:

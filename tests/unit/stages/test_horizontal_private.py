@@ -103,6 +103,7 @@ def _stops(self, *_):
     raise ConfigError("stopped")
 
 
+@pytest.mark.slow
 def test_a_broken_session_stays_charged_and_a_new_one_is_charged_anew(lenders):
     lenders.run(until=ROUNDS)
     name = lenders.names[1]
@@ -142,6 +143,7 @@ def test_noisy_sums_that_pass_a_budget_end_the_run_at_the_partys_first_task(lend
     assert models(lenders, name) == []
 
 
+@pytest.mark.slow
 def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_path, monkeypatch):
     training = {**TRAINING, "private": {**PRIVATE, "delta": 0.005}}
     lenders = Lenders(tmp_path / "all", monkeypatch, training=training)
@@ -153,6 +155,7 @@ def test_a_delta_not_below_one_in_all_rows_is_one_refusal_at_every_party(tmp_pat
     assert vectors == []
 
 
+@pytest.mark.slow
 def test_a_number_is_learnt_from_noisy_sums_too(tmp_path, monkeypatch):
     private = {**PRIVATE, "epsilon": 60.0}
     lenders = Lenders(tmp_path / "all", monkeypatch, training={**TRAINING, "private": private})
