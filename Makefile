@@ -66,7 +66,7 @@ test: setup ## run linters, types and all tests that need nothing but PyPI
 	$(ROOM) pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones, as root
-	$(ROOM) pytest -m slow -n auto --dist worksteal $(ALONE)
+	$(ROOM) pytest -m slow -n auto --dist worksteal $(ALONE) --durations 40
 	$(ROOM) pytest -m slow $(ALONE:%=--ignore %) --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, for an hour, as root
