@@ -7,9 +7,8 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
-# Slow tests that share no server, and so may run beside each other.
-ALONE   := tests/noninterference tests/unit tests/mutants tests/e2e_local tests/adversary tests/dags tests/zoo tests/oracle tests/statistical \
-	tests/leakage/test_canaries.py tests/servers/test_documented_sites.py tests/test_wheel.py
+# Slow tests that share a server, and so run one after another.
+SERVED  := tests/e2e tests/servers tests/leakage/test_processes.py
 # Tests write and sync small files by the thousand: in memory, where it has room for them.
 ROOM    := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 \
 	2>/dev/null && echo TMPDIR=/dev/shm)
@@ -66,8 +65,8 @@ test: setup ## run linters, types and all tests that need nothing but PyPI
 	$(ROOM) pytest -n auto --dist worksteal
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones, as root
-	$(ROOM) pytest -m slow -n auto --dist worksteal $(ALONE) --durations 40
-	$(ROOM) pytest -m slow $(ALONE:%=--ignore %) --durations 25
+	$(ROOM) pytest -m slow -n auto --dist worksteal $(SERVED:%=--ignore %) --durations 25
+	$(ROOM) pytest -m slow $(SERVED) --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, for an hour, as root
 	pytest -m deployment
