@@ -15,6 +15,7 @@ MODULES = (
     "accuracy",
     "denoise",
     "first_mechanism",
+    "defaults",
     "tuning",
     "gate_year",
     "refresh",
