@@ -137,4 +137,6 @@ def _generated(rows: int = 20_000) -> pl.DataFrame:
     columns = {f"x{i}": np.exp(4 + (0.5 + 0.4 * i) * logs[:, i]) for i in range(5)}
     a, b = draws.normal(size=rows), draws.exponential(size=rows)
     y = logs[:, 0] + np.abs(logs[:, 1]) + logs[:, 2] * (a > 0) + 0.5 * logs[:, 4]
-    return pl.DataFrame({**columns, "a": a, "b": b, "y": y + a + np.sqrt(b) + draws.normal(size=rows)})
+    return pl.DataFrame(
+        {**columns, "a": a, "b": b, "y": y + a + np.sqrt(b) + draws.normal(size=rows)}
+    )
