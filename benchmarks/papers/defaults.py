@@ -233,19 +233,23 @@ _SHORT = {"desensitised": "new rows randomised", "routed": "routed"}
 
 def section(found: Mapping[str, Any], _: Path) -> str:
     """The section."""
-    heads = ("setting", *(f"{_SHORT[mode]}: median, worst" for mode in MODES))
+    heads = ("setting", "guessed right", *(f"{_SHORT[mode]}: median, worst" for mode in MODES))
+    guesses = {row["setting"]: row["guess"] for row in found["rows"]}
     lines = [
         (
             row["setting"],
+            f"{guesses[row['setting']]:.0%}",
             *(f"{row[f'{mode}_median']:.0%}, {row[f'{mode}_worst']:.0%}" for mode in MODES),
         )
         for row in found["shares"]
         if row["setting"] in SETTINGS
     ]
+    tables = dict.fromkeys(row["table"] for row in found["rows"])
     return f"""## What the defaults reach
 
 Share of the gain over the label holder alone that the best of these settings has, over
-{len({row["table"] for row in found["rows"]})} tables and {found["draws"]} draws:
+{len(tables)} tables and {found["draws"]} draws ({", ".join(tables)}).
+At most {found["table_rows"]:,} rows, a quarter held out; loss(R - L) {WHOLE:g} in each column:
 
 {table(heads, lines)}
 """
