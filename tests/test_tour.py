@@ -31,6 +31,7 @@ def people(first: int, count: int) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_from_two_tables_to_scores(tmp_path: Path) -> None:
     # 1. Each party has a table. The shop's people 0 to 999, the bank's 200 to 1,199.
     everybody = people(0, 1200)

@@ -52,7 +52,7 @@ def workspace(workspace: Workspace) -> Workspace:
 FEATURES = {"credit": "age", "bank": "balance"}
 
 
-@pytest.mark.parametrize("party", FEATURES)
+@pytest.mark.parametrize("party", [pytest.param("credit", marks=pytest.mark.slow), "bank"])
 def test_a_column_that_is_not_as_declared(workspace: Workspace, party: str) -> None:
     check, feature = TableCheck(workspace, party), FEATURES[party]
     check.refuses(lambda table: table.drop(feature), party, feature, "Add it")
@@ -191,7 +191,7 @@ MEAN = {
 }
 
 
-@pytest.mark.parametrize("elsewhere", [False, True])
+@pytest.mark.parametrize("elsewhere", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_what_a_party_expects_beyond_the_suite(workspace: Workspace, elsewhere: bool) -> None:
     """The file is found beside site.yaml, wherever the home folder is."""
     if elsewhere:
@@ -239,6 +239,7 @@ def test_a_model_that_predicts_nonsense_is_not_registered(
     assert untouched(workspace) == before
 
 
+@pytest.mark.slow
 def test_a_damaged_training_frame_is_not_trained_on(workspace: Workspace) -> None:
     workspace.until("check_frame")
     path = workspace.home("credit") / "frame.arrow"

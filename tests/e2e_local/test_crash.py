@@ -12,7 +12,7 @@ from tests.party_state import state_of
 
 SCRIPT = Path(__file__).with_name("crash.py")
 #: In the fast suite; the slow one has them all.
-FAST = ("after pin", "after put")
+FAST = ("after pin",)
 
 POINTS = [
     pytest.param(

@@ -60,7 +60,13 @@ def counterexample(fault: str) -> tuple[str, ...]:
     return path
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        pytest.param(setting, marks=pytest.mark.slow if "three" in setting else [])
+        for setting in SETTINGS
+    ],
+)
 def test_every_invariant_holds(setting: str) -> None:
     states, broken, path = search(SETTINGS[setting], INVARIANTS)
     assert (broken, path) == ("", ())

@@ -22,15 +22,16 @@ def _about_others(workspace: Workspace) -> Workspace:
     return workspace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "sealed"),
     [
         ("training", {"ranks", "shares"}),
-        pytest.param("training, all rows", {"ranks"}, marks=pytest.mark.slow),
-        pytest.param("scoring, desensitised", {"values", "shares"}, marks=pytest.mark.slow),
-        pytest.param("scoring, routed", {"routes", "shares"}, marks=pytest.mark.slow),
-        pytest.param("scoring, desensitised, all rows", {"values"}, marks=pytest.mark.slow),
-        pytest.param("scoring, routed, all rows", {"routes"}, marks=pytest.mark.slow),
+        ("training, all rows", {"ranks"}),
+        ("scoring, desensitised", {"values", "shares"}),
+        ("scoring, routed", {"routes", "shares"}),
+        ("scoring, desensitised, all rows", {"values"}),
+        ("scoring, routed, all rows", {"routes"}),
     ],
 )
 def test_what_is_sealed_is_the_same_for_another_query_of_equal_size(

@@ -136,7 +136,7 @@ def test_label_holder_and_all_other_holders_open_only_whom_they_asked_about(m: i
         == (20, 20)  # fmt: skip
 
 
-@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("m", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_who_is_at_some_holders_only_changes_nothing_that_is_seen(

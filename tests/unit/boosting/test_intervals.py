@@ -123,7 +123,9 @@ def test_intervals_cover_the_truth_where_few_rows_decide(setting: str) -> None:
     assert 0.905 <= coverage(setting, 400)[0] <= 0.995
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize(
+    "task", ["binary", pytest.param("multiclass", marks=pytest.mark.slow), "regression"]
+)
 def test_intervals_agree_with_the_bootstrap_of_the_rows(task: metrics.Task) -> None:
     """Ends within a sixth of a width: quantiles of 300 draws scatter by a twenty-fifth."""
     rows = 10_000

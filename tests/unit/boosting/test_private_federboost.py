@@ -63,6 +63,7 @@ class Recorder:
 PRIVATE = Private(epsilon=2.0, delta=1e-4, honest=2)
 
 
+@pytest.mark.slow
 @options(max_examples=8, deadline=None)
 @given(
     st.integers(0, 2**31),
@@ -190,7 +191,7 @@ def test_an_epsilon_that_takes_too_much_noise_is_refused():
         noise_of(settings, Private(1e-7, 1e-6, 1))
 
 
-@pytest.mark.parametrize("task", ["binary", "regression"])
+@pytest.mark.parametrize("task", [pytest.param("binary", marks=pytest.mark.slow), "regression"])
 def test_it_learns(task):
     x, label, settings = problem(20_000, task=task)
     settings = replace(settings, trees=100, growth=replace(GROWTH, depth=5, learning_rate=0.1))

@@ -20,6 +20,7 @@ print(*(os.environ[name] for name in {SETTINGS}), 'lightgbm' in sys.modules)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "found"),
     [

@@ -20,6 +20,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Canaries:
     return planted
 
 
+@pytest.mark.slow
 def test_nothing_of_a_table_is_shown(
     canaries: Canaries,
     application: FastAPI,

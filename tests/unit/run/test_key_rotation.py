@@ -161,6 +161,7 @@ def test_keys_are_replaced_in_horizontal_learning(tmp_path: Path) -> None:
     assert set(run_federation(file, {}).summaries) == set(names)
 
 
+@pytest.mark.slow
 def test_in_the_overlap_either_key_signs_and_after_it_the_new_one_alone(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

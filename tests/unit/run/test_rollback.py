@@ -213,6 +213,7 @@ def test_a_claim_without_the_partys_signature_concerns_its_run_alone(
     assert charged(two_nights) == before
 
 
+@pytest.mark.slow
 def test_a_claim_without_the_partys_signature_is_not_counted_by_a_recovery(
     two_nights: Workspace, tmp_path: Path
 ) -> None:

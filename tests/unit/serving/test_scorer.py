@@ -127,6 +127,7 @@ def test_values_of_a_party_that_answers_no_more_grow_old(served: Workspace) -> N
     assert scorer_of(served).score(row).refused == "old"
 
 
+@pytest.mark.slow
 def test_somebody_whom_a_party_no_longer_releases_is_not_served_from_an_older_run(
     served: Workspace,
 ) -> None:

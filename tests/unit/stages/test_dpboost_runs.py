@@ -131,6 +131,7 @@ def test_a_federation_with_both_protections(federation: Workspace) -> None:
     assert scoring.all()["credit.score"]["rows"] > 20
 
 
+@pytest.mark.slow
 def test_a_retry_draws_nothing_again_and_costs_nothing_again(
     federation: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

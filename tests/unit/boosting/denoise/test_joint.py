@@ -22,6 +22,7 @@ def error(text: str, matrix: np.ndarray, label: np.ndarray) -> float:
     return float(np.mean((trainer.predict(text, matrix) - label) ** 2))
 
 
+@pytest.mark.slow
 def test_clear_rows_are_predicted_better_and_repeatably() -> None:
     clear, label = planted(2_500)
     frame, test, truth = released(clear[:1_500]), clear[1_500:].astype(float), label[1_500:]

@@ -153,6 +153,7 @@ def test_noise_on_a_copy_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ALONE.bound() > ALONE.declared
 
 
+@pytest.mark.slow
 def test_a_budget_for_each_tree_and_not_for_each_ensemble_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -161,6 +162,7 @@ def test_a_budget_for_each_tree_and_not_for_each_ensemble_is_caught(
     assert AGAIN.bound() > AGAIN.declared
 
 
+@pytest.mark.slow
 def test_the_papers_delta_g_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = paper_gain_range(Fraction(1, 10))
     monkeypatch.setattr(trainer.sensitivity, "gain_range", lambda: wrong)
