@@ -12,6 +12,7 @@ from benchmarks.papers.experiment import Experiment
 #: Modules, each with its experiments as `EXPERIMENTS`.
 MODULES = (
     "federation",
+    "price",
     "accuracy",
     "denoise",
     "first_mechanism",
