@@ -103,11 +103,11 @@ class DomainMap:
         if self.scale == "edges":
             cells = np.searchsorted(np.asarray(self.edges), inside, side="left")
             return np.asarray(self.domain.lower + cells, dtype=np.int64)
-        share = (inside - lower) / (upper - lower)
+        above, span, width = inside - lower, upper - lower, self.domain.size - 1
         if self.scale == "log1p":
-            share = np.log1p(inside - lower) / np.log1p(upper - lower)
-        width = self.domain.upper - self.domain.lower
-        cells = np.ceil(np.clip(share, 0.0, 1.0) * width).astype(np.int64)
+            above, span = np.log1p(above), np.log1p(span)
+        # Multiplied first: whole numbers, one for each value of the domain, stay whole.
+        cells = np.ceil(above * width / span).clip(0, width).astype(np.int64)
         return np.asarray(self.domain.lower + cells)
 
     def boundary(self, value: int) -> float:

@@ -40,11 +40,15 @@ def plan(
     sample: str | Path | None = None,
     max_loss_1: float | None = None,
     max_loss_whole: float | None = None,
+    max_guess: float | None = None,
     out: str | Path | None = None,
     progress: Progress = _silent,
     write: bool = False,
 ) -> Ranking:
-    """Rank mechanisms for each column by the order that they preserve under the party's caps.
+    """Rank mechanisms for each column by the order that they preserve at one guess rate.
+
+    The guess rates are those of the declared mechanism, unless caps are named. The party's budgets
+    hold besides.
 
     Args:
         federation: ``federation.yaml``, or its folder.
@@ -52,6 +56,7 @@ def plan(
         sample: Public Parquet rows with the same columns; the party's own table when absent.
         max_loss_1: Cap on loss(1) of a column.
         max_loss_whole: Cap on loss(R - L) of a column.
+        max_guess: Cap on the share of values that are guessed right, all equally likely before.
         out: Folder of the picture; the party's home when absent.
         progress: Called with how many mechanisms are done, and of how many.
         write: Choose cells by the sample, too, and write the best into the federation file.
@@ -59,7 +64,7 @@ def plan(
     Raises:
         ConfigError: No mechanism keeps the caps.
     """
-    limits = Caps(max_loss_1, max_loss_whole)
+    limits = Caps(max_loss_1, max_loss_whole, max_guess)
     file = federation_file(Path(federation))
     if not write:
         return rank(file, party, _path(sample), limits, _path(out), progress)

@@ -52,7 +52,6 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
     site = contexts[declared.label_holder][0].site
     if missing := list(not_installed(declared, "train", site)):
         raise together(missing, f"training {declared.name} here")
-    domain = declared.domain.to_domain()
     receiver = declared.label_holder
     for party in declared.feature_holders:
         rows = []
@@ -60,10 +59,11 @@ def command(federation: FederationFile, as_json: AsJson = False) -> None:
             curve = release.curve
             ends = (f"{v:.3f}" if v != "inf" else v for v in (curve.loss[0], curve.loss[-1]))
             holds = "holds" if curve.certificate else "does not hold"
-            rows.append((release.charge, curve.mechanism, *ends, holds))
+            values = str(len(curve.loss) + 1)
+            rows.append((release.charge, values, curve.mechanism, *ends, holds))
         print_table(
-            f"{party} sends to {receiver}, randomised on [{domain.lower}, {domain.upper}]",
-            ("feature", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon"),
+            f"{party} sends to {receiver}, randomised",
+            ("feature", "values", "mechanism", "loss(1)", "loss(R-L)", "loss(t) <= t epsilon"),
             rows,
         )  # fmt: skip
         for name, lines in scales_of(declared, party).items():

@@ -9,6 +9,7 @@ from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
     from opboost_ops.extras.lab.attacks import Attacked
+    from opboost_ops.privacy.consent.guessing import Guess
 
 
 def command(
@@ -37,8 +38,13 @@ def command(
         )
 
 
+def _rates(guess: "Guess") -> tuple[float | None, ...]:
+    return guess.after, guess.of_two, guess.of_three
+
+
 def _show(attacked: "Attacked") -> None:
     from opboost_ops.cli.output.printing import print_line, print_table
+    from opboost_ops.privacy.consent.exposure import share_words
 
     result = attacked.found
     heads = ("column", "attack", "success", "95 % interval", "without release", "verdict")
@@ -49,6 +55,12 @@ def _show(attacked: "Attacked") -> None:
         for attack in tried
     )  # fmt: skip
     print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
+    stated = [
+        (name, str(one.values), *(share_words(rate) if rate else "" for rate in _rates(one)))
+        for name, one in result.stated.items()
+    ]
+    priors = ("column", "values", "all equally likely", "of two, at worst", "of three, at worst")
+    print_table("Guessed right, as the consent sheet states it", priors, stated)
     for name, curves in result.averaging.items():
         first, last = curves.pinned[0].success, curves.pinned[-1].success
         print_line(

@@ -1,4 +1,4 @@
-"""`opboost plan`: which mechanism keeps most of the order under a party's caps."""
+"""`opboost plan`: which mechanism keeps most of the order at one guess rate."""
 
 import math
 from collections.abc import Mapping
@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from opboost_ops.extras.lab.ranking import Ranking
 
 
+#: The ends of a loss curve.
+_LOSSES = ("loss(1)", "loss(R-L)")
+
+
 def command(
     federation: FederationFile,
     party: Annotated[str | None, typer.Option(help="The feature holder.")] = None,
     sample: Annotated[
         Path | None, typer.Option(help="Public Parquet rows with the same columns (recommended).")
+    ] = None,
+    max_guess: Annotated[
+        float | None,
+        typer.Option(help="Cap on the share of values guessed right, all equally likely before."),
     ] = None,
     max_loss_1: Annotated[float | None, typer.Option(help="Cap on a feature's loss(1).")] = None,
     max_loss_whole: Annotated[
@@ -52,7 +60,9 @@ def command(
 ) -> None:
     """Rank mechanisms and parameters by the order that they are expected to preserve.
 
-    Also applies the caps of the party's policy.yaml if it is next to the federation file.
+    Without a cap, holds guess rates fixed at those of the declared mechanism: how often the best
+    attack guesses a value right, all equally likely before, or between any two. Also applies the
+    budgets of the party's policy.yaml, where its site is known.
 
     With a total, proposes which columns to release and how to divide it among them, from a public
     sample or declared importances. This does not read the party's own table.
@@ -63,7 +73,7 @@ def command(
     from opboost_ops.cli.output.progress import counting
 
     totals = {"total_loss_1": total_loss_1, "total_loss_whole": total_loss_whole}
-    caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole}
+    caps = {"max_loss_1": max_loss_1, "max_loss_whole": max_loss_whole, "max_guess": max_guess}
     weights = _weights(importance or [])
     divided = any(total is not None for total in totals.values())
     if not divided and (weights or reach is not None):
@@ -119,16 +129,18 @@ def _show_ranking(ranking: "Ranking") -> None:
     from opboost_ops.cli.output.printing import print_table
     from opboost_ops.cli.output.tables import print_fillings, print_scales
     from opboost_ops.extras.lab.ranking import PRIVATE
+    from opboost_ops.privacy.consent.exposure import share_words
 
     print_fillings(ranking.party, list(ranking.fillings.values()))
     for name, pairs in ranking.candidates.items():
-        heads = ("mechanism", "expected weighted Kendall", "loss(1)", "loss(R-L)")
+        heads = ("mechanism", "expected weighted Kendall", "guessed", "of two", *_LOSSES)
         rows = []
         for score, candidate in pairs[:5]:
             first, last = candidate.curve.loss[0], candidate.curve.loss[-1]
             cells = (v if isinstance(v, str) else f"{v:.3f}" for v in (first, last))
-            rows.append((candidate.curve.mechanism, f"{score:.4f}", *cells))
-        print_table(f"{name}: order kept under the caps", heads, rows)
+            guesses = (share_words(candidate.guess), share_words(candidate.of_two))
+            rows.append((candidate.curve.mechanism, f"{score:.4f}", *guesses, *cells))
+        print_table(f"{name}: order kept, {ranking.caps[name]}", heads, rows)
     for name, lines in ranking.scales.items():
         print_scales(name, lines)
     _print_block(ranking.mechanisms)

@@ -71,6 +71,11 @@ class Column:
     bit: int | None = None
     guarantee: str = ""
 
+    @property
+    def is_bit(self) -> bool:
+        """Whether it is a category's bit or a missing bit."""
+        return isinstance(self.mechanism, UnaryEncoding | MissingBit)
+
 
 def columns_of(federation: Federation, party: str) -> tuple[Column, ...]:
     """All columns that a feature holder releases, in their order.
@@ -132,6 +137,7 @@ def missing_name(feature: str) -> str:
 
 def _columns(name: str, feature: Feature, domain: Domain, identity: IdColumn) -> Iterator[Column]:
     assert feature.mechanism is not None
+    domain = feature.domain_in(domain)
     mapped = map_digest(feature, domain, identity)
     if feature.type == "nominal":
         assert isinstance(feature.mechanism, UnaryEncoding)

@@ -15,7 +15,7 @@ from opboost_ops.domain import Domain
 _BESIDE = frozenset({"uuid", "mechanism", "refresh"})
 
 #: Of a feature: what the digest spells out.
-_BY_FORM = frozenset({"bounds", "scale", "missing"})
+_BY_FORM = frozenset({"bounds", "domain", "scale", "missing"})
 
 #: Of the ID: the raw column's name.
 _ID_NAME = frozenset({"column"})
@@ -53,6 +53,7 @@ def map_digest(feature: Feature, domain: Domain, identity: IdColumn) -> bytes:
         identity: The federation's ID.
     """
     edges = feature.scale.edges if isinstance(feature.scale, Edges) else None
+    domain = feature.domain_in(domain)
     facts = {
         **differing(feature, _BESIDE | _BY_FORM),
         "type": feature.type,

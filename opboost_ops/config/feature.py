@@ -91,11 +91,13 @@ class Feature(Record):
     Attributes:
         uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
-            is a word for a numeric feature with bounds [0, 1].
+            is a word for a numeric feature with bounds and domain [0, 1].
         unit: Unit in which the dates or times of a numeric feature are counted, since 1970-01-01
             (UTC), and durations from zero. Bounds and fill may then be dates.
         bounds: Public lower and upper bound of a protected numeric feature, in its own unit; of
             the label holder's, too, where DPBoost trains.
+        domain: The integers on which it is released, of a column with few values as many as these;
+            see `domain_in`.
         scale: How bounds map to the domain.
         categories: All categories: of an ordinal feature lowest first, of a nominal one in any
             order. A feature holder declares them, a label holder where DPBoost trains.
@@ -112,6 +114,7 @@ class Feature(Record):
     type: Literal["numeric", "ordinal", "nominal", "boolean"] = "numeric"
     unit: Unit | None = None
     bounds: tuple[float, float] | None = None
+    domain: DomainRange | None = None
     scale: Literal["linear", "log1p"] | Edges = "linear"
     categories: tuple[str, ...] | None = None
     mapping: Mapping[str, str] = Field(default_factory=dict)
@@ -131,6 +134,8 @@ class Feature(Record):
             entries["type"] = "numeric"
             if entries.get("bounds") is None:
                 entries["bounds"] = [0.0, 1.0]
+            if entries.get("domain") is None:
+                entries["domain"] = {"lower": 0, "upper": 1}
         if (seconds := SECONDS.get(str(data.get("unit")))) is None:
             return entries
         if isinstance(bounds := entries.get("bounds"), list | tuple):
@@ -167,6 +172,22 @@ class Feature(Record):
             return (-1.0, math.nextafter(len(self.categories), 0))
         return self.bounds if self.type == "numeric" else None
 
+    def domain_in(self, domain: Domain) -> Domain:
+        """The integers on which this feature is released.
+
+        They are its own, if it declares some. Otherwise an ordinal feature has as many as it has
+        categories, at most the federation's, and all others have the federation's.
+
+        Args:
+            domain: The federation's domain.
+        """
+        if self.domain is not None:
+            return self.domain.to_domain()
+        count = len(self.categories or ()) if self.type == "ordinal" else 0
+        if not 2 <= count < domain.size:
+            return domain
+        return Domain(domain.lower, domain.lower + count - 1)
+
     def domain_map(self, domain: Domain) -> DomainMap:
         """The public map from this feature's values to the domain.
 
@@ -176,6 +197,7 @@ class Feature(Record):
         Returns:
             The map; its input is the raw number, or the category's position for ordinals.
         """
+        domain = self.domain_in(domain)
         if self.type == "ordinal":
             assert self.categories is not None
             return DomainMap(domain, (0.0, float(len(self.categories) - 1)), "linear")

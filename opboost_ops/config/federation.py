@@ -14,7 +14,7 @@ from opboost_ops.config.scoring import Scoring as Scoring
 from opboost_ops.config.scoring import ScoringMode as ScoringMode
 from opboost_ops.config.terms import Terms
 from opboost_ops.config.training import LightGBMTraining, Training
-from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES
+from opboost_ops.domain import MOST_SEARCHED, MOST_VALUES, Domain
 
 
 class Alignment(Record):
@@ -203,7 +203,7 @@ class Federation(Record):
             of different people, each party with its own label.
         id: The ID of a person.
         alignment: Which rows of the label holder are used; vertical.
-        domain: Bounds of the integers that features are mapped to.
+        domain: Bounds of the integers that features without a domain of their own are mapped to.
         parties: The parties, by name.
         training: How the booster is trained.
         scoring: How new rows are scored.
@@ -237,6 +237,16 @@ class Federation(Record):
     def most_values(self) -> int:
         """Most values that the domain may have: horizontal learning has no channel to build."""
         return MOST_SEARCHED if self.learning == "horizontal" else MOST_VALUES
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """Every declared domain, by its place in the file."""
+        found = {"domain": self.domain.to_domain()}
+        for party, spec in self.parties.items():
+            for name, feature in spec.features.items():
+                if feature.domain is not None:
+                    found[f"parties.{party}.features.{name}.domain"] = feature.domain.to_domain()
+        return found
 
     @property
     def denoising(self) -> Literal["none", "joint"]:

@@ -60,8 +60,9 @@ def parse_federation(data: Any, file: str, *, earlier: Sequence[Fault] = ()) -> 
 
 
 def _federation_faults(federation: Federation) -> Iterator[Fault]:
-    if excess := federation.domain.to_domain().excess(federation.most_values):
-        yield Fault("domain", excess, "bring lower and upper nearer to each other and to zero")
+    for where, domain in federation.domains.items():
+        if excess := domain.excess(federation.most_values):
+            yield Fault(where, excess, "bring lower and upper nearer to each other and to zero")
     yield from federation_faults(federation)
 
 

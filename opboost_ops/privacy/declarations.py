@@ -19,7 +19,6 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Policy, Routed
 from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.loss import LossCurve, column_losses
 
 #: A loss or a sum of losses, exactly; a float only where it is infinite.
@@ -69,12 +68,12 @@ class Declaration:
     @property
     def bits(self) -> tuple[Column, ...]:
         """The columns that are released as a bit."""
-        return tuple(column for column in self.columns if column.domain == BIT)
+        return tuple(column for column in self.columns if column.is_bit)
 
     @property
     def value(self) -> Column | None:
         """The column that is released as an integer; None of a category, which is bits."""
-        return next((column for column in self.columns if column.domain != BIT), None)
+        return next((column for column in self.columns if not column.is_bit), None)
 
     @cached_property
     def kind(self) -> np.dtype[Any]:

@@ -84,7 +84,7 @@ def sampled(
         codes: Their values from 0, int64, shape (n, columns).
         label: Numbers or class indices, shape (n,).
         classes: How many classes; 0 of a number.
-        size: |D|.
+        size: |D| of the largest domain.
         predicted: Predictions of the label by the label holder's own columns, shape (n,) or
             (n, classes): then columns are judged by what they say of the rest.
     """
@@ -105,18 +105,20 @@ def sampled(
     return Evidence(tuple(names), marginals, means, whole, codes)
 
 
-def independent(importances: Mapping[str, float], size: int) -> Evidence:
+def independent(importances: Mapping[str, float], sizes: Sequence[int]) -> Evidence:
     """Evidence of declared importances: shares of the label's variance, of even, unrelated columns.
 
     Args:
         importances: By column, positive; only their ratios count.
-        size: |D|.
+        sizes: |D| of each column.
     """
     weights = np.array(list(importances.values()), dtype=float)
-    line = np.arange(size) - (size - 1) / 2
-    slopes = np.sqrt(weights / weights.sum() / (line**2).mean())
-    means = slopes[None, :, None] * line
-    return Evidence(tuple(importances), np.ones((len(weights), size)), means, np.ones(1), None)
+    marginals, means = np.zeros((2, len(sizes), max(sizes)))
+    for j, (weight, size) in enumerate(zip(weights / weights.sum(), sizes, strict=True)):
+        line = np.arange(size) - (size - 1) / 2
+        marginals[j, :size] = 1
+        means[j, :size] = np.sqrt(weight / (line**2).mean()) * line
+    return Evidence(tuple(importances), marginals, means[None], np.ones(1), None)
 
 
 def mechanism_under(domain: Domain, caps: Caps) -> Mechanism | None:
@@ -137,7 +139,7 @@ class Divider:
 
     Args:
         evidence: Of the columns.
-        domain: Theirs.
+        domains: Theirs.
         total: Caps on the sum over columns.
         progress: Called with how many channels are made, and of how many.
 
@@ -148,28 +150,32 @@ class Divider:
     def __init__(
         self,
         evidence: Evidence,
-        domain: Domain,
+        domains: Sequence[Domain],
         total: Caps,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        self._evidence, self._domain, self._total = evidence, domain, total
-        self.units = UNITS if domain.size <= _LARGE else UNITS_OF_LARGE
+        self._evidence, self._domains, self._total = evidence, domains, total
+        large = max(domain.size for domain in domains) > _LARGE
+        self.units = UNITS_OF_LARGE if large else UNITS
         self._columns = len(evidence.names)
         # Of the even division over all columns, a share of each number of units.
         parts = [k / self.units for k in range(1, self.units + 1)]
         parts += [part / self._columns for part in parts]
-        self._laws: list[np.ndarray | None] = []
+        laws: dict[Domain, list[np.ndarray | None]] = {domain: [] for domain in domains}
+        self._levels = len(parts)
         for done, part in enumerate(parts):
-            mechanism = mechanism_under(domain, self._part(part))
-            law = None if mechanism is None else mechanism.channel(domain).probabilities()
-            self._laws.append(law)
+            for domain, made in laws.items():
+                mechanism = mechanism_under(domain, self._part(part))
+                law = None if mechanism is None else mechanism.channel(domain).probabilities()
+                made.append(law)
             if progress is not None:
                 progress(done + 1, len(parts))
-        self._told, self._shared = _joined(evidence, self._laws)
+        self._told, self._shared = _joined(evidence, [laws[domain] for domain in domains])
 
-    def mechanism(self, units: int) -> Mechanism | None:
+    def mechanism(self, name: str, units: int) -> Mechanism | None:
         """The mechanism that releases a column of so many units."""
-        return mechanism_under(self._domain, self._part(units / self.units))
+        domain = self._domains[self._evidence.names.index(name)]
+        return mechanism_under(domain, self._part(units / self.units))
 
     def even(self, units: int) -> float:
         """The value that the even division of so many units over all columns keeps."""
@@ -177,7 +183,8 @@ class Divider:
 
     def unprotected(self) -> float:
         """The value that columns keep without any noise, by the same formula."""
-        variances, shared = _joined(self._evidence, [np.eye(self._domain.size)])
+        laws = [[np.eye(domain.size)] for domain in self._domains]
+        variances, shared = _joined(self._evidence, laws)
         return self._value(variances, shared, list(range(self._columns)))
 
     def best(self, units: int) -> Division:
@@ -223,7 +230,7 @@ class Divider:
         return self._kept({j: share - 1 for j, share in shares.items()})
 
     def _kept(self, levels: Mapping[int, int]) -> float:
-        picked = [j * len(self._laws) + level for j, level in levels.items()]
+        picked = [j * self._levels + level for j, level in levels.items()]
         return self._value(self._told, self._shared, picked)
 
     def _value(self, variances: np.ndarray, shared: np.ndarray | None, picked: list[int]) -> float:
@@ -245,30 +252,33 @@ class Divider:
 
 
 def _joined(
-    evidence: Evidence, laws: Sequence[np.ndarray | None]
+    evidence: Evidence, laws: Sequence[Sequence[np.ndarray | None]]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Var f and, over sampled rows, Cov(E[f | x]) of every column under every law.
+    """Var f and, over sampled rows, Cov(E[f | x]) of every column under every law of its own.
 
     Returns:
         Shapes (targets, columns x laws) and (targets, columns x laws, columns x laws).
     """
     targets, columns, size = evidence.means.shape
-    variances = np.zeros((targets, columns * len(laws)))
-    back = np.zeros((targets, columns * len(laws), size))
+    levels = len(laws[0])
+    variances = np.zeros((targets, columns * levels))
+    back = np.zeros((targets, columns * levels, size))
     shares = evidence.marginals / evidence.marginals.sum(axis=1, keepdims=True)
     for j in range(columns):
-        for i, law in enumerate(laws):
+        for i, law in enumerate(laws[j]):
             if law is None:
                 continue
-            likely = np.maximum(shares[j] @ law, 1e-300)
+            # Columns with fewer values than the largest domain have none above.
+            values = slice(len(law))
+            likely = np.maximum(shares[j, values] @ law, 1e-300)
             for t in range(targets):
-                told_by = (shares[j] * evidence.means[t, j]) @ law / likely
-                place = j * len(laws) + i
+                told_by = (shares[j, values] * evidence.means[t, j, values]) @ law / likely
+                place = j * levels + i
                 variances[t, place] = float(likely @ told_by**2 - (likely @ told_by) ** 2)
-                back[t, place] = law @ told_by
+                back[t, place, values] = law @ told_by
     if evidence.codes is None:
         return variances, None
-    home = np.repeat(np.arange(columns), len(laws))
+    home = np.repeat(np.arange(columns), levels)
     shared = np.empty((targets, len(home), len(home)))
     for t in range(targets):
         means = np.empty((len(evidence.codes), len(home)))

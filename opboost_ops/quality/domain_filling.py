@@ -85,7 +85,7 @@ def filling(name: str, values: np.ndarray, feature: Feature, domain: Domain) -> 
         feature: Its declaration.
         domain: The federation's.
     """
-    present = values[np.isfinite(values)]
+    present, domain = values[np.isfinite(values)], feature.domain_in(domain)
     counts = _counts(present, feature.domain_map(domain))
     # Of as many different values as a domain may have only whether they are few matters.
     different = len(np.unique(present[:100_000]))

@@ -184,21 +184,22 @@ def _domain_bins(
         for name, feature in features.items()
         if feature.type == "numeric" and feature.bounds is not None
     }
-    steps = np.arange(domain.lower + 1, domain.upper + 1)
-    cells = {name: np.zeros(domain.size, dtype=np.int64) for name in maps}
-    for frame in read(list(maps)) if maps and len(steps) >= _MOST else ():
-        for name, mapping in maps.items():
+    large = {name: mapping.domain for name, mapping in maps.items() if mapping.domain.size > _MOST}
+    cells = {name: np.zeros(on.size, dtype=np.int64) for name, on in large.items()}
+    for frame in read(list(large)) if large else ():
+        for name, on in large.items():
             values = _numbers(frame.get_column(name))
-            encoded = mapping.encode(_finite(values)) - domain.lower
-            cells[name] += np.bincount(encoded, minlength=domain.size)
+            encoded = maps[name].encode(_finite(values)) - on.lower
+            cells[name] += np.bincount(encoded, minlength=on.size)
     bins = {}
     for name, mapping in maps.items():
-        chosen_steps = steps
-        if len(steps) >= _MOST:
+        on = mapping.domain
+        chosen_steps = np.arange(on.lower + 1, on.upper + 1)
+        if name in large:
             # Cells with about equal shares of the rows: many cells would drown in chance.
-            counts = cells[name] if cells[name].any() else np.r_[0, np.ones(len(steps), int)]
-            chosen_steps = np.unique(_lower_quantiles(counts, _MOST)) + domain.lower + 1
-            chosen_steps = chosen_steps[chosen_steps <= domain.upper]
+            counts = cells[name] if cells[name].any() else np.r_[0, np.ones(len(chosen_steps), int)]
+            chosen_steps = np.unique(_lower_quantiles(counts, _MOST)) + on.lower + 1
+            chosen_steps = chosen_steps[chosen_steps <= on.upper]
         edges = np.unique([mapping.boundary(int(step)) for step in chosen_steps])
         bins[name] = Histogram(edges=tuple(float(e) for e in edges), counts=(), clipped=0)
     return bins

@@ -180,7 +180,7 @@ class ConsentSheet:
             "digest": self.digest,
             "terms": self.terms.model_dump(mode="json"),
             "domain": list(self.domain),
-            "prior": "uniform, columns independent",
+            "prior": "uniform, columns independent; of_two, of_three: the worst prior over as many",
             "columns": [asdict(line) for line in self.columns],
             "exact": [{"receiver": to, "discloses": what} for to, what in self.exact],
             "received": [{"sender": sender, "discloses": what} for sender, what in self.received],
@@ -247,7 +247,8 @@ def consent_sheet(
 def _edges_cost(federation: Federation, feature: Feature) -> float:
     edges = feature.private_edges
     assert edges is not None
-    return float(edges_loss(edges, federation.domain.to_domain()).loss[0])
+    domain = feature.domain_in(federation.domain.to_domain())
+    return float(edges_loss(edges, domain).loss[0])
 
 
 def _released(
@@ -263,7 +264,7 @@ def _released(
     releases = None if rule.budget is None else max(1, int(rule.budget / whole))
     missing = "=" in line.charge
     nominal = feature.type == "nominal"
-    lower, upper = federation.domain.lower, federation.domain.upper
+    domain = feature.domain_in(federation.domain.to_domain())
     return ReleasedColumn(
         column=line.charge,
         receiver=line.receiver,
@@ -274,7 +275,7 @@ def _released(
         if missing
         else f"a bit for each of {len(feature.categories or ())} categories"
         if nominal
-        else f"integers {lower} to {upper}",
+        else f"integers {domain.lower} to {domain.upper}",
         mechanism=line.curve.mechanism,
         epsilon=line.epsilon,
         loss_1=losses[0],

@@ -19,8 +19,9 @@ from opboost_ops.reports.ledger_tables import odds_cell, odds_of
 
 _PRIOR = (
     "Guesses assume that the receiver knows everything public, that each value is equally likely "
-    "before the release, and that columns are independent. An attacker who knows more about a "
-    "person guesses better, before and after."
+    "before the release, and that columns are independent. Guesses among two or three values are "
+    "those of the worst prior over any two or three: an even one over the values that a release "
+    "tells apart best. An attacker who knows more about a person guesses better, before and after."
 )
 
 
@@ -151,6 +152,8 @@ def _features(sheet: ConsentSheet) -> Table:
                 count(line.guess.values),
                 Cell(share_words(line.guess.before), line.guess.before),
                 Cell(share_words(line.guess.after), line.guess.after),
+                _share(line.guess.of_two),
+                _share(line.guess.of_three),
                 _odds(sum(charge.loss_1 for charge in charges), releases, "loss(1)"),
                 _odds(sum(charge.loss_whole for charge in charges), releases, "loss(R-L)"),
                 Cell("no limit", state="bad") if releases is None else count(releases),
@@ -162,6 +165,8 @@ def _features(sheet: ConsentSheet) -> Table:
         "values",
         "guessed before",
         "guessed after",
+        "of two",
+        "of three",
         "odds, nearby values",
         "odds, any two values",
         "releases",
@@ -169,8 +174,10 @@ def _features(sheet: ConsentSheet) -> Table:
     )
     note = (
         f"Every row's value, randomised, to {sheet.receiver}. Guessed: how often the best attack "
-        "is right, before and after one release. Odds: by which factor one value can become "
-        "likelier against another, at most, over all releases that the budget allows."
+        "is right, before and after one release; of two and of three: where a person has one of "
+        "two or three values, equally likely, those that help it most. Odds: by which factor one "
+        "value can become likelier against another, at most, over all releases that the budget "
+        "allows."
     )
     others = [cap for cap in sheet.caps if cap.set_by == "a person"]
     if others:
@@ -207,6 +214,10 @@ def _charges(sheet: ConsentSheet) -> Table:
         "loss(R-L) across its full range, both for one release."
     )
     return Table("charges", "Charged by column", heads, rows, note, once=heads[1:-1])
+
+
+def _share(success: float | None) -> Cell:
+    return Cell("") if success is None else Cell(share_words(success), success)
 
 
 def _exact(sheet: ConsentSheet) -> Table:

@@ -166,7 +166,7 @@ def _model(own: OwnSide, run: Run, plan: Plan, version: Path, home_folder: Path)
     same = text == (home_folder / "partial_model.txt").read_text()
     yield same, "another model on ranks follows from the frame"
     ranges = {
-        f"{holder}.{column.name}": (0, 1) if column.is_bit else plan.domain
+        f"{holder}.{column.name}": (column.inputs[0], column.inputs[-1])
         for holder in plan.feature_holders
         for column in plan.columns(holder)
     }

@@ -185,8 +185,7 @@ def _responses(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict
         if artifact.kind == "ranks" and not _has_domain_ranks(plan):
             codes.append(np.searchsorted(present[column.name], values) + 1)
         else:
-            least = plan.domain[0] if not column.is_bit else 0
-            first = least if artifact.kind == "ranks" else min(column.outputs)
+            first = column.inputs[0] if artifact.kind == "ranks" else min(column.outputs)
             codes.append(values - first + 1)
     ids = _ids(holder, run)
     column_sizes = [column.size for column in columns]
@@ -255,8 +254,7 @@ def _splits(holder: Holder, run: Run, plan: Plan, artifact: Artifact) -> dict[st
 def _present(plan: Plan, column: Column, values: np.ndarray) -> list[int]:
     """The value that each rank stands for."""
     if _has_domain_ranks(plan):
-        lower, upper = (0, 1) if column.is_bit else plan.domain
-        return list(range(lower, upper + 1))
+        return list(column.inputs)
     present: list[int] = np.unique(values).tolist()
     return present
 

@@ -204,11 +204,14 @@ class Plan:
             return {**query, **shares, "route_request": "plan", "routes": "route_request"}
         return {**query, **shares, "values": "plan"}
 
-    @property
-    def domain(self) -> tuple[int, int]:
-        """L and R."""
-        domain = self.federation["domain"]
-        return domain["lower"], domain["upper"]
+    def domain(self, party: str, feature: str) -> tuple[int, int]:
+        """The least and greatest integer on which a feature holder's feature is released."""
+        declared, common = self.parties[party]["features"][feature], self.federation["domain"]
+        if own := declared.get("domain"):
+            return own["lower"], own["upper"]
+        lower, upper = common["lower"], common["upper"]
+        count = len(declared.get("categories") or ()) if declared.get("type") == "ordinal" else 0
+        return lower, min(upper, lower + count - 1) if count >= 2 else upper
 
     def columns(self, party: str) -> list[Column]:
         """The columns that a feature holder releases, in their order.
@@ -216,7 +219,6 @@ class Plan:
         Raises:
             UnknownMechanismError: A mechanism is unknown.
         """
-        lower, upper = self.domain
         columns = []
 
         def add_bit(name: str, feature: str, charge: str, counts: channels.Counts) -> None:
@@ -228,6 +230,7 @@ class Plan:
                     counts = channels.category_counts(feature["mechanism"])
                     add_bit(_bit_name(name, category), name, name, counts)
             else:
+                lower, upper = self.domain(party, name)
                 outputs, counts = _channel(json.dumps(feature["mechanism"]), lower, upper)
                 size = max(upper - lower + 1, max(outputs) - min(outputs) + 1)
                 inputs = range(lower, upper + 1)
@@ -256,15 +259,17 @@ class Plan:
                     ratio = channels.category_ratio(column.counts)
                     ratios = [ratio] * (len(feature["categories"]) - 1)
                 else:
-                    ratios = list(_ratios(json.dumps(mechanism), *self.domain))
+                    domain = self.domain(party, column.feature)
+                    ratios = list(_ratios(json.dumps(mechanism), *domain))
             charges[column.charge] = Charge(ratios, epsilon, label)
         return charges
 
     def span(self, party: str, column: str, value: int) -> tuple[int, int]:
         """The least and greatest domain value that a released value stands for."""
-        mechanism = self.parties[party]["features"].get(column, {}).get("mechanism", {})
-        lower, upper = self.domain
-        return channels.span(mechanism, lower, upper, value)
+        feature = self.parties[party]["features"].get(column)
+        if feature is None or feature.get("type") == "nominal":
+            return value, value
+        return channels.span(feature["mechanism"], *self.domain(party, column), value)
 
 
 def canonical(value: Any) -> bytes:

@@ -147,7 +147,7 @@ def protected_feature_faults(where: str, feature: Feature, domain: Domain) -> It
         feature: As parsed.
         domain: The federation's.
     """
-    mechanism = feature.mechanism
+    mechanism, domain = feature.mechanism, feature.domain_in(domain)
     if feature.missing == "keep":
         yield Fault(
             f"{where}.missing", "keep is only for the label holder's own features", "declare a fill"

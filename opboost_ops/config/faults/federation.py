@@ -59,6 +59,8 @@ def federation_faults(federation: Federation) -> Iterator[Fault]:
     yield from horizontal_faults(federation) if horizontal else _vertical_faults(federation)
     for where, name, feature in _features(federation):
         yield from feature_faults(where, feature)
+        if feature.type == "nominal" and feature.domain is not None:
+            yield Fault(f"{where}.domain", "is not for a nominal feature", "remove it")
         if name == federation.id.column:
             yield Fault(where, "is the ID column", "an ID is never a feature")
     yield from _uuid_faults(federation)

@@ -72,13 +72,14 @@ def dpboost_faults(federation: Federation) -> Iterator[Fault]:
     Yields:
         One fault after the other.
     """
+    for place, declared_domain in federation.domains.items():
+        if declared_domain.size > _WIDEST:
+            yield Fault(
+                place,
+                f"has more than {_WIDEST:,} values, each a candidate split for dpboost",
+                "declare a smaller one",
+            )
     domain = federation.domain.to_domain()
-    if domain.size > _WIDEST:
-        yield Fault(
-            "domain",
-            f"has more than {_WIDEST:,} values, each a candidate split for dpboost",
-            "declare a smaller one",
-        )
     for name, party in federation.parties.items():
         if party.role != "label_holder":
             continue

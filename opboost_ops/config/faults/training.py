@@ -217,13 +217,14 @@ def _search_faults(
 
 
 def _xgboost_faults(federation: Federation) -> Iterator[Fault]:
-    if max(-federation.domain.lower, federation.domain.upper) > _XGBOOST_FARTHEST:
-        yield Fault(
-            "domain",
-            f"exceeds {_XGBOOST_FARTHEST:,}, beyond which XGBoost's 32-bit thresholds are too "
-            "coarse",
-            "declare a smaller domain, or trainer: lightgbm",
-        )
+    for place, domain in federation.domains.items():
+        if max(-domain.lower, domain.upper) > _XGBOOST_FARTHEST:
+            yield Fault(
+                place,
+                f"exceeds {_XGBOOST_FARTHEST:,}, beyond which XGBoost's 32-bit thresholds are too "
+                "coarse",
+                "declare a smaller domain, or trainer: lightgbm",
+            )
     for name, party in federation.parties.items():
         for feature, declared in party.features.items():
             if any("<" in word for word in (feature, *(declared.categories or ()))):

@@ -22,10 +22,10 @@ _NOTE = (
     "predictions without any meaning, and no error. It was trained on randomised integers."
 )
 
-#: How far x is through its bounds, by scale.
-_SHARE = {
-    "linear": "(x - lower) / (upper - lower)",
-    "log1p": "log1p(x - lower) / log1p(upper - lower)",
+#: How far x and the upper bound are above the lower one, by scale.
+_ABOVE = {
+    "linear": "a = x - lower and b = upper - lower",
+    "log1p": "a = log1p(x - lower) and b = log1p(upper - lower)",
 }
 
 
@@ -57,7 +57,7 @@ class ModelColumns(Record):
         predicts: The label column.
         task: What is learnt.
         classes: Class values in the order of the model's indices; empty for regression.
-        domain: Bounds L and R of other parties' features.
+        domain: Bounds L and R of other parties' features without a domain of their own.
         columns: In the model's order.
     """
 
@@ -162,7 +162,7 @@ def _mapped(mapping: DomainMap, feature: Feature) -> str:
     if mapping.edges is not None:
         words = f"{lower} plus how many of `declared.scale.edges` are below x"
     else:
-        words = f"{lower} + ceil(s * {upper - lower}), where s = {_SHARE[mapping.scale]}"
+        words = f"{lower} + ceil(a * {upper - lower} / b), where {_ABOVE[mapping.scale]}"
     x = "the position in `declared.categories`, from 0" if feature.categories else "the number"
     bounds = f"lower {mapping.bounds[0]:g} and upper {mapping.bounds[1]:g}"
     return f"{words}, and x is {x}, clipped to {bounds}" + _missing(feature)

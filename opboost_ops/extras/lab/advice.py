@@ -45,7 +45,8 @@ def with_best_scales(
         scale: Any = best.cells
         if best.cells == SAMPLED:
             edges = quantile_edges(
-                inside(values[name], features[name]), federation.domain.to_domain().size
+                inside(values[name], features[name]),
+                features[name].domain_in(federation.domain.to_domain()).size,
             )
             scale = {"edges": list(edges)}
         elif best.cells not in ("linear", "log1p"):

@@ -81,8 +81,8 @@ def divide(
         declared, scales = with_best_scales(declared, holder, request.sample)
     basis = evidence_for(declared, holder, request)
     evidence, total, out = basis.evidence, request.total, request.out or Path()
-    domain = declared.domain.to_domain()
-    divider = Divider(evidence, domain, total, progress)
+    divider = Divider(evidence, basis.domains, total, progress)
+    domains = dict(zip(evidence.names, basis.domains, strict=True))
     clear = divider.unprotected()
     units = divider.units
     if request.reach is not None:
@@ -95,10 +95,10 @@ def divide(
         )
     columns = []
     for name, share in sorted(best.shares.items(), key=lambda pair: -pair[1]):
-        mechanism = divider.mechanism(share)
+        mechanism = divider.mechanism(name, share)
         if mechanism is None:
             continue
-        losses = end_losses(mechanism.channel(domain))
+        losses = end_losses(mechanism.channel(domains[name]))
         columns.append(
             {
                 "name": name,

@@ -9,6 +9,7 @@ import polars as pl
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.training import LightGBMTraining
+from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.extras.lab.files import public_numbers, require_weights
 from opboost_ops.learning.boosters.frame import Frame, Parameters, folds
@@ -51,12 +52,14 @@ class Basis:
         by: In a word.
         lead: The same in a sentence.
         evidence: What is known of the columns.
+        domains: Theirs, in the same order.
         beyond_own: Whether columns are judged by what the label holder's own columns leave.
     """
 
     by: str
     lead: str
     evidence: Evidence
+    domains: tuple[Domain, ...]
     beyond_own: bool = False
 
 
@@ -81,15 +84,21 @@ def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
     names = _names(declared, party)
     if request.importances:
         require_weights(request.importances, "--importance", names)
-        evidence = independent(request.importances, declared.domain.to_domain().size)
+        domains = _domains(declared, party, list(request.importances))
+        evidence = independent(request.importances, [domain.size for domain in domains])
         lead = "Proposed by declared importances, of columns that say unrelated things."
-        return Basis("declared importances", lead, evidence)
+        return Basis("declared importances", lead, evidence, domains)
     assert request.sample is not None
     evidence, beyond = _of_sample(declared, party, request.sample, names)
     lead = f"Proposed by the public sample {request.sample.name}."
     if beyond:
         lead += " Columns are judged by what the label holder's own columns in it do not say."
-    return Basis("public sample", lead, evidence, beyond)
+    return Basis("public sample", lead, evidence, _domains(declared, party, names), beyond)
+
+
+def _domains(declared: Federation, party: str, names: list[str]) -> tuple[Domain, ...]:
+    features, common = declared.parties[party].features, declared.domain.to_domain()
+    return tuple(features[name].domain_in(common) for name in names)
 
 
 def _names(declared: Federation, party: str) -> list[str]:
@@ -113,7 +122,6 @@ def _of_sample(
             "Add it, or declare --importance for each feature instead.",
         )
     frame = frame.filter(frame.get_column(label.column).is_not_null()).head(_ROWS)
-    domain = declared.domain.to_domain()
     features = declared.parties[party].features
     raw = {n: public_numbers(frame, n, features[n], sample.name) for n in names}
     whole = np.logical_and.reduce([np.isfinite(values) for values in raw.values()])
@@ -123,13 +131,18 @@ def _of_sample(
             f"A division needs {_LEAST_ROWS} of them, and better thousands.",
         )
     target, classes = encode_label(frame.get_column(label.column).filter(whole), label, None)
+    domains = _domains(declared, party, names)
     codes = np.column_stack(
-        [features[n].domain_map(domain).encode(raw[n][whole]) - domain.lower for n in names]
+        [
+            features[n].domain_map(domain).encode(raw[n][whole]) - domain.lower
+            for n, domain in zip(names, domains, strict=True)
+        ]
     )
     if not np.ptp(target) > 0:
         raise ContractError(f"The label of {sample.name} is the same in all rows.")
     baseline = _known(declared, names, frame.filter(whole), target, len(classes))
-    evidence = sampled(names, codes, target, len(classes), domain.size, baseline)
+    size = max(domain.size for domain in domains)
+    evidence = sampled(names, codes, target, len(classes), size, baseline)
     return evidence, baseline is not None
 
 

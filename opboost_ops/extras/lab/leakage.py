@@ -17,6 +17,8 @@ from opboost_ops.pipeline.stage import Context
 from opboost_ops.privacy import attacks
 from opboost_ops.privacy.attacks import Attack, correlated
 from opboost_ops.privacy.averaging import Retrainings, fresh_and_pinned, link
+from opboost_ops.privacy.consent.exposure import guesses_of
+from opboost_ops.privacy.consent.guessing import Guess
 
 #: Retrainings over which averaging is tried.
 TIMES = 30
@@ -33,11 +35,13 @@ class Leakage:
         columns: Attacks by released column.
         averaging: Success by retraining, by released column.
         linked: Linking two receivers' artifacts by all columns together.
+        stated: By feature, the guess rates that the consent sheet states.
     """
 
     columns: Mapping[str, tuple[Attack, ...]]
     averaging: Mapping[str, Retrainings]
     linked: Attack
+    stated: Mapping[str, Guess]
 
     @property
     def worst(self) -> tuple[str, Attack]:
@@ -58,6 +62,10 @@ class Leakage:
                 for n, result in self.averaging.items()
             },
             "linked": _entry(self.linked),
+            "stated": {
+                name: {"guess": one.after, "of_two": one.of_two, "of_three": one.of_three}
+                for name, one in self.stated.items()
+            },
             "worst": {"column": name, **_entry(attack)},
         }
 
@@ -118,7 +126,8 @@ def leakage(context: Context) -> Leakage:
             for c, channel in zip(numeric, channels, strict=True)
         ],
     )
-    return Leakage(by_column, averaged, linked)
+    stated = guesses_of(context.federation, context.party)
+    return Leakage(by_column, averaged, linked, {name: of for name, (_, of) in stated.items()})
 
 
 def _entry(attack: Attack) -> dict[str, Any]:

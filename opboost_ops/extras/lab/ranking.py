@@ -1,7 +1,7 @@
 """Which mechanism keeps most of the order of each column under a party's caps."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -51,7 +51,8 @@ class Ranking:
     Attributes:
         federation: Name of the federation.
         party: The feature holder.
-        caps: By column, the least of those given and those of the party's policy.
+        caps: By column, the least of those given and those of the party's policy. Where none is
+            given, the guess rates of the declared mechanism are held fixed.
         candidates: By column, expected weighted Kendall correlation and mechanism, best first.
         public: Whether a public sample was used, instead of the party's own table.
         picture: An HTML page.
@@ -85,13 +86,18 @@ class Ranking:
         return {
             "federation": self.federation,
             "party": self.party,
-            "caps": {n: {"loss_1": c.step, "loss_whole": c.whole} for n, c in self.caps.items()},
+            "caps": {
+                n: {"guess": c.guess, "of_two": c.of_two, "loss_1": c.step, "loss_whole": c.whole}
+                for n, c in self.caps.items()
+            },
             "tuned_on": "public sample" if self.public else "private table",
             "features": {
                 name: [
                     {
                         "mechanism": self._declared(candidate),
                         "expected_weighted_kendall": round(score, 6),
+                        "guess": candidate.guess,
+                        "of_two": candidate.of_two,
                         "loss": list(candidate.curve.loss),
                         "certificate": candidate.curve.certificate,
                     }
@@ -140,23 +146,25 @@ def rank(
         declared, best_scales = with_best_scales(declared, holder, sample)
     fillings, values, home = _fillings(file, declared, holder, sample, rules)
     marginals = {name: np.asarray(filling.counts) for name, filling in fillings.items()}
-    domain = declared.domain.to_domain()
+    features, common = declared.parties[holder].features, declared.domain.to_domain()
+    domains = {name: features[name].domain_in(common) for name in marginals}
     caps = {}
-    for name in marginals:
-        rule = rules.get(name)
-        caps[name] = Caps(
-            limits.step,
-            _least(limits.whole, rule.budget if rule else None),
-        )
+    for name, domain in domains.items():
+        rule, mechanism = rules.get(name), features[name].mechanism
+        caps[name] = replace(limits, whole=_least(limits.whole, rule.budget if rule else None))
+        if limits == Caps() and mechanism is not None:
+            declared_now = planner.Candidate.of(mechanism, domain)
+            rates = {"guess": declared_now.guess, "of_two": declared_now.of_two}
+            caps[name] = replace(caps[name], **rates)
     candidates = {}
-    for cap in dict.fromkeys(caps.values()):
-        candidates[cap] = planner.candidates(domain, cap, progress)
-        if not candidates[cap]:
+    for domain, cap in dict.fromkeys((domains[name], caps[name]) for name in marginals):
+        candidates[domain, cap] = planner.candidates(domain, cap, progress)
+        if not candidates[domain, cap]:
             raise ConfigError(
                 "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
             )
     ranked = {
-        name: planner.rank(candidates[caps[name]], domain, marginal)
+        name: planner.rank(candidates[domains[name], caps[name]], domains[name], marginal)
         for name, marginal in marginals.items()
     }
     picture = (out or home) / f"plan-{declared.name}-{holder}.html"

@@ -114,7 +114,8 @@ def compare_scales(
         name: Of a numeric feature with bounds and a mechanism.
         sample: Public raw values, shape (n,).
     """
-    feature, domain = federation.parties[party].features[name], federation.domain.to_domain()
+    feature = federation.parties[party].features[name]
+    domain = feature.domain_in(federation.domain.to_domain())
     assert feature.bounds is not None and feature.mechanism is not None
     cost = 0.0
     if (private := feature.private_edges) is not None:

@@ -3,22 +3,31 @@
 import csv
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.config.channel_files import STANDARD
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.extras.datasets.workspace import dump
+from opboost_ops.extras.setup.columns import mechanism_of_few
 from opboost_ops.reports.display.spreadsheets import csv_text, text_of
+
+#: The integers on which protected features are released, unless the federation file is changed.
+DOMAIN = {"lower": 1, "upper": 10}
+_MOST = DOMAIN["upper"] - DOMAIN["lower"] + 1
 
 #: The file that `opboost init` writes.
 TEMPLATE = "bounds.csv"
 
 _HEAD = ("feature", "unit", "needs", "lower", "upper", "scale", "categories", "rest", "fill",
-         "how")  # fmt: skip
+         "values", "how")  # fmt: skip
+
+#: Of a column of whole numbers: it has one value for each from lower to upper.
+_WHOLE = "whole numbers"
 
 #: What to write into a line, by what it needs first.
 _HOW = {
@@ -42,6 +51,7 @@ class FilledIn:
         lines: How many there are.
         missing: What is still blank, a line each: ``line 3, income: lower, upper``.
         private: Epsilons of private edges, by feature whose bounds are there.
+        few: Features with a domain of their own, which has as many values as they have.
     """
 
     file: Path
@@ -49,6 +59,7 @@ class FilledIn:
     lines: int
     missing: tuple[str, ...] = ()
     private: Mapping[str, float] = field(default_factory=dict)
+    few: tuple[str, ...] = ()
 
 
 def is_wanted(table: Path, offer: Path) -> bool:
@@ -78,7 +89,7 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
     data = read_yaml(offer)
     lines = _lines(table)
     faults: list[Fault] = []
-    filled, missing = 0, []
+    filled, missing, few = 0, [], []
     private: dict[str, float] = {}
     for number, line in enumerate(lines, start=2):
         feature = (data.get("features") or {}).get(line.get("feature"))
@@ -93,17 +104,23 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
             faults.append(Fault(place, "scale says private and no epsilon", "such as private 0.1"))
         feature |= change
         filled += bool(change)
-        if epsilon is not None and feature.get("bounds") is not None:
+        if "domain" in feature:
+            few.append(line["feature"])
+        elif epsilon is not None and feature.get("bounds") is not None:
             private[line["feature"]] = epsilon
         if blank := [] if problems else _blank(feature, line):
             missing.append(f"{place}: {', '.join(blank)}")
     require_none(faults, table.name, "Nothing was written.")
     dump(offer, data)
-    return FilledIn(offer, filled, len(lines), tuple(missing), private)
+    return FilledIn(offer, filled, len(lines), tuple(missing), private, tuple(few))
 
 
 def write_template(
-    path: Path, blanks: Mapping[str, Sequence[str]], data: Any, private: float | None = None
+    path: Path,
+    blanks: Mapping[str, Sequence[str]],
+    data: Any,
+    private: float | None = None,
+    whole: Collection[str] = (),
 ) -> int:
     """Write a table with a line for each feature of which something is still blank.
 
@@ -112,6 +129,7 @@ def write_template(
         blanks: What is blank, by feature.
         data: The offer's content.
         private: Epsilon of private edges of numbers; no scale is filled in when absent.
+        whole: Features of whole numbers.
 
     Returns:
         How many lines it has; no file is written for none.
@@ -125,6 +143,7 @@ def write_template(
             *["", ""],
             f"{_PRIVATE} {private:g}" if private is not None and "lower" in needs else "",
             *[""] * 3,
+            _WHOLE if name in whole and "lower" in needs else "",
             _HOW_DATES if units[name] == "days" and needs[0] == "lower" else _HOW[needs[0]],
         ]
         for name, needs in blanks.items()
@@ -204,6 +223,8 @@ def _change(
             problems.append(("lower is not less than upper", "exchange them, or correct one"))
         else:
             change["bounds"] = bounds
+            if values := line.get("values"):
+                change |= _few(feature, values, bounds, problems)
     if line.get("scale") and _private(line) is None:
         change["scale"] = line["scale"]
     if line.get("categories"):
@@ -221,6 +242,26 @@ def _change(
         else:
             change["missing"] = {"fill": value}
     return change, problems
+
+
+def _few(
+    feature: Mapping[str, Any], text: str, bounds: Sequence[Any], problems: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """The domain of a column with fewer values than the federation's, and a mechanism on it."""
+    if text == _WHOLE:
+        dated = isinstance(bounds[0], date)
+        count = 0 if dated or bounds[1] - bounds[0] > _MOST else 1 + int(bounds[1] - bounds[0])
+    elif text.isdecimal() and int(text) >= 2:
+        count = int(text)
+    else:
+        problems.append((f"values is neither a number from 2 nor {_WHOLE}", "for example 2"))
+        count = 0
+    if not 2 <= count < _MOST:
+        return {}
+    change: dict[str, Any] = {"domain": {"lower": 1, "upper": count}}
+    if feature.get("mechanism", {}).get("name") == STANDARD["name"]:
+        change["mechanism"] = mechanism_of_few(count)
+    return change
 
 
 def _private(line: Mapping[str, str]) -> float | None:

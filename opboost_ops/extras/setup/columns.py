@@ -1,5 +1,6 @@
 """Features that `opboost init` makes of a table's columns, and columns left out, with why."""
 
+import math
 import re
 import uuid
 from collections.abc import Mapping
@@ -30,12 +31,14 @@ class FirstColumns:
         columns: Raw names of those that are called otherwise in the table.
         left_out: Why, by raw column.
         blank: Features of which something public is still to be filled in, and what.
+        whole: Features of whole numbers: bounds say how many values they have.
     """
 
     features: dict[str, dict[str, Any]] = field(default_factory=dict)
     columns: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     blank: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
 
 
 def first_columns(
@@ -67,6 +70,8 @@ def first_columns(
             continue
         name = names.get(column) or _name(column, {*result.features, identity, label or ""})
         result.features[name] = {"uuid": str(uuid.uuid4()), **_entry(values)}
+        if values.dtype.is_integer():
+            result.whole.add(name)
         if name != column:
             result.columns[name] = column
         if label is not None:
@@ -132,8 +137,20 @@ def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float | None) ->
         blank = (*blank, "fill")
     if entry["type"] == "nominal":
         entry["mechanism"] = {"name": "unary", "epsilon": 1.0 if epsilon is None else epsilon}
-    elif epsilon is None:
-        entry["mechanism"] = dict(STANDARD)
-    else:
+    elif epsilon is not None:
         entry["mechanism"] = {"name": "global_map", "epsilon": epsilon}
+    elif entry["type"] == "boolean":
+        entry["mechanism"] = mechanism_of_few(2)
+    else:
+        entry["mechanism"] = dict(STANDARD)
     return blank
+
+
+def mechanism_of_few(values: int) -> dict[str, Any]:
+    """The mechanism of a column with few values: neither loss is above the standard channel's.
+
+    Args:
+        values: How many.
+    """
+    epsilon = min(STANDARD["epsilon"], STANDARD["most"] / (values - 1))
+    return {"name": "geometric", "epsilon": math.floor(epsilon * 10_000) / 10_000}

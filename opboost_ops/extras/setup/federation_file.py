@@ -13,8 +13,7 @@ from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError, Fault, require_none
 from opboost_ops.extras.datasets.workspace import dump
-from opboost_ops.extras.setup.bounds import TEMPLATE, is_wanted
-from opboost_ops.extras.setup.offers import DOMAIN
+from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, is_wanted
 from opboost_ops.extras.setup.private_edges import take_in
 from opboost_ops.pipeline.party import clock
 

@@ -2,7 +2,7 @@
 
 import copy
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,14 @@ from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.schema import Name
+from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.workspace import dump, make_private, site_data, write_keys
-from opboost_ops.extras.setup.bounds import TEMPLATE, write_template
+from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, write_template
 from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
 from opboost_ops.privacy.consent.caps import all_features_limit, limits
-
-#: The integers on which protected features are released, unless the federation file is changed.
-DOMAIN = {"lower": 1, "upper": 10}
 
 #: How many times the people of the own table the label holder may ask about in a month, unless the
 #: policy is changed; a feature holder does not know at home how many rows the label holder has.
@@ -164,7 +162,7 @@ def init(
         data["label"] = target
     data["features"] = draft.features
     dump(offer_file(folder, party), data)
-    blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges)
+    blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges, draft.whole)
     make_private(folder)
     fingerprint_text = fingerprint(public["signing_key"], public["encryption_key"])
     fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]
@@ -191,7 +189,7 @@ def _policy(
         if name in draft.columns:
             rule["column"] = draft.columns[name]
         if queries is not None:
-            rule |= {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
+            rule |= _allowed(feature, edges)
         rules[name] = rule
     data: dict[str, Any] = {
         "version": 1,
@@ -211,6 +209,31 @@ def _policy(
         if whole is not None:
             data["all_features"] = {"budget": whole}
     return {**data, "features": rules}
+
+
+def _allowed(feature: Mapping[str, Any], edges: float = 0.0) -> dict[str, Any]:
+    return {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
+
+
+def allow(folder: Path, offer: Path, features: Collection[str]) -> None:
+    """Write mechanisms and budgets of features whose domain has changed into the party's policy.
+
+    Args:
+        folder: The party's.
+        offer: Its offer.
+        features: Their names.
+    """
+    explained = _CAPS in (folder / POLICY).read_text(encoding="utf-8")
+    policy, declared = read_yaml(folder / POLICY), read_yaml(offer)["features"]
+    rules = policy["features"]
+    for name in features:
+        rules[name] |= _allowed(declared[name])
+    whole = all_features_limit(rule.get("budget") for rule in rules.values())
+    if "all_features" in policy and whole is not None:
+        policy["all_features"] = {"budget": whole}
+    dump(folder / POLICY, policy)
+    if explained:
+        _explain(folder / POLICY)
 
 
 def _explain(policy: Path) -> None:

@@ -13,8 +13,8 @@ from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.extras.datasets.workspace import dump
-from opboost_ops.extras.setup.bounds import TEMPLATE, FilledIn, fill_in
-from opboost_ops.extras.setup.offers import DOMAIN, offer_file
+from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, FilledIn, fill_in
+from opboost_ops.extras.setup.offers import allow, offer_file
 from opboost_ops.pipeline.party import clock
 from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.pipeline.party.private_edges import PrivateEdges, draw_edges, numeric_features
@@ -71,7 +71,11 @@ def write_private_edges(
         features = data["parties"][site.party]["features"]
     if columns is None:
         numbers = [n for n in numeric_features(context) if features[n].get("type") != "boolean"]
-        columns = dict.fromkeys(numbers, declared.domain.to_domain().size)
+        declared_features = declared.parties[site.party].features
+        columns = {
+            name: declared_features[name].domain_in(declared.domain.to_domain()).size
+            for name in numbers
+        }
     drawn = draw_edges(context, columns, epsilon, number)
     for name, edges in drawn.items():
         features[name]["scale"] = edges.scale
@@ -93,6 +97,8 @@ def take_in(folder: Path) -> tuple[FilledIn, Mapping[str, PrivateEdges]]:
     """
     offer = offer_file(folder, load_site(folder / "site.yaml").party)
     filled = fill_in(folder / TEMPLATE, offer)
+    if filled.few:
+        allow(folder, offer, filled.few)
     drawn: dict[str, PrivateEdges] = {}
     for epsilon in dict.fromkeys(filled.private.values()):
         cells = DOMAIN["upper"] - DOMAIN["lower"] + 1

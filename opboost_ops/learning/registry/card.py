@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from opboost_ops import __version__
+from opboost_ops.config.feature import Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.schema import Record
 from opboost_ops.learning.boosters.trainer import format_of
@@ -141,11 +142,12 @@ class CoverageLine(Record):
 
 
 class FeatureLine(Record):
-    """One feature on the card."""
+    """One feature on the card; ``domain`` is its own, on which it was released."""
 
     party: str
     name: str
     type: str
+    domain: tuple[int, int] | None = None
     mechanism: str | None
     loss: LossCurve | None
     splits: int
@@ -160,7 +162,7 @@ class Card(Record):
         task: What it predicts.
         label: The label column.
         classes: Its classes in order; of two, the second is the positive one.
-        domain: Bounds L and R of protected features.
+        domain: Bounds L and R of features without a domain of their own.
         training: Booster and parameters.
         training_words: What these do not say by themselves.
         training_rows: How many rows it was trained on.
@@ -212,6 +214,15 @@ class Card(Record):
         return self.model_dump_json(indent=1).encode()
 
 
+def _own_domain(federation: Federation, feature: Feature | None) -> tuple[int, int] | None:
+    """The domain of a feature, where it is not the federation's."""
+    if feature is None or feature.type == "nominal":
+        return None
+    declared = federation.domain.to_domain()
+    domain = feature.domain_in(declared)
+    return None if domain == declared else (domain.lower, domain.upper)
+
+
 def make_card(
     *,
     federation: Federation,
@@ -256,6 +267,7 @@ def make_card(
                 party=party,
                 name=name,
                 type=declared[name].type if name in declared else "missing bit",
+                domain=_own_domain(federation, declared.get(name)),
                 mechanism=curve.mechanism if curve else None,
                 loss=curve,
                 splits=sum(splits.get(column, 0) for column in columns),

@@ -83,7 +83,7 @@ def _vertical(federation: Federation) -> list[str]:
     lines = [
         summary,
         "",
-        f"Domain of protected features: [{domain.lower}, {domain.upper}].",
+        f"Domain of protected features without one of their own: [{domain.lower}, {domain.upper}].",
         "",
         "| party | role | feature | leaves the party as |",
         "| --- | --- | --- | --- |",
@@ -123,7 +123,7 @@ def _horizontal(federation: Federation) -> list[str]:
         f"All parties' `boost` tasks run at the same time and exchange signed messages. "
         f"{active} opens the runs, adds up and decides; all end with the same model.",
         "",
-        f"Domain of the features: [{domain.lower}, {domain.upper}].",
+        f"Domain of features without one of their own: [{domain.lower}, {domain.upper}].",
         "",
         "| feature | type |",
         "| --- | --- |",

@@ -79,11 +79,10 @@ def draw_edges(
     """
     require_own_columns(context.policy, context.federation, context.party)
     features = {name: _numeric(context, name) for name in columns}
-    domain = context.federation.domain.to_domain()
-    for cells in columns.values():
+    for name, cells in columns.items():
+        domain = features[name].domain_in(context.federation.domain.to_domain())
         if cells > domain.size:
             raise ConfigError(f"{cells} cells are more than the domain's {domain.size} values.")
-    for name in columns:
         if name not in context.policy.features:
             raise PolicyError(
                 f"{name} is not among the features of {context.party}'s policy.",
@@ -126,7 +125,9 @@ def _asked(
     return edge_charges.edges_release(
         name,
         column,
-        edge_charges.curve(cells, epsilon, context.federation.domain.to_domain()),
+        edge_charges.curve(
+            cells, epsilon, feature.domain_in(context.federation.domain.to_domain())
+        ),
         edge_charges.declaration_of(column, feature, cells, epsilon, number),
         clock.today(),
         context.federation.name,

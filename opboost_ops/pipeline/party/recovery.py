@@ -323,7 +323,7 @@ def missing_edges(state: PartyState, policy: Policy) -> list[Release]:
             releases[column, content] = edges_release(
                 name,
                 column,
-                edges_loss(edges, domain),
+                edges_loss(edges, feature.domain_in(domain)),
                 declaration_of(column, feature, len(edges.edges) + 1, edges.epsilon, 1),
                 clock.today(),
                 agreed.federation,

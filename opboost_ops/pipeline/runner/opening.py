@@ -212,8 +212,9 @@ def for_model(
         "Train a model with the federation file as it is now, roll back to an older version, or "
         "bring the file back."
     )
-    if excess := trained.domain.to_domain().excess(trained.most_values):
-        raise ContractError(f"The domain of model version {version} {excess}.", remedy)
+    for domain in trained.domains.values():
+        if excess := domain.excess(trained.most_values):
+            raise ContractError(f"A domain of model version {version} {excess}.", remedy)
     gone = sorted(set(trained.parties) - set(declared.parties))
     new = sorted(set(declared.parties) - set(trained.parties))
     if gone or new:

@@ -5,17 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from opboost_ops.config.feature import Feature
 from opboost_ops.domain import Domain
-from opboost_ops.mechanisms import Mechanism, MissingBit, UnaryEncoding
+from opboost_ops.mechanisms import UnaryEncoding
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.loss import LossCurve, category_loss, loss_curve
 
 #: How many releases of a feature fit into the budget of a policy that is written.
 RELEASES = 1
-
-_MECHANISM: TypeAdapter[Mechanism] = TypeAdapter(Mechanism)
 
 #: Caps are written with four digits, rounded up.
 _STEPS = 10_000
@@ -39,14 +38,15 @@ def limits(
         map or channel fits in.
     """
     try:
-        curves = list(_curves(feature, Domain(domain["lower"], domain["upper"])))
+        parsed = Feature.model_validate(feature)
     except ValidationError:
-        return {}  # No mechanism: anyone who reads the federation file is told where and why.
+        return {}  # Anyone who reads the federation file is told where and why.
+    curves = list(_curves(parsed, Domain(domain["lower"], domain["upper"])))
     losses = [curve.loss[-1] for curve in curves]
     finite = [loss for loss in losses if loss != "inf"]
     if len(finite) < len(losses):
         return {}
-    once = edges if feature.get("type") == "numeric" else 0.0
+    once = edges if parsed.type == "numeric" else 0.0
     return {"budget": _up(RELEASES * sum(finite) + once)}
 
 
@@ -63,15 +63,15 @@ def all_features_limit(budgets: Iterable[float | None]) -> float | None:
     return math.ceil(sum(finite) * _STEPS) / _STEPS
 
 
-def _curves(feature: Mapping[str, Any], domain: Domain) -> Iterator[LossCurve]:
+def _curves(feature: Feature, domain: Domain) -> Iterator[LossCurve]:
     """Of the feature's own values, and of its missing bit."""
-    mechanism = _MECHANISM.validate_python(feature["mechanism"])
-    # A changed category costs the same however many there are.
-    unary = isinstance(mechanism, UnaryEncoding)
-    yield category_loss(mechanism, 2) if unary else loss_curve(mechanism, domain)
-    missing = feature.get("missing")
-    if isinstance(missing, Mapping) and missing.get("bit") is not None:
-        yield loss_curve(MissingBit(epsilon=missing["bit"]), BIT)
+    if isinstance(feature.mechanism, UnaryEncoding):
+        # A changed category costs the same however many there are.
+        yield category_loss(feature.mechanism, 2)
+    elif feature.mechanism is not None:
+        yield loss_curve(feature.mechanism, feature.domain_in(domain))
+    if feature.missing_bit is not None:
+        yield loss_curve(feature.missing_bit, BIT)
 
 
 def _up(loss: float) -> float:

@@ -68,7 +68,25 @@ def guess_words(column: str, kind: str, guess: Guess, receiver: str) -> str:
     return (
         f"Most exposed is {column}: the best attack of {receiver} guesses which of "
         f"{values_words(guess, kind)} a person has in {share_words(guess.after)} of cases, "
-        f"instead of {share_words(guess.before)} without the release. {_odds_sentence(guess)}"
+        f"instead of {share_words(guess.before)} without the release. {worst_words(guess)} "
+        f"{_odds_sentence(guess)}"
+    )
+
+
+def worst_words(guess: Guess) -> str:
+    """The best guess where a person is known to have one of two, or of three, values.
+
+    Args:
+        guess: What the receiver can guess of it.
+    """
+    three = (
+        ""
+        if guess.of_three is None
+        else f", and among three in up to {share_words(guess.of_three)}"
+    )
+    return (
+        f"Between two of them, equally likely, it guesses right in up to "
+        f"{share_words(guess.of_two)} of cases{three}."
     )
 
 

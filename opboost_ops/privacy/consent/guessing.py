@@ -14,17 +14,23 @@ expectation under Q of the maximum of independent numbers prior(c) r(y_c), each 
 A feature with a missing bit has one value more: missing. Its response is that of the fill, which
 counts as the lowest value, where a response tells most; value and bit are guessed together.
 
-The prior is uniform, unless another one is given; columns count as independent.
+The prior is uniform, unless another one is given; columns count as independent. Beside it stand
+the worst priors over any two and any three values, from the channel's integer counts
+(`worst_priors`).
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from opboost_ops.mechanisms.alias import TOTAL
 from opboost_ops.mechanisms.channel import Channel
+from opboost_ops.privacy.consent.worst_priors import even_success, worst_values
 
 #: Records of others among which a known one is looked for, and known ones that are looked for.
 OTHERS, KNOWN = 999, 1_000
@@ -42,6 +48,9 @@ class Guess:
         before: Success of the best guess without the release.
         after: Success of the best guess with it.
         odds: By which factor the release changes the odds of any two values at most.
+        of_two: Success of the best guess between two values, equally likely, where it is best: no
+            other prior over two values gains more.
+        of_three: The same of three values; None where there are only two.
         missing: Whether one of the values is that it is missing.
     """
 
@@ -49,6 +58,8 @@ class Guess:
     before: float
     after: float
     odds: float
+    of_two: float
+    of_three: float | None = None
     missing: bool = False
 
     @property
@@ -106,8 +117,14 @@ class Law:
             else:
                 after += _of_bits(law, best)
         odds = math.exp(loss) if loss < 700 else math.inf
-        has_missing = self.missing is not None
-        return Guess(len(prior), float(prior.max()), min(1.0, after), odds, has_missing)
+        return Guess(
+            len(prior),
+            float(prior.max()),
+            min(1.0, after),
+            odds,
+            *_among_few(self),
+            self.missing is not None,
+        )
 
     def exposures(self) -> np.ndarray:
         """How much a release tells of each value, in nats; 0 of categories, which are alike."""
@@ -163,11 +180,47 @@ class Law:
         chances[:, -1] = absent
         return np.append(np.arange(count - 1), 0), chances
 
+    def counts(self) -> tuple[list[list[int]], int]:
+        """Rows of the joint law of response and missing bit in integers, and the sum of each.
+
+        Of a nominal feature up to four categories stand for all, which are alike: bits of others
+        say nothing about which of these it is.
+        """
+        total, rows = TOTAL, [list(row) for row in self.channel.counts]
+        if self.categories is not None:
+            shown = min(self.categories, 4)
+            clear, set_ = self.channel.counts
+            rows = [
+                [
+                    math.prod(
+                        (set_ if at == category else clear)[bit] for at, bit in enumerate(bits)
+                    )
+                    for bits in product((0, 1), repeat=shown)
+                ]
+                for category in range(shown)
+            ]
+            total = TOTAL**shown
+        if self.missing is None:
+            return rows, total
+        present, absent = self.missing.counts
+        # A missing value is released as the fill, which counts as the lowest value.
+        bits = [(row, present) for row in rows] + [(rows[0], absent)]
+        return [[count * bit for count in row for bit in of] for row, of in bits], total * TOTAL
+
     def _joint(self) -> np.ndarray:
         """Pr[response, missing bit | value], shape (values, bits x outputs)."""
         places, chances = self._states()
         law = self.channel.probabilities()[places]
         return np.concatenate([law * bit[:, None] for bit in chances], axis=1)
+
+
+@lru_cache(maxsize=64)
+def _among_few(law: Law) -> tuple[float, float | None]:
+    """Success of the best guess among two values, and among three, under the worst priors."""
+    rows, total = law.counts()
+    pair, *triples = worst_values(np.array(rows, dtype=np.float64) / total)
+    three = [even_success([rows[at] for at in triple], total) for triple in triples]
+    return even_success([rows[at] for at in pair], total), three[0] if three else None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """`opboost init`: policies that allow what is declared and no more, and one UUID for a column."""
 
+import csv
 import json
 import os
 import pty
@@ -93,6 +94,53 @@ def test_caps_for_a_partner_with_more_people(
     init(opboost, tmp_path / "new", tables, bank=("--queries", "5000"))
     rules = load_policy(tmp_path / "new" / "bank" / "policy.yaml").alignment
     assert (rules.max_new_queries, rules.max_queries_total) == (5_000, 50_000)
+
+
+def test_a_column_with_few_values_gets_as_many_cells(tmp_path: Path, opboost: Opboost) -> None:
+    """Of whole numbers the bounds say how many; of others people do, and the policy follows."""
+    rows = 40
+    pl.DataFrame(
+        {
+            "id": [f"P{i}" for i in range(rows)],
+            "grade": [1, 2, 3, 2] * 10,
+            "half": [0.0, 0.5] * 20,
+            "income": range(rows),
+            "flag": [True, False] * 20,
+        }
+    ).write_parquet(tmp_path / "bank.parquet")
+    folder = tmp_path / "bank"
+    assert opboost(*arguments(tmp_path, tmp_path, "bank")).code == 0
+    before = load_policy(folder / "policy.yaml").all_features.budget
+    table = folder / "bounds.csv"
+    with table.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert {line["feature"]: line["values"] for line in lines} == {
+        "grade": "whole numbers", "half": "", "income": "whole numbers",
+    }  # fmt: skip
+    public = {"grade": ("1", "3", ""), "half": ("0", "0.5", "2"), "income": ("0", "20000", "")}
+    for line in lines:
+        line["lower"], line["upper"], values = public[line["feature"]]
+        line["values"] = values or line["values"]
+    with table.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    done = opboost("bounds", folder)
+    assert done.code == 0, done
+    features = yaml.safe_load((folder / "bank-offer.yaml").read_text())["features"]
+    assert features["grade"]["domain"] == {"lower": 1, "upper": 3}
+    assert features["half"]["domain"] == {"lower": 1, "upper": 2}
+    assert "domain" not in features["income"]
+    few = {"name": "geometric", "epsilon": 0.7}
+    assert features["grade"]["mechanism"] == features["flag"]["mechanism"] == few
+    policy = load_policy(folder / "policy.yaml")
+    budgets = {name: rule.budget for name, rule in policy.features.items()}
+    assert budgets == pytest.approx(
+        {"grade": 1.4, "half": 0.7, "income": 4.5, "flag": 0.7}, abs=1e-3
+    )
+    assert policy.features["grade"].mechanisms == ("geometric",)
+    assert before is not None and before > (policy.all_features.budget or before)
+    assert "# max_new_queries: 2 times" in (folder / "policy.yaml").read_text()
 
 
 def test_a_second_init_keeps_the_names_of_a_policy(

@@ -1,16 +1,22 @@
 """A protected feature becomes columns, each with its domain and its charge."""
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from opboost_ops.config.agreement import computed
 from opboost_ops.config.columns import Column, columns_of
+from opboost_ops.config.declared_map import differing
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
 from opboost_ops.domain import Domain
 from opboost_ops.errors import ConfigError
 from opboost_ops.mechanisms.bits import BIT
 from opboost_ops.privacy.loss import category_loss, column_losses, loss_curve
+from opboost_ops.verifier.plans import Plan
+from opboost_ops.verifier.stores import Artifact
 from tests.unit.config.test_agreement import data
 
 FEATURES: dict[str, Any] = {
@@ -52,9 +58,35 @@ def test_each_category_is_a_bit_and_a_missing_bit_stands_beside() -> None:
         "grade",
     ]
     assert [found[name].bit for name in found] == [None, 0, 1, 2, None, None]
-    assert found["age"].domain == found["grade"].domain == Domain(1, 10)
+    assert found["age"].domain == Domain(1, 10)
     assert found["channel=app"].domain == found["channel=missing"].domain == BIT
     assert found["channel=app"].source_domain == Domain(0, 2)
+
+
+def test_a_column_has_as_many_values_as_it_declares() -> None:
+    grr = {"name": "grr", "epsilon": 1}
+    found = federation(
+        grade={"type": "ordinal", "categories": ["low", "middle", "high"], "mechanism": grr},
+        many={"type": "ordinal", "categories": [str(i) for i in range(12)], "mechanism": grr},
+        flag={"type": "boolean", "mechanism": grr},
+        rooms={"bounds": [1, 7], "domain": {"lower": 1, "upper": 7}, "mechanism": grr},
+    )
+    domains = {column.name: column.domain for column in columns_of(found, "bank")}
+    assert domains == {
+        "grade": Domain(1, 3),
+        "many": Domain(1, 10),
+        "flag": Domain(0, 1),
+        "rooms": Domain(1, 7),
+    }
+    plan = Plan(
+        Artifact("credit/run/plan/lender", Path()),
+        {"federation": differing(found), "purpose": "train"},
+    )
+    assert {column.name: column.channel_digest for column in plan.columns("bank")} == {
+        name.removeprefix("bank."): digests["channel"] for name, digests in computed(found).items()
+    }
+    rooms = found.parties["bank"].features["rooms"].domain_map(found.domain.to_domain())
+    assert rooms.encode(np.arange(1, 8)).tolist() == [*range(1, 8)], "each value has its own cell"
 
 
 def test_bits_of_a_category_are_one_charge_and_the_missing_bit_another() -> None:

@@ -89,10 +89,10 @@ def test_the_words_say_how_each_column_is_made(trained_once: Workspace) -> None:
         json.loads(files["columns.json"])["categories"]["credit.employment"]
     )
     assert words["bank.overdrafts"] == (
-        "1 + ceil(s * 9), where s = (x - lower) / (upper - lower), and x is the number, clipped "
-        "to lower 0 and upper 9."
+        "1 + ceil(a * 9 / b), where a = x - lower and b = upper - lower, and x is the number, "
+        "clipped to lower 0 and upper 9."
     )
-    assert "log1p(x - lower) / log1p(upper - lower)" in words["shop.orders_a_year"]
+    assert "a = log1p(x - lower) and b = log1p(upper - lower)" in words["shop.orders_a_year"]
     assert words["bank.income"].startswith("1 plus how many of `declared.scale.edges` are below x")
     assert words["bank.income"].endswith("; a missing value counts as 2500.0.")
     assert words["shop.returns_share=missing"] == "1 where the value was missing, 0 elsewhere."

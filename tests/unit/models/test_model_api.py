@@ -44,14 +44,14 @@ def by_hand(column: Any, raw: list[Any], domain: tuple[int, int]) -> list[float]
         else:
             lower, upper = declared["bounds"]
             inside = min(max(float(value), lower), upper) - lower
-            share, scale = inside / (upper - lower), declared.get("scale")
+            above, span, scale = inside, upper - lower, declared.get("scale")
             low, high = domain
             if isinstance(scale, dict):
                 made.append(float(low + sum(edge < value for edge in scale["edges"])))
                 continue
             if scale == "log1p":
-                share = math.log1p(inside) / math.log1p(upper - lower)
-            made.append(float(low + math.ceil(share * (high - low))))
+                above, span = math.log1p(inside), math.log1p(upper - lower)
+            made.append(float(low + math.ceil(above * (high - low) / span)))
     return made
 
 

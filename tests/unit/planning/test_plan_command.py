@@ -13,6 +13,8 @@ from opboost_ops.cli.plan import command
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.extras.lab import division
+from opboost_ops.privacy.consent.worst_priors import of_two
+from opboost_ops.privacy.planner import guess_rate
 from tests.federation import Workspace
 
 Ask = Callable[..., dict[str, Any]]
@@ -67,6 +69,24 @@ def test_a_sample_divides_a_total(workspace: Workspace, ask: Ask, tmp_path: Path
     proposed = tmp_path / "federation.yaml"
     proposed.write_text(yaml.safe_dump(data, sort_keys=False))
     assert load_federation(proposed).parties["bank"].features
+
+
+def test_without_caps_the_declared_guess_rate_is_held_fixed(workspace: Workspace, ask: Ask) -> None:
+    public = workspace.folder / "public.parquet"
+    told = ask(sample=public)
+    declared = workspace.declared
+    for name, caps in told["caps"].items():
+        mechanism = declared.parties["bank"].features[name].mechanism
+        assert mechanism is not None
+        channel = mechanism.channel(declared.domain.to_domain())
+        assert caps["guess"] == guess_rate(channel)
+        assert caps["of_two"] == of_two(channel.probabilities())
+        found = told["features"][name]
+        for line in found:
+            shares = [line[rate] / caps[rate] for rate in ("guess", "of_two")]
+            assert 0.95 < max(shares) <= 1 + 1e-9, "one rate is used in full, so order differs"
+    few = ask(sample=public, max_guess=0.15)
+    assert all(line["guess"] <= 0.15 for found in few["features"].values() for line in found)
 
 
 def test_the_least_total_that_reaches_a_share(workspace: Workspace, ask: Ask) -> None:

@@ -38,14 +38,14 @@ def evidence() -> Evidence:
 
 def test_what_is_kept_is_what_a_regression_on_released_values_finds(evidence: Evidence) -> None:
     """Many noisy copies of the rows, least squares on each column's best prediction."""
-    divider = Divider(evidence, SIX, Caps(step=4.0))
+    divider = Divider(evidence, [SIX] * len(evidence.names), Caps(step=4.0))
     best = divider.best(divider.units)
     codes, label = sample()
     random = np.random.default_rng(5)
     many, predictions = np.tile(label, 20), []
     for j, name in enumerate(evidence.names):
         if name in best.shares:
-            mechanism = divider.mechanism(best.shares[name])
+            mechanism = divider.mechanism(name, best.shares[name])
             assert mechanism is not None
             law = mechanism.channel(SIX).probabilities()
             steps = law.cumsum(axis=1)[np.tile(codes[:, j], 20)]
@@ -58,7 +58,7 @@ def test_what_is_kept_is_what_a_regression_on_released_values_finds(evidence: Ev
 
 
 def test_no_even_division_of_any_columns_is_better(evidence: Evidence) -> None:
-    divider = Divider(evidence, SIX, Caps(step=3.0))
+    divider = Divider(evidence, [SIX] * len(evidence.names), Caps(step=3.0))
     best = divider.best(divider.units)
     assert sum(best.shares.values()) == divider.units
     for count in (1, 2, 3):
@@ -71,16 +71,16 @@ def test_no_even_division_of_any_columns_is_better(evidence: Evidence) -> None:
 
 def test_a_small_total_goes_to_the_strong_column_alone(evidence: Evidence) -> None:
     """Shares grow faster than the loss there, and the copy says nothing new."""
-    divider = Divider(evidence, SIX, Caps(step=0.3))
+    divider = Divider(evidence, [SIX] * len(evidence.names), Caps(step=0.3))
     assert divider.best(divider.units).shares == {"strong": divider.units}
 
 
 def test_declared_importances_are_shares_of_the_variance() -> None:
-    divider = Divider(independent({"a": 3.0, "b": 1.0}, 6), SIX, Caps(step=60.0))
+    divider = Divider(independent({"a": 3.0, "b": 1.0}, [6, 6]), [SIX, SIX], Caps(step=60.0))
     assert divider.unprotected() == pytest.approx(1.0, abs=1e-6)
-    small = Divider(independent({"a": 3.0, "b": 1.0}, 6), SIX, Caps(step=0.2))
+    small = Divider(independent({"a": 3.0, "b": 1.0}, [6, 6]), [SIX, SIX], Caps(step=0.2))
     assert small.best(small.units).shares == {"a": small.units}
-    even = Divider(independent({"a": 1.0, "b": 1.0}, 6), SIX, Caps(step=8.0))
+    even = Divider(independent({"a": 1.0, "b": 1.0}, [6, 6]), [SIX, SIX], Caps(step=8.0))
     found = even.best(even.units).shares
     assert found == {"a": even.units // 2, "b": even.units // 2}
 

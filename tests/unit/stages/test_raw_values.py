@@ -76,10 +76,10 @@ def test_bounds_and_fill_may_be_dates() -> None:
     assert numbers(pl.Series("x", [date(1970, 1, 13), None]), declared).tolist() == [12, 1]
 
 
-def test_booleans_have_bounds_by_themselves() -> None:
+def test_booleans_have_bounds_and_domain_by_themselves() -> None:
     declared = feature(type="boolean")
     assert (declared.type, declared.bounds) == ("numeric", (0.0, 1.0))
-    assert declared == feature(type="numeric", bounds=[0, 1])
+    assert declared == feature(type="numeric", bounds=[0, 1], domain={"lower": 0, "upper": 1})
     assert numbers(pl.Series("x", [True, False]), declared).tolist() == [1, 0]
 
 
