@@ -124,10 +124,10 @@ class DomainMap:
             edges = self.edges or ()
             place = value - self.domain.lower - 1
             return edges[place] if place < len(edges) else upper
-        share = (value - 1 - self.domain.lower) / (self.domain.upper - self.domain.lower)
+        cells, width = value - 1 - self.domain.lower, self.domain.size - 1
         if self.scale == "log1p":
-            return lower + float(np.expm1(share * np.log1p(upper - lower)))
-        return lower + share * (upper - lower)
+            return lower + float(np.expm1(cells * np.log1p(upper - lower) / width))
+        return lower + cells * (upper - lower) / width
 
     def boundaries(self) -> tuple[float, ...]:
         """All places where one value of the domain ends and the next begins, rising.

@@ -30,7 +30,7 @@ def canonical(text: str) -> str:
 
 
 class DomainRange(Record):
-    """Bounds L and R of the integers on which every protected feature is released."""
+    """Bounds L and R of the integers on which protected features are released."""
 
     lower: int
     upper: int

@@ -44,7 +44,8 @@ class Partitions:
         starts = (domain.lower, *edges)
         if any(a >= b for a, b in pairwise((*starts, domain.upper + 1))):
             raise ConfigError(
-                "The partitions' edges must rise and lie inside the domain.",
+                "The partitions' edges must rise and lie inside the domain "
+                f"[{domain.lower}, {domain.upper}].",
                 "Give the first value of every partition but the first.",
             )
         return cls(domain, starts)

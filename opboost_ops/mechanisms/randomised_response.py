@@ -78,7 +78,8 @@ class BucketResponse(Parameters):
             domain.lower < self.edges[0] and self.edges[-1] <= domain.upper
         ):
             raise ConfigError(
-                "A bucket's edge lies outside the domain, or leaves the first bucket empty.",
+                f"The buckets' edges must lie above {domain.lower} and be at most {domain.upper} on "
+                f"this feature's domain [{domain.lower}, {domain.upper}].",
                 "Give the domain value with which each bucket but the first begins.",
             )
 

@@ -100,11 +100,26 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
         *_fields("federation", before.get("federation"), after["federation"]),
     ]
     costs = _costs(federation, agreements.party)
+    on_domain = {
+        charge: loss
+        for charge, loss in costs.items()
+        if _column(before, agreements.party, charge) != _column(after, agreements.party, charge)
+    }
     if earlier and earlier[-1].withdrawn is not None:
         fields.append(("agreement", f"number {earlier[-1].number}, withdrawn", "standing again"))
     all_changes = [
         Change(
-            path, old, new, _means(path.split("."), old, new, federation, agreements.party, costs)
+            path,
+            old,
+            new,
+            _means(
+                path.split("."),
+                old,
+                new,
+                federation,
+                agreements.party,
+                on_domain if path.startswith("federation.domain") else costs,
+            ),
         )
         for path, old, new in fields
     ]
@@ -150,6 +165,11 @@ def _column_of(path: str) -> str:
     return ""
 
 
+def _column(content: Mapping[str, Any], party: str, charge: str) -> Any:
+    """Map and channel of a number or an ordered category; None of a nominal feature."""
+    return content.get("columns", {}).get(f"{party}.{charge}")
+
+
 def _costs(federation: Federation, party: str) -> Costs:
     """Loss(R - L) of one more draw, by what is charged."""
     return {line.charge: float(line.curve.loss[-1]) for line in leaving(federation, party)}
@@ -180,7 +200,10 @@ def _means(
         case ["federation", "alignment", *_]:
             return _ALIGNED.format(_WHOM[federation.alignment.overlap])
         case ["federation", "domain", *_]:
-            return f"the integers on which every protected feature is released{_draw(party, costs)}"
+            return (
+                "the integers on which protected features without a domain of their own are "
+                f"released{_draw(party, costs)}"
+            )
         case ["federation", "parties", whose, "revoked_keys"]:
             return f"nothing that these keys of {whose} sign is accepted from now on"
         case ["federation", "parties", whose, "former_keys"]:

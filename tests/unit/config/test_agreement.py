@@ -158,6 +158,9 @@ def test_in_horizontal_learning_no_training_is_free() -> None:
     [
         ({f"{INCOME}__missing__fill": 26}, {"income"}),
         ({f"{INCOME}__missing": "forbid"}, {"income"}),
+        ({f"{INCOME}__domain": {"lower": 1, "upper": 9}}, {"income"}),
+        ({f"{INCOME}__domain": {"lower": 1, "upper": 10}}, set()),
+        ({"domain__upper": 12}, {"income"}),
         ({f"{SIZE}__categories": ["m", "s", "l"]}, {"size"}),
         ({"parties__bank__features__kind__categories": ["b", "a"]}, {"kind=a", "kind=b"}),
         ({f"{INCOME}__mechanism": {"name": "grr", "epsilon": 1.0}}, set()),

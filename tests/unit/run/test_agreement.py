@@ -154,3 +154,14 @@ def test_a_change_says_what_it_costs(
     assert [c.field for c in found] == [f"federation.parties.bank.features.income.{field}"]
     assert words in found[0].means
     assert not [c for c in changes(load(bank), federation(**change)) if "columns" in c.field]
+
+
+def test_another_common_domain_redraws_only_what_follows_it(bank: Site) -> None:
+    own = {f"{INCOME}__domain": {"lower": 1, "upper": 10}}
+    agree(bank, federation(**own))
+    (change,) = changes(load(bank), federation(domain__upper=12, **own))
+    assert change.field == "federation.domain.upper"
+    assert "releases" not in change.means, "income has a domain of its own, size its categories"
+    (change,) = changes(load(bank), federation(**{f"{INCOME}__domain": {"lower": 1, "upper": 9}}))
+    assert change.field == "federation.parties.bank.features.income.domain.upper"
+    assert "bank releases these columns once more" in change.means

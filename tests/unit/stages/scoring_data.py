@@ -19,8 +19,8 @@ SIZES = ("small", "medium", "large")
 ROWS = 400
 
 
-#: FederBoost's way of protecting: edges in the domain, buckets as unequal as they may be.
-BUCKETS = {"w": (2, 3, 9), "size": (4, 8), "v": (3, 5, 9)}
+#: FederBoost's way of protecting: edges in each feature's domain, buckets as unequal as they may be.
+BUCKETS = {"w": (2, 3, 9), "size": (2, 3), "v": (3, 5, 9)}
 
 
 def dataset(task: str, buckets: bool = False) -> Dataset:
@@ -92,7 +92,7 @@ def clear(people: pl.DataFrame) -> dict[str, np.ndarray]:
     return {
         "b0.w": np.ceil(1 + w * 9),
         "b0.w=missing": people["b0.w"].is_null().to_numpy().astype(float),
-        "b0.size": np.ceil(1 + size / 2 * 9),
+        "b0.size": 1.0 + size,
         "b1.v": np.ceil(1 + people["b1.v"].to_numpy() / 4 * 9),
         **{f"b1.colour={c}": (people["b1.colour"] == c).to_numpy().astype(float) for c in COLOURS},
     }

@@ -63,6 +63,8 @@ ENTRIES = {
             "features.*.party",
             "features.*.name",
             "features.*.type",
+            "features.*.domain",
+            "features.*.domain.*",
             "features.*.mechanism",
             "features.*.loss",
             "features.*.loss.*",
@@ -138,6 +140,11 @@ def test_each_number_is_charged_declared_or_a_public_count(made: Workspace) -> N
     for full, known in columns["categories"].items():
         party, _, feature = full.partition(".")
         assert known == list(federation.parties[party].features[feature].categories or ())
+    common = federation.domain.to_domain()
+    for line in json.loads(files["card.json"])["features"]:
+        declared = federation.parties[line["party"]].features.get(line["name"])
+        own = None if declared is None else declared.domain_in(common)
+        assert line["domain"] is None or line["domain"] == [own.lower, own.upper]
 
     # What is charged is what was drawn, and the ledger has it.
     drawn = json.loads((made.home("credit") / "drawn_metrics.jsonl").read_bytes())
