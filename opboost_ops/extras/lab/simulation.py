@@ -106,7 +106,7 @@ class Simulation:
             **asdict(self),
             "rows": {"training": self.rows[0], "held_out": self.rows[1]},
             "draws": DRAWS,
-            "gain_to_be_had": self.gain_to_be_had,
+            "gain_shown": self.gain_shown,
             "pays_from": {
                 mode: getattr(self.pays_from(mode), "epsilon", None)
                 for mode in dict.fromkeys(point.mode for point in self.points)
@@ -115,20 +115,20 @@ class Simulation:
         }
 
     @property
-    def gain_to_be_had(self) -> bool:
-        """Whether pooling all columns as they are gains anything."""
+    def gain_shown(self) -> bool:
+        """Whether the sample shows that pooling all columns as they are gains anything."""
         return self.pooled_gain.low > 0 and self.pooled_gain.value >= _LITTLE
 
     def pays_from(self, mode: str) -> Point | None:
         """The smallest epsilon from which on the gain's interval lies above zero.
 
-        None where there is none, and where pooling gains nothing.
+        None where there is none, and where pooling shows no gain.
 
         Args:
             mode: Of scoring.
         """
         smallest = None
-        if not self.gain_to_be_had:
+        if not self.gain_shown:
             return None
         for point in sorted((p for p in self.points if p.mode == mode), key=lambda p: -p.epsilon):
             if point.gain.low <= 0:
@@ -317,18 +317,22 @@ def answer(simulation: Simulation) -> list[str]:
     Args:
         simulation: What came of it.
     """
-    if not simulation.gain_to_be_had:
+    if not simulation.gain_shown:
+        gain = f"{simulation.metric} {simulation.pooled_gain} over alone"
+        if simulation.pooled_gain.high < _LITTLE:
+            return [
+                f"No gain to be had: all columns pooled as they are gain {gain}. A federation "
+                "would not pay at any epsilon."
+            ]
         return [
-            f"No gain to be had: all columns pooled as they are gain {simulation.metric} "
-            f"{simulation.pooled_gain} over alone. A federation would not pay at any epsilon."
+            f"Pooling shows no gain in this sample: all columns as they are gain {gain}. A larger "
+            "sample may show one."
         ]
     lines = []
     for mode in MODES:
         point = simulation.pays_from(mode)
         if point is None:
-            lines.append(
-                f"{mode}: no gain over alone is shown at the largest epsilon; it would not pay."
-            )
+            lines.append(f"{mode}: no gain over alone is shown at the largest epsilon.")
         else:
             lines.append(
                 f"{mode}: it would pay from epsilon {point.epsilon:g} on (loss {point.loss:.3g} "

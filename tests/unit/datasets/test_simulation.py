@@ -69,7 +69,16 @@ def test_what_helps_pays_and_what_does_not_does_not() -> None:
     assert by["routed", 0.64].metric.value > by["desensitised", 0.64].metric.value
     useless = made(gain=0.0)
     assert all(useless.pays_from(mode) is None for mode in ("desensitised", "routed"))
-    assert not useless.gain_to_be_had and "No gain to be had" in answer(useless)[0]
+    assert not useless.gain_shown
+
+
+def test_a_wide_interval_is_no_proof_that_pooling_gains_nothing() -> None:
+    found = made(gain=0.0)
+    wide = replace(found, pooled_gain=Interval(0.03, -0.01, 0.07))
+    assert answer(wide)[0].startswith("Pooling shows no gain in this sample")
+    assert "would not pay" not in " ".join(answer(wide))
+    narrow = replace(found, pooled_gain=Interval(0.0, -0.001, 0.001))
+    assert answer(narrow)[0].startswith("No gain to be had")
 
 
 def test_an_interval_covers_one_more_draw() -> None:
