@@ -169,9 +169,9 @@ def section(found: Mapping[str, Any], _folder: Path) -> str:
     prices = [
         (
             f"{row['dataset']}, {row['metric'].upper()}",
-            f"{row['alone']:.3f} / {row['alone_tuned']:.3f}",
-            *(f"{row[f'desensitised_{rate}']:.3f} / {row[f'routed_{rate}']:.3f}" for rate in RATES),
-            f"{row['pooled']:.3f} / {row['pooled_tuned']:.3f}",
+            _pair(row["alone"], row["alone_tuned"]),
+            *(_pair(row[f"desensitised_{rate}"], row[f"routed_{rate}"]) for rate in RATES),
+            _pair(row["pooled"], row["pooled_tuned"]),
         )
         for row in found["rows"]
     ]
@@ -186,6 +186,11 @@ def section(found: Mapping[str, Any], _folder: Path) -> str:
         table(("table", "alone", *columns, "pooled"), prices),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _pair(first: float, second: float) -> str:
+    # Added to zero, a rounded -0.0 has no sign.
+    return f"{round(first, 3) + 0:.3f} / {round(second, 3) + 0:.3f}"
 
 
 EXPERIMENTS = (

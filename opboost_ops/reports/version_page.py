@@ -140,7 +140,7 @@ def _facts(version: Version) -> list[Block]:
             Fact("Trained with", trees, f"{training.get('trainer', '')}, {words}"),
             Fact("Training rows", f"{card.get('training_rows', 0):,}", whose),
             Fact("Held-out rows", f"{version.rows:,}", "all metrics are of these"),
-            Fact("Domain of features", f"[{low}, {high}]", "of protected ones"),
+            Fact("Domain of features", f"[{low}, {high}]", "of those without one of their own"),
         )
     )
     text = "An experiment without any guarantee."
@@ -315,13 +315,15 @@ def _features(version: Version) -> Table:
                 Cell(key[0]),
                 Cell(key[1]),
                 Cell(words[key] or unprotected),
+                Cell("") if curve[0] is None else count(len(curve) + 1),
                 *(_loss(end) for end in (curve[0], curve[-1])),
                 part,
                 count(version.splits[key]),
                 Cell("", "") if gain is None else Cell(f"{gain:.4g}", gain),
             )
         )
-    heads = ("party", "feature", "protection", "loss(1)", "loss(R-L)", "importance", "splits")
+    losses = ("values", "loss(1)", "loss(R-L)")
+    heads = ("party", "feature", "protection", *losses, "importance", "splits")
     note = (
         "loss(t) bounds how much more likely any output becomes when one value moves by up to t "
         "steps of the domain, computed from the exact table that was sampled; `card.json` has the "

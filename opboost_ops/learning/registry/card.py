@@ -142,7 +142,7 @@ class CoverageLine(Record):
 
 
 class FeatureLine(Record):
-    """One feature on the card; ``domain`` is its own, on which it was released."""
+    """One feature on the card; ``domain`` is its own, None where it has the federation's."""
 
     party: str
     name: str
