@@ -113,6 +113,17 @@ def test_a_key_like_no_other_lists_the_known_ones(data: dict[str, Any]) -> None:
         ),
         ({"bounds": [0, 1], "scale": {"edges": [2, 1]}}, "scale", "strictly increasing"),
         ({"bounds": [0, 1], "missing": {"fill": "none"}}, "missing.fill", "not a number"),
+        ({"bounds": [0, 1], "domain": {"lower": 1, "upper": 5000}}, "domain", "values"),
+        ({"type": "nominal", "domain": {"lower": 0, "upper": 1}}, "domain", "nominal"),
+        (
+            {
+                "type": "ordinal",
+                "categories": ["a", "b", "c"],
+                "mechanism": {"name": "bucket_response", "epsilon": 1, "edges": [2, 8]},
+            },
+            "",
+            "domain [1, 3]",
+        ),
     ],
 )
 def test_features_of_a_feature_holder(
