@@ -177,11 +177,10 @@ def section(found: Mapping[str, Any], _folder: Path) -> str:
     ]
     parts = [
         "## The price list by guess rate",
-        f"How often the best attack guesses a value right, all ten cells equally likely before, on "
-        f"[1, 10]; *of two* and *of three* are the [worst priors](guarantee.md#guess-rates). "
-        f"Medians of {found['seeds']} splits and draws, 80 trees of depth 3. Alone and pooled: the "
-        "same parameters / LightGBM with early stopping and trees of 31, 127 or 255 leaves. "
-        "Federated: randomised test rows / clear ones, as routed scoring sees them.",
+        "[How often](guarantee.md#guess-rates) the best attack guesses a value right: of all ten, "
+        f"of the worst two, of the worst three. Medians of {found['seeds']} splits and draws, 80 "
+        "trees of depth 3. Alone and pooled: the same parameters / LightGBM with early stopping "
+        "and larger trees. Federated: randomised / clear test rows.",
         table(heads, mechanisms),
         table(("table", "alone", *columns, "pooled"), prices),
     ]

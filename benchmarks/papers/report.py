@@ -21,14 +21,8 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
         (
-            "federation",
-            "price",
-            "first-mechanism",
-            "defaults",
-            "denoise",
-            "tuning",
-            "gate",
-            "refresh",
+            *("federation", "price", "first-mechanism", "defaults", "denoise", "tuning"),
+            *("gate", "refresh"),
         ),
     ),
     "reference/evaluation-papers": (
