@@ -78,8 +78,8 @@ class BucketResponse(Parameters):
             domain.lower < self.edges[0] and self.edges[-1] <= domain.upper
         ):
             raise ConfigError(
-                f"The buckets' edges must lie above {domain.lower} and be at most {domain.upper} on "
-                f"this feature's domain [{domain.lower}, {domain.upper}].",
+                f"The buckets' edges must lie above the first value of the feature's domain "
+                f"[{domain.lower}, {domain.upper}], and inside it.",
                 "Give the domain value with which each bucket but the first begins.",
             )
 

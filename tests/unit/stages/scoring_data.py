@@ -19,7 +19,7 @@ SIZES = ("small", "medium", "large")
 ROWS = 400
 
 
-#: FederBoost's way of protecting: edges in each feature's domain, buckets as unequal as they may be.
+#: FederBoost's way of protecting: edges in each feature's domain, as unequal as they may be.
 BUCKETS = {"w": (2, 3, 9), "size": (2, 3), "v": (3, 5, 9)}
 
 
