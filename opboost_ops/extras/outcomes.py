@@ -27,6 +27,7 @@ from opboost_ops.pipeline.evaluation.score_columns import PROBABILITY, SCORE
 from opboost_ops.pipeline.home import Home
 from opboost_ops.pipeline.inputs.weights import require_moderate
 from opboost_ops.pipeline.steps.assemble import encode_label
+from opboost_ops.privacy.attacks import wilson
 from opboost_ops.reports.outcomes import OUTCOMES, Group, Outcomes, Span
 from opboost_ops.tables.id_recipe import person_ids
 from opboost_ops.tables.names import found_names
@@ -230,8 +231,5 @@ def _observed(task: Task, outcome: np.ndarray) -> Span:
     if task == "regression":
         half = _Z * float(outcome.std(ddof=1)) / count**0.5
         return Span(value=mean, low=mean - half, high=mean + half)
-    # Loading it takes half a second, which other commands need not spend.
-    from scipy.stats import binomtest
-
-    low, high = binomtest(int(outcome.sum()), count).proportion_ci(method="wilson")
-    return Span(value=mean, low=float(low), high=float(high))
+    low, high = wilson(int(outcome.sum()), count)
+    return Span(value=mean, low=low, high=high)

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, stdtrit
 
-from opboost_ops.learning.metrics import EVALUATED, LOSSES, Task, all_metrics, row_losses
+from opboost_ops.learning.metrics import (
+    EVALUATED,
+    LOSSES,
+    Task,
+    all_metrics,
+    average_ranks,
+    row_losses,
+)
+from opboost_ops.privacy.attacks import wilson
 
 
 def influences(
@@ -68,13 +76,10 @@ def _r2(label: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 def _auc(positive: np.ndarray, score: np.ndarray) -> np.ndarray:
     """Of each row: the share of the other class that it is on the right side of; ties half."""
-    # Loading it takes half a second, which most processes need not spend.
-    from scipy.stats import rankdata
-
     n, (m, k) = len(score), (int(positive.sum()), int((~positive).sum()))
-    ranks = rankdata(score)
-    won = (ranks[positive] - rankdata(score[positive])) / k
-    lost = (ranks[~positive] - rankdata(score[~positive])) / m
+    ranks = average_ranks(score)
+    won = (ranks[positive] - average_ranks(score[positive])) / k
+    lost = (ranks[~positive] - average_ranks(score[~positive])) / m
     effects = np.empty(n)
     # DeLong's variances have one row less in their denominators, which few positives need.
     effects[positive] = (won - won.mean()) * n / math.sqrt(m * max(m - 1, 1))
@@ -204,11 +209,8 @@ class Comparison:
 
 
 def _wilson(share: float, rows: int) -> Interval:
-    # Loading it takes half a second, which most processes need not spend.
-    from scipy.stats import binomtest
-
-    ends = binomtest(round(share * rows), rows).proportion_ci(LEVEL, method="wilson")
-    return Interval(share, min(float(ends.low), share), max(float(ends.high), share))
+    low, high = wilson(round(share * rows), rows)
+    return Interval(share, min(low, share), max(high, share))
 
 
 def _around_logarithm(value: float, influence: np.ndarray) -> tuple[float, float]:

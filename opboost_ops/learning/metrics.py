@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+import polars as pl
 
 from opboost_ops.learning import metrics
 from opboost_ops.learning.boosters.frame import Parameters
@@ -120,11 +121,17 @@ def constant_prediction(task: Task, classes: int, train_label: np.ndarray, rows:
 def _auc(positive: np.ndarray, score: np.ndarray) -> float:
     # The Mann-Whitney statistic; ties count half.
     n, m = int(positive.sum()), int((~positive).sum())
-    # Loading it takes half a second, which most processes need not spend.
-    from scipy.stats import rankdata
-
-    ranks = rankdata(score)
+    ranks = average_ranks(score)
     return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def average_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks of numbers from 1; equal ones share the mean of theirs.
+
+    Args:
+        values: Shape (n,), none NaN.
+    """
+    return pl.Series(values).rank("average").to_numpy()
 
 
 #: LightGBM's default width of the square part of Huber's loss, and XGBoost's.

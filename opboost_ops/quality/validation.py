@@ -3,9 +3,12 @@
 import json
 import logging
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from threading import Lock
+from types import ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -65,7 +68,7 @@ def selects_nothing(condition: str, profile: Sequence[Mapping[str, Any]]) -> boo
 
 def expectation_problem(expectation: Mapping[str, Any]) -> str:
     """The reason why Great Expectations would not take an expectation; empty if it would."""
-    import great_expectations.expectations as known
+    known = _great_expectations().expectations
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     kind = str(expectation["type"])
@@ -96,8 +99,7 @@ def _definition(suite: str, own: str) -> Any:
         suite: A suite in JSON.
         own: Further expectations in JSON; they make another suite, of another name.
     """
-    import great_expectations as gx
-
+    gx = _great_expectations()
     declared = json.loads(suite)
     more = json.loads(own)
     name = f"{declared['name']} ({crc32(own.encode()):08x})" if more else declared["name"]
@@ -119,7 +121,7 @@ _SOURCE = "profile"
 def context() -> Any:
     """A context of Great Expectations in memory, with a data source for profiles."""
     _silence()
-    import great_expectations as gx
+    gx = _great_expectations()
     from great_expectations.data_context.types.base import (
         DataContextConfig,
         InMemoryStoreBackendDefaults,
@@ -145,3 +147,30 @@ def _silence() -> None:
     for name in [*logging.root.manager.loggerDict, "great_expectations"]:
         if name.partition(".")[0] == "great_expectations":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+#: A third of the time and memory of an import of Great Expectations: one chart, and statistics of
+#: expectations that no suite here has.
+_DEFERRED = ("altair", "scipy.stats")
+
+
+class _Deferred(ModuleType):
+    """A module that is imported when an attribute of it is first read."""
+
+    def __getattr__(self, attribute: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), attribute)
+
+
+@cache
+def _great_expectations() -> Any:
+    """Great Expectations, whose modules import `_DEFERRED` when they first use them."""
+    deferred = {name: _Deferred(name) for name in _DEFERRED if name not in sys.modules}
+    sys.modules.update(deferred)
+    try:
+        return import_module("great_expectations")
+    finally:
+        for name, module in deferred.items():
+            if sys.modules.get(name) is module:
+                del sys.modules[name]

@@ -158,6 +158,27 @@ def test_nothing_heavy_is_imported_with_the_module_and_nothing_is_reported_home(
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ})
 
 
+def test_a_check_imports_statistics_and_charts_only_for_an_expectation_that_needs_them() -> None:
+    program = """if True:
+        import sys
+        from opboost_ops.quality.suites import expectations
+        from opboost_ops.quality.validation import validate
+        profile = [{"column": name, "index": 0.0, "limit": 1.0} for name in "ab"]
+        assert validate(expectations("drift"), profile, {})["success"]
+        assert not {"altair", "scipy.stats"} & set(sys.modules)
+        kwargs = {
+            "column": "limit",
+            "partition_object": {"bins": [0.5, 1.0, 1.5], "weights": [0.0, 1.0]},
+            "threshold": 0.1,
+        }
+        divergence = {"type": "expect_column_kl_divergence_to_be_less_than", "kwargs": kwargs}
+        assert validate(expectations("drift"), profile, {}, [divergence])["success"]
+        from scipy.stats import norm
+        assert norm.cdf(0) == 0.5
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
 def test_all_kinds_of_arrow_text(kind: pa.DataType) -> None:
     data = raw().to_arrow()
