@@ -56,8 +56,8 @@ def _show(attacked: "Attacked") -> None:
     )  # fmt: skip
     print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
     stated = [
-        (name, str(one.values), *(share_words(rate) if rate else "" for rate in _rates(one)))
-        for name, one in result.stated.items()
+        (name, str(guess.values), *(share_words(rate) if rate else "" for rate in _rates(guess)))
+        for name, guess in result.stated.items()
     ]
     priors = ("column", "values", "all equally likely", "of two, at worst", "of three, at worst")
     print_table("Guessed right, as the consent sheet states it", priors, stated)

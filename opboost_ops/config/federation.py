@@ -241,12 +241,12 @@ class Federation(Record):
     @property
     def domains(self) -> dict[str, Domain]:
         """Every declared domain, by its place in the file."""
-        found = {"domain": self.domain.to_domain()}
+        domains = {"domain": self.domain.to_domain()}
         for party, spec in self.parties.items():
             for name, feature in spec.features.items():
                 if feature.domain is not None:
-                    found[f"parties.{party}.features.{name}.domain"] = feature.domain.to_domain()
-        return found
+                    domains[f"parties.{party}.features.{name}.domain"] = feature.domain.to_domain()
+        return domains
 
     @property
     def denoising(self) -> Literal["none", "joint"]:

@@ -164,10 +164,10 @@ class Divider:
         laws: dict[Domain, list[np.ndarray | None]] = {domain: [] for domain in domains}
         self._levels = len(parts)
         for done, part in enumerate(parts):
-            for domain, made in laws.items():
+            for domain, of_domain in laws.items():
                 mechanism = mechanism_under(domain, self._part(part))
                 law = None if mechanism is None else mechanism.channel(domain).probabilities()
-                made.append(law)
+                of_domain.append(law)
             if progress is not None:
                 progress(done + 1, len(parts))
         self._told, self._shared = _joined(evidence, [laws[domain] for domain in domains])

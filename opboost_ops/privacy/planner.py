@@ -111,9 +111,9 @@ class Caps:
     def __str__(self) -> str:
         rates = {"guessed right": self.guess, "of two": self.of_two}
         losses = {"loss(1)": self.step, "loss(R-L)": self.whole}
-        found = [f"{name} at most {100 * rate:.1f} %" for name, rate in rates.items() if rate]
-        found += [f"{name} at most {cap:.4g}" for name, cap in losses.items() if cap]
-        return ", ".join(found)
+        words = [f"{name} at most {100 * rate:.1f} %" for name, rate in rates.items() if rate]
+        words += [f"{name} at most {cap:.4g}" for name, cap in losses.items() if cap]
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -246,10 +246,10 @@ def _designed_at(domain: Domain, caps: Caps) -> Designed | None:
     best, low, high = None, 0.0, min(caps.step or caps.whole, caps.whole)
     for _ in range(_DESIGNS if domain.size <= LARGE else 0):
         step = (low + high) / 2
-        made = designed_under(domain, Caps(rounded_down(step, 3), caps.whole))
-        fits = made is None or _keeps_rates(made.channel(domain), caps)
+        designed = designed_under(domain, Caps(rounded_down(step, 3), caps.whole))
+        fits = designed is None or _keeps_rates(designed.channel(domain), caps)
         low, high = (step, high) if fits else (low, step)
-        best = made if fits and made is not None else best
+        best = designed if fits and designed is not None else best
     return best
 
 

@@ -63,8 +63,8 @@ class Leakage:
             },
             "linked": _entry(self.linked),
             "stated": {
-                name: {"guess": one.after, "of_two": one.of_two, "of_three": one.of_three}
-                for name, one in self.stated.items()
+                name: {"guess": guess.after, "of_two": guess.of_two, "of_three": guess.of_three}
+                for name, guess in self.stated.items()
             },
             "worst": {"column": name, **_entry(attack)},
         }
@@ -126,8 +126,9 @@ def leakage(context: Context) -> Leakage:
             for c, channel in zip(numeric, channels, strict=True)
         ],
     )
-    stated = guesses_of(context.federation, context.party)
-    return Leakage(by_column, averaged, linked, {name: of for name, (_, of) in stated.items()})
+    guesses = guesses_of(context.federation, context.party)
+    stated = {name: guess for name, (_, guess) in guesses.items()}
+    return Leakage(by_column, averaged, linked, stated)
 
 
 def _entry(attack: Attack) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def worst_values(law: np.ndarray) -> tuple[tuple[int, ...], ...]:
     for bound, first, second in _promising(distances, best):
         if bound <= best + _ROUNDING:
             break
-        total, found = _with_third(law, first, second)
+        total, candidate = _with_third(law, first, second)
         if total > best:
-            best, triple = total, found
+            best, triple = total, candidate
     return (a, b), triple
 
 
@@ -85,7 +85,7 @@ def _with_third(law: np.ndarray, first: int, second: int) -> tuple[float, tuple[
 
 def _promising(distances: np.ndarray, best: float) -> list[tuple[float, int, int]]:
     """Pairs that are the farthest ones of a triple whose bound is above, with it, falling."""
-    found = []
+    pairs = []
     for first, row in enumerate(distances):
         # Two of three distances add up to more than best - 1, so the largest is above its half.
         seconds = first + np.flatnonzero(row[first:] > (best - 1) / 2)
@@ -94,5 +94,5 @@ def _promising(distances: np.ndarray, best: float) -> list[tuple[float, int, int
         bounds = 1 + sums.max(axis=1, initial=0)
         for bound, second in zip(bounds.tolist(), seconds.tolist(), strict=True):
             if bound > best + _ROUNDING:
-                found.append((bound, first, second))
-    return sorted(found, reverse=True)
+                pairs.append((bound, first, second))
+    return sorted(pairs, reverse=True)
