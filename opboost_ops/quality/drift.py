@@ -21,6 +21,9 @@ SUITE = "drift"
 #: Most bins of a numeric feature, and bins of one whose bounds nobody declared.
 _MOST, _UNDECLARED = 20, 10
 
+#: Values of columns without bounds that are held at once, or one column of more rows.
+_HELD = 1 << 20
+
 #: Of two samples of one law, one in a thousand is further apart than this counts as chance.
 _CHANCE = 0.999
 
@@ -71,13 +74,11 @@ def profile(
     """
     read = _frames(table)
     bins = _domain_bins(read, features, domain)
-    whole: dict[str, Histogram] = {}
-    for name, feature in features.items():
-        if feature.type != "numeric":
-            categories = feature.categories or _categories(read, name)
-            bins[name] = Histogram(categories=categories, counts=(), clipped=0)
-        elif name not in bins:
-            whole[name] = _deciles(read, name)
+    declared = {n: each.categories for n, each in features.items() if each.type != "numeric"}
+    observed = _categories(read, [name for name, each in declared.items() if not each])
+    for name, categories in (declared | observed).items():
+        bins[name] = Histogram(categories=categories, counts=(), clipped=0)
+    whole = _deciles(read, [name for name in features if name not in bins])
     histograms = {**whole, **counted(read, features, bins).features}
     return Profile(features={name: histograms[name] for name in features})
 
@@ -212,12 +213,27 @@ def _lower_quantiles(counts: np.ndarray, parts: int) -> np.ndarray:
     return np.asarray(np.searchsorted(np.cumsum(counts), places, side="right"))
 
 
-def _deciles(read: Frames, name: str) -> Histogram:
-    """A numeric feature without bounds, which only the label holder's own has.
+def _deciles(read: Frames, names: Sequence[str]) -> dict[str, Histogram]:
+    """Numeric features without bounds, which only the label holder's own have.
 
-    The one column that is held whole, and so it is counted at once.
+    They are held whole, and so they are counted at once: some columns at a time.
     """
-    values = np.concatenate([_numbers(frame.get_column(name)) for frame in read([name])])
+    histograms = {}
+    remaining, group = list(names), 1
+    while remaining:
+        columns, remaining = remaining[:group], remaining[group:]
+        parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+        for frame in read(columns):
+            for name in columns:
+                parts[name].append(_numbers(frame.get_column(name)))
+        rows = sum(len(part) for part in parts[columns[0]])
+        for name in columns:
+            histograms[name] = _decile_bins(np.concatenate(parts.pop(name)))
+        group = max(1, _HELD // max(rows, 1))
+    return histograms
+
+
+def _decile_bins(values: np.ndarray) -> Histogram:
     rows, values = len(values), _finite(values)
     # Polars sorts three times as fast as numpy. Adding 0 leaves one zero, whatever the order.
     values = pl.Series(values + 0.0).sort().to_numpy()
@@ -230,11 +246,13 @@ def _deciles(read: Frames, name: str) -> Histogram:
     return Histogram(edges=tuple(float(edge) for edge in edges), counts=counts, clipped=0)
 
 
-def _categories(read: Frames, name: str) -> tuple[str, ...]:
-    categories: set[str] = set()
-    for frame in read([name]):
-        categories.update(frame.get_column(name).cast(pl.String).drop_nulls().unique().to_list())
-    return tuple(sorted(categories))
+def _categories(read: Frames, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    categories: dict[str, set[str]] = {name: set() for name in names}
+    for frame in read(names) if names else ():
+        for name, values in categories.items():
+            column = frame.get_column(name).cast(pl.String)
+            values.update(column.drop_nulls().unique().to_list())
+    return {name: tuple(sorted(values)) for name, values in categories.items()}
 
 
 def _histogram(column: pl.Series, feature: Feature, bins: Histogram) -> Histogram:

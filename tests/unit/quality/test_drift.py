@@ -82,6 +82,23 @@ def test_every_kind_of_feature_and_missing_and_clipped_values(
     assert not index(pl.Series(then), pl.Series(now), feature)[1]
 
 
+def test_more_columns_without_bounds_are_not_more_passes_over_the_table() -> None:
+    random = np.random.default_rng(4)
+    table = pl.DataFrame({f"x{i}": random.normal(size=200) for i in range(30)})
+    features = {name: Feature(uuid=UUID) for name in table.columns}
+    passes = []
+
+    def read(columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        passes.append(columns)
+        return iter([table[:90].select(columns), table[90:].select(columns)])
+
+    together = profile(read, features, DOMAIN)
+    assert len(passes) == 2
+    for name, feature in features.items():
+        alone = profile(table.select(name), {name: feature}, DOMAIN)
+        assert together.features[name] == alone.features[name]
+
+
 def test_many_cells_are_joined() -> None:
     rng = np.random.default_rng(0)
     wide = profile(pl.DataFrame({"x": rng.random(5000)}), {"x": UNIT}, Domain(1, 1024))
