@@ -88,7 +88,8 @@ _HORIZONTAL_LIMITS = (
 _SUMMED = (
     "{active} received sums over all parties, each party's part under masks that cancel: rows and "
     "labels, points of each column's distribution function, and gradients, hessians and rows by "
-    "bucket and node (exact, no epsilon).",
+    "bucket and node (exact, no epsilon). Two runs that differ by one person tell this person's "
+    "label and the bucket of each of its values.",
     "All parties learnt the ends of the buckets and this model (exact, no epsilon).",
     "Up to all but two parties that pool what they know learn the sum over the others, not their "
     "parts.",
