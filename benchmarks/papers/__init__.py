@@ -20,6 +20,7 @@ MODULES = (
     "tuning",
     "gate_year",
     "refresh",
+    "arena",
     "order",
     "table5",
     "range_query",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,12 @@ _DRAWN, _PAIRS = 2_000, 1_000
 
 #: Rules that are tried with scores, too.
 _CHECKED = ("not shown worse than the best by .01", "not below the best")
+
+#: Rules of the report's table: the picture has them all.
+_SHOWN = (
+    *("always", "not shown worse than the best by .01", "not shown worse than the best"),
+    *("not below the champion", "not below the best", "shown better than the best"),
+)
 
 #: Epsilon of a noisy metric of two models.
 _EPSILON = 0.5
@@ -271,18 +278,14 @@ def section(summary: Mapping[str, Any], folder: Path) -> str:
     pictures.save(figure, folder / "evaluation-gate.svg")
     parts = [_WORDS.format(nights=NIGHTS, seeds=summary["seeds"], half=_CHANGE)]
     lines = [
-        (rule, *(f"{_mean(lost, DESIGNS[0], rule, rows):.4f}" for rows in ROWS)) for rule in RULES
+        (rule, *(f"{_mean(lost, DESIGNS[0], rule, rows):.4f}" for rows in ROWS)) for rule in _SHOWN
     ]
     parts.append(table(("promotes", *heads), lines))
     parts.append("![AUC lost by rule, held-out rows and scenario](figures/evaluation-gate.svg)")
-    lines = [
-        (name, *(f"{exact[rule]:.4f} ({_of(lost, 'same rows', rule, _DRAWN, name):.4f})"
-                 for rule in _CHECKED))
-        for name, exact in summary["exact"].items()
-    ]  # fmt: skip
+    drawn = [fmean(exact[rule] for exact in summary["exact"].values()) for rule in _CHECKED]
     parts.append(
-        f"With binormal scores on the same {_DRAWN:,} rows and the gate's own intervals (in "
-        f"brackets: the normal estimates of above):\n\n{table(('year', *_CHECKED), lines)}"
+        f"With binormal scores on the same {_DRAWN:,} rows and the gate's own intervals the second "
+        f"rule loses {drawn[0]:.4f}, and *not below the best* {drawn[1]:.4f}."
     )
     return "## Which rule of the gate loses least\n\n" + "\n\n".join(parts) + "\n"
 

@@ -22,7 +22,7 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 """,
         (
             *("federation", "price", "first-mechanism", "defaults", "denoise", "tuning"),
-            *("gate", "refresh"),
+            *("gate", "refresh", "arena"),
         ),
     ),
     "reference/evaluation-papers": (
