@@ -104,7 +104,7 @@ the protocol, links by Fano's bound. Noise has epsilon {epsilon:g}, delta {delta
 
 #: A protocol's title, and one line of reading.
 _READINGS: Mapping[str, tuple[str, str]] = {
-    "alone": ("Label holder alone", "what a federation improves on"),
+    "alone": ("Label holder alone", "nothing is sent"),
     "pooled": ("Pooled", "the trainer reads everything"),
     "fate": ("SecureBoost, as in FATE", "no AUC lost; both sides read"),
     "secretflow": ("SecureBoost, as in SecretFlow", "fewer nodes tell nearly as much"),
@@ -138,11 +138,10 @@ _SOURCES = """\
 FATE's [host]({fate}) gets every sample's node after each layer, and its guest the children of \
 the host's nodes; SecretFlow's [workers]({secretflow}) get the samples of nodes to be split. \
 Sites of [NVFlare](https://github.com/NVIDIA/NVFlare) and \
-[FedTree](https://github.com/Xtra-Computing/FedTree) have the trees with the sums of their nodes, \
-and one place adds up the sites' histograms. Groups are \
-[ID2Graph](https://arxiv.org/abs/2307.10318)'s, by singular vectors and k-means instead of \
-Louvain; rows are rebuilt as by [TimberStrike](https://arxiv.org/abs/2506.07605), and from noisy \
-leaves as by [Gorgé et al.](https://arxiv.org/abs/2502.05307), by the chances of leaves that are \
+[FedTree](https://github.com/Xtra-Computing/FedTree) have the trees with their nodes' sums; one \
+place adds up all histograms. Labels are read as by [ID2Graph](https://arxiv.org/abs/2307.10318), \
+with k-means for Louvain, and rows rebuilt as by [TimberStrike](https://arxiv.org/abs/2506.07605) \
+and, from noisy leaves, [Gorgé et al.](https://arxiv.org/abs/2502.05307), by chances of leaves \
 nearest to the attacker's own rows."""
 
 EXPERIMENTS = (

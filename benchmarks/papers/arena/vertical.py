@@ -22,9 +22,6 @@ ROWS = 3000
 #: Share of the label holder's people whom the feature holder has, under a left join.
 OVERLAP = 0.5
 
-#: Nights of a year, in which the same responses are sent.
-NIGHTS = 365
-
 _GENERATED = "credit"
 
 
@@ -277,9 +274,7 @@ def _secureboost(table: TwoParties, seed: int, leaves: bool) -> Seen:
         for node in nodes
         if node.column is not None and node.column >= own
     ]
-    members = [
-        TAU**node.tree * node.members for node in nodes if leaves == (node.column is None)
-    ]  # fmt: skip
+    members = [TAU**node.tree * node.members for node in nodes if leaves == (node.column is None)]
     auc = table.evaluated(scores)["second"]
     seen = np.column_stack(sides).astype(float) if sides else np.empty((len(matrix), 0))
     return Seen(auc, seen, np.column_stack(members))
