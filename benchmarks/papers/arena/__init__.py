@@ -64,20 +64,24 @@ def section(found: Mapping[str, Any], _: Path) -> str:
 
     def shown(protocol: str, figure: str) -> str:
         value = mean(protocol, figure)
+        if value is None and figure == "value":
+            value = mean(protocol, "joiner")
         return "" if value is None else f"{value:.2f}"
 
-    figures = ("auc", "label", "value", "link", "rows", "joiner")
+    rebuilt = max((mean(name, "rows") or 0.0 for name in rows), default=0.0)
+    figures = ("auc", "label", "value", "link")
     lines = [
         [f"**{title}**: {reading}", *(shown(protocol, figure) for figure in figures)]
         for protocol, (title, reading) in _READINGS.items()
         if protocol in rows
     ]
-    heads = ("protocol", "AUC", "label", "value", "link", "rebuilt value", "joiner's value")
+    heads = ("protocol", "AUC", "label", "value", "link")
     words = _WORDS.format(
         datasets=", ".join(dict.fromkeys(row["dataset"] for row in found["rows"])),
         people=found["people"], seeds=max(row["seeds"] for row in found["rows"]),
         known=attacks.KNOWN, crowd=attacks.CROWD, epsilon=horizontal.EPSILON,
         delta=horizontal.DELTA,
+        rebuilt=rebuilt,
     )  # fmt: skip
     parts = [
         "## What each protocol gives away",
@@ -96,9 +100,9 @@ _WORDS = """\
 Bits per person that the same attacks read: means over {datasets} (generated) of medians over \
 {seeds} draws of {people:,} people. The feature holder guesses a *label* from who shares nodes; \
 the label holder a *value*, one of ten cells, knowing those of {known:.0%} of people, and finds a \
-row among {crowd} (*link*); a horizontal party a *rebuilt value* with rows that fit the trees, \
-knowing the rest of the row, and a *joiner's value* by subtracting runs that differ by one \
-person. Guesses count by [adjusted mutual \
+row among {crowd} (*link*). In horizontal learning a *value* is a joiner's, by subtracting runs \
+that differ by one person; rows rebuilt from trees read at most {rebuilt:.2f} of one, by a party \
+that knows the rest of the row. Guesses count by [adjusted mutual \
 information](threat-model.md#what-attacks-read-in-bits-per-person) beyond that of guesses without \
 the protocol, links by Fano's bound. Noise has epsilon {epsilon:g}, delta {delta:g}."""
 
