@@ -1,6 +1,8 @@
 """Rows of a database's query: PostgreSQL, SQLite, or whatever SQLAlchemy has a driver for."""
 
+import sqlite3
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,14 @@ from opboost_ops.tables.files import Room
 
 #: Rows at a time.
 _ROWS = 100_000
+
+#: Actions of SQLite that change nothing.
+_READING = (
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+)
 
 #: Types of declared columns, where no row shows them.
 _TYPES = {"text": pl.String, "number": pl.Int64, "date": pl.Date}
@@ -28,7 +38,7 @@ def database_parts(
 ) -> list[Path]:
     """Read a database's answer into Parquet files of some rows each; at least one file.
 
-    The query runs in a transaction that is never committed.
+    The query can only read: a statement that writes is refused by the database.
 
     Args:
         url: The database's; no message shows it.
@@ -50,12 +60,16 @@ def database_parts(
         engine = engine_of(url, party)
         try:
             with engine.connect() as connection:
+                _only_read(connection)
                 return _parts(connection, source.query or "", party, folder, columns, room)
         finally:
             engine.dispose()
     except sa.exc.OperationalError as error:
         if not url.startswith("sqlite"):
-            failure = ConnectionError(f"The database of {party}'s table cannot be reached.")
+            failure = ConnectionError(
+                f"The database of {party}'s table cannot be reached, or ended the query, as at a "
+                "statement timeout."
+            )
         else:
             failure = _refused(party, error)
     except sa.exc.SQLAlchemyError as error:
@@ -91,6 +105,16 @@ def engine_of(url: str, party: str) -> Any:
     )
 
 
+def _only_read(connection: Any) -> None:
+    """Let a connection refuse whatever writes, functions that a query calls included."""
+    connection.execution_options(postgresql_readonly=True)
+    if connection.dialect.name == "sqlite":
+        # No transaction protects: SQLite commits some statements, and creates files by others.
+        connection.connection.dbapi_connection.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+        )
+
+
 def _parts(
     connection: Any,
     query: str,
@@ -114,7 +138,7 @@ def _parts(
             "Rename one with AS.",
         )
     parts: list[Path] = []
-    for partition in result.partitions():
+    for partition in result.partitions(_ROWS):
         frame = _frame(names, partition)
         room(int(frame.estimated_size()))
         parts.append(folder / f"part-{len(parts)}.parquet")
@@ -129,11 +153,19 @@ def _parts(
 def _frame(names: list[str], rows: Any) -> pl.DataFrame:
     columns = {}
     for name, cells in zip(names, zip(*rows, strict=True), strict=True):
+        if any(isinstance(cell, Decimal) for cell in cells):
+            # Polars takes neither NaN nor an infinite one.
+            cells = tuple(float(cell) if isinstance(cell, Decimal) else cell for cell in cells)
         series = pl.Series(name, list(cells), strict=False)
         if series.dtype == pl.Object:
             # UUIDs, for example.
             series = pl.Series(name, [None if cell is None else str(cell) for cell in cells])
-        columns[name] = series.cast(pl.Float64) if series.dtype.is_decimal() else series
+        if series.null_count() != cells.count(None):
+            raise ContractError(
+                f"The column {name} holds cells of types that no one column has.",
+                "Convert it in the query, as by CAST.",
+            )
+        columns[name] = series
     return pl.DataFrame(columns)
 
 

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections import namedtuple
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from opboost_ops.cli import check, forget
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.pipeline.party.table_watch import changed
-from opboost_ops.tables import copies
+from opboost_ops.tables import copies, database
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.sorted_copy import write_sorted
@@ -99,6 +100,46 @@ def test_a_database(tmp_path: Path) -> None:
         with pytest.raises(ContractError, match=word) as caught:
             read(tmp_path, at=url, query=query)
         assert "canary" not in str(caught.value) and str(tmp_path) not in str(caught.value)
+
+
+WRITES = {
+    "rows": "WITH one AS (SELECT 1) INSERT INTO people SELECT 'z' FROM one RETURNING *",
+    "a table": "DROP TABLE people",
+    "a setting": "PRAGMA journal_mode = wal",
+    "a file": "VACUUM INTO '{folder}/copied.db'",
+    "another database": "ATTACH '{folder}/copied.db' AS copied",
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_the_query_of_a_table_cannot_write(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "bank.db"
+    with sqlite3.connect(path) as bank:
+        bank.execute("CREATE TABLE people (id TEXT)")
+    before = path.read_bytes()
+    query = WRITES[what].format(folder=tmp_path)
+    with pytest.raises(ContractError, match="refuses the query"):
+        read(tmp_path, at=f"sqlite:///{path}", query=query)
+    assert path.read_bytes() == before and not (tmp_path / "copied.db").exists()
+
+
+def test_cells_of_several_types_in_a_database(tmp_path: Path) -> None:
+    """SQLite's columns have no type of their own."""
+    url = f"sqlite:///{tmp_path / 'bank.db'}"
+    texts = read(tmp_path, at=url, query="SELECT 'a' AS id, 7 AS x UNION ALL SELECT 'b', 'seven'")
+    assert texts["x"].to_list() == ["7", "seven"]
+    with pytest.raises(ContractError, match="types that no one column has"):
+        cells = (
+            "SELECT 'a' AS id, 1.5 AS x UNION ALL SELECT 'b', 'seven' UNION ALL SELECT 'c', x'ff'"
+        )
+        read(tmp_path, at=url, query=cells)
+
+
+def test_numbers_of_a_database_that_are_not_finite() -> None:
+    rows = [(Decimal("1.5"),), (Decimal("NaN"),), (Decimal("Infinity"),), (None,)]
+    values = database._frame(["x"], rows)["x"]
+    assert values.dtype == pl.Float64 and values.is_nan().sum() == 1
+    assert values.is_infinite().sum() == 1 and values.null_count() == 1
 
 
 @pytest.mark.parametrize(
