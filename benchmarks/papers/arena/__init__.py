@@ -80,15 +80,8 @@ def section(found: Mapping[str, Any], _: Path) -> str:
         datasets=", ".join(dict.fromkeys(row["dataset"] for row in found["rows"])),
         people=found["people"], seeds=max(row["seeds"] for row in found["rows"]),
         known=attacks.KNOWN, crowd=attacks.CROWD, epsilon=horizontal.EPSILON,
-        delta=horizontal.DELTA,
-        rebuilt=rebuilt,
+        delta=horizontal.DELTA, rebuilt=rebuilt,
     )  # fmt: skip
-    parts = [
-        "## What each protocol gives away",
-        words,
-        table(heads, lines),
-        _SOURCES.format(**_LINKS),
-    ]
     sources = _SOURCES.format(**_LINKS)
     if found["stroke"]:
         sources += _STROKE.format(paper=_PAPER, **found["stroke"])
@@ -104,7 +97,8 @@ row among {crowd} (*link*). In horizontal learning a *value* is a joiner's, by s
 that differ by one person; rows rebuilt from trees read at most {rebuilt:.2f} of one, by a party \
 that knows the rest of the row. Guesses count by [adjusted mutual \
 information](threat-model.md#what-attacks-read-in-bits-per-person) beyond that of guesses without \
-the protocol, links by Fano's bound. Noise has epsilon {epsilon:g}, delta {delta:g}."""
+the protocol, links by Fano's bound; better attacks may read more. Noise has epsilon {epsilon:g}, \
+delta {delta:g}."""
 
 #: A protocol's title, and one line of reading.
 _READINGS: Mapping[str, tuple[str, str]] = {
