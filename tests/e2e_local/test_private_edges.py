@@ -113,6 +113,15 @@ def test_only_numbers_that_a_feature_holder_releases_take_edges(fresh: Workspace
             write_private_edges(fresh.folder / party, 0.1, {column: 4}, fresh.file)
 
 
+def test_a_number_between_0_and_1_takes_edges_like_any_other(fresh: Workspace) -> None:
+    def shares(data: dict[str, Any]) -> None:
+        data["parties"]["bank"]["features"]["income"]["bounds"] = [0, 1]
+
+    fresh.edit_yaml("federation.yaml", shares, agree=False)
+    drawn = write_private_edges(fresh.folder / "bank", 2, None, fresh.file).columns
+    assert "income" in drawn and all(0 <= edge <= 1 for edge in drawn["income"].scale["edges"])
+
+
 def test_the_consent_sheet_lists_the_edges_with_their_epsilon(fresh: Workspace) -> None:
     before = consent(fresh)
     cost = draw(fresh)["loss"]

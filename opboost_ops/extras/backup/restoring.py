@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from opboost_ops import __version__
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import POLICY, load_site
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ArtifactError, ConfigError, ContractError
 from opboost_ops.exchange.key_files import write_private
@@ -27,7 +27,6 @@ from opboost_ops.exchange.party_state import PartyState
 from opboost_ops.extras.backup.archive import (
     DATABASE,
     KEYS,
-    MANIFEST,
     MODELS,
     PINS,
     SITE,
@@ -52,6 +51,7 @@ from opboost_ops.privacy.ledger.tables import (
     replace_rows,
     table_names,
 )
+from opboost_ops.quality.tightening import TIGHTENING
 from opboost_ops.tables.spill.files import private_folder
 
 
@@ -193,11 +193,12 @@ def _site_of(folder: Path, stage: Path, contents: Contents) -> Site:
 
 def _require_inside(folder: Path, site: Site) -> None:
     """Refuse a site that nobody here has declared, where files of it would lie elsewhere."""
-    url = site.ledger_url()
     places = [site.home, site.pins, site.models, site.scores, *key_places(site).values()]
-    places += [Path(url.removeprefix("sqlite:///"))] if url.startswith("sqlite:///") else []
+    places.append(Path(site.ledger.removeprefix("sqlite:///")))
     own = folder.resolve()
-    if any(own not in path.resolve().parents for path in places):
+    # A server, or what an environment variable names, is not in the folder either.
+    in_a_file = site.ledger.startswith("sqlite:///") and "?" not in site.ledger
+    if not in_a_file or any(own not in path.resolve().parents for path in places):
         raise ConfigError(
             f"The {SITE} in the backup names places outside of {folder.name}.",
             f"If they are the party's own, put its {SITE} there first. Nothing was changed.",
@@ -222,14 +223,14 @@ def _secret(site: Site, stage: Path, contents: Contents) -> bytes:
 def _small(folder: Path, site: Site, stage: Path) -> dict[Path, bytes]:
     """Contents of keys and declared files by their places; another key is never replaced."""
     wanted = {
-        folder / path.name: path.read_bytes()
-        for path in stage.iterdir()
-        if path.is_file() and path.name != MANIFEST
+        folder / name: (stage / name).read_bytes()
+        for name in (SITE, POLICY, TIGHTENING)
+        if (stage / name).is_file()
     }
     places, other = key_places(site), []
     for path in sorted((stage / KEYS).glob("*")):
         name, dot, end = path.name.partition(".")
-        if name in places:
+        if name in places and (not end or end.startswith("until-")):
             target = places[name].with_name(places[name].name + dot + end)
             wanted[target] = path.read_bytes()
             if target.exists() and target.read_bytes() != wanted[target]:

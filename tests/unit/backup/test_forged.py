@@ -15,7 +15,8 @@ import yaml
 from opboost_ops.extras.backup import archive
 from tests.federation import Workspace
 from tests.unit.backup.conftest import Officer, Refuses, untouched
-from tests.unit.backup.test_refusals import rewritten, sealed_anew
+from tests.unit.backup.test_refusals import manifest, rewritten, sealed_anew
+from tests.unit.cli.conftest import Opboost
 
 CONTENT = b"* * * * * root sh\n"
 
@@ -95,6 +96,47 @@ def test_a_site_that_the_backup_brings_along_writes_nowhere_else(
     with untouched(outside):
         assert "outside of bank" in forged(added)
     assert outside.exists() == there
+
+
+@pytest.mark.parametrize(
+    "ledger",
+    [
+        "sqlite+pysqlite:///{outside}/new",
+        "sqlite:///new?uri=true",
+        "env:LEDGER_OF_ANOTHER",
+        "postgresql://somebody@127.0.0.1:1/else",
+    ],
+)
+def test_a_ledger_that_the_backup_brings_along_is_a_file_of_its_folder(
+    ledger: str,
+    said: dict[str, Any],
+    forged: Forge,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    monkeypatch.setenv("LEDGER_OF_ANOTHER", f"sqlite:///{outside}/new")
+    site = yaml.safe_dump({**said, "ledger": ledger.format(outside=outside)})
+    assert "outside of bank" in forged({"site.yaml": site.encode()})
+    assert not list(outside.iterdir())
+
+
+def test_no_other_files_come_into_the_party_s_folder(
+    backup: Path, secret: bytes, emptied: Workspace, officer: Officer, opboost: Opboost
+) -> None:
+    added = {"sitecustomize.py": CONTENT, "keys/secret.pth": CONTENT}
+
+    def change(entries: dict[str, bytes]) -> None:
+        files = {name: hashlib.sha256(content).hexdigest() for name, content in added.items()}
+        entries.update(added)
+        manifest(entries, files={**json.loads(entries[archive.MANIFEST])["files"], **files})
+
+    rewritten(backup, officer, change)
+    sealed_anew(backup, officer, secret)
+    bank = emptied.folder / "bank"
+    assert opboost("restore", bank, backup, "--key", officer.file).code == 0
+    assert not [path for path in bank.rglob("*") if path.suffix in (".py", ".pth")]
 
 
 @pytest.mark.parametrize(
