@@ -15,7 +15,6 @@ MODULES = (
     "price",
     "accuracy",
     "denoise",
-    "first_mechanism",
     "defaults",
     "tuning",
     "gate_year",

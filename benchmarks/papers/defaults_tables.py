@@ -79,7 +79,7 @@ def divided_table(name: str, rows: int) -> Dataset:
     some = np.sort(np.random.default_rng(0).permutation(count)[:rows])
     tables = {party: table[some] for party, table in dataset.tables.items()}
     # Under another name, because the dataset of some has a split of its own.
-    return replace(dataset, name=f"{name} {rows}", tables=tables)
+    return replace(dataset, name=f"{name}_{rows}", tables=tables)
 
 
 def _with_own(dataset: Dataset, names: Sequence[str]) -> Dataset:

@@ -15,9 +15,9 @@ import numpy as np
 
 from benchmarks.papers.denoise import divided
 from benchmarks.papers.experiment import Experiment, Options
-from benchmarks.papers.first_mechanism import chosen
 from benchmarks.papers.markdown import table
 from benchmarks.papers.measurements import measure_all
+from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DOMAIN, TwoParties
 from opboost_ops.extras.datasets import load
 from opboost_ops.learning.boosters.frame import Frame, held_back
@@ -79,13 +79,13 @@ def run(options: Options) -> dict[str, Any]:
 
 @lru_cache
 def mechanism_at(rate: float) -> Mechanism:
-    """The standard channel at its own rate, the clamped geometric mechanism at all others.
+    """A channel for both caps at its own rate, the clamped geometric mechanism at all others.
 
     Args:
         rate: Of `RATES`.
     """
     if rate == STANDARD_RATE:
-        return chosen("designed")
+        return on_ten()
     low, high = 0.001, 20.0
     while high - low > 1e-4:
         middle = (low + high) / 2

@@ -21,7 +21,7 @@ standard deviations, are in `docs/evaluation/*.json`. Run a command in a checkou
 [The papers' own workloads](reference/evaluation-papers.md), beside the papers' figures.
 """,
         (
-            *("federation", "price", "first-mechanism", "defaults", "denoise", "tuning"),
+            *("federation", "price", "defaults", "denoise", "tuning"),
             *("gate", "refresh", "arena"),
         ),
     ),

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
 from benchmarks.papers.markdown import table
+from opboost_ops.config.channel_files import MOST_STEP, MOST_WHOLE
 from opboost_ops.domain import Domain
 from opboost_ops.mechanisms import Mechanism
 from opboost_ops.privacy.loss import end_losses
+from opboost_ops.privacy.planner import Caps, designed_under
 
 #: The paper's: 0.01 to 5.12, doubling.
 EPSILONS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12)
@@ -130,3 +133,16 @@ def shown(value: float) -> float | str | None:
     if math.isnan(value):
         return None
     return "inf" if math.isinf(value) else float(f"{value:.6g}")
+
+
+@cache
+def on_ten(spent: float = 0.0) -> Mechanism:
+    """A channel on [1, 10] under the caps of `opboost init`.
+
+    Args:
+        spent: Part of both caps that the edges of the cells have cost.
+    """
+    caps = Caps(MOST_STEP - spent, MOST_WHOLE - spent)
+    mechanism = designed_under(Domain(1, 10), caps)
+    assert mechanism is not None
+    return mechanism

@@ -59,7 +59,8 @@ def plan(
         max_guess: Cap on the share of values that are guessed right, all equally likely before.
         out: Folder of the picture; the party's home when absent.
         progress: Called with how many mechanisms are done, and of how many.
-        write: Choose cells by the sample, too, and write the best into the federation file.
+        write: Choose cells, too, by the label in the sample, at no larger loss, and write what
+            gains more than the declaration into the federation file.
 
     Raises:
         ConfigError: No mechanism keeps the caps.

@@ -62,7 +62,10 @@ def command(
 
     Without a cap, holds guess rates fixed at those of the declared mechanism: how often the best
     attack guesses a value right, all equally likely before, or between any two. Also applies the
-    budgets of the party's policy.yaml, where its site is known.
+    budgets of the policy.yaml beside the party's site.yaml, which is the file that
+    OPBOOST_SITE_<PARTY> names, else PARTY/site.yaml beside federation.yaml. Without --sample, reads
+    the party's own table, too. --write judges by the label in the sample, keeps both losses, and
+    changes nothing that would not gain.
 
     With a total, proposes which columns to release and how to divide it among them, from a public
     sample or declared importances. This does not read the party's own table.

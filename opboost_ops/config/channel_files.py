@@ -24,10 +24,16 @@ from opboost_ops.mechanisms.designed import Table
 FORM = "designed_channel"
 _VERSION = 1
 
-#: The channel that ships with this software, on [1, 10]: neither of its losses is above those of
-#: Global-map at epsilon 1.
+#: Caps on the losses of a number that `opboost init` offers, those of its edges included: of a step
+#: of its domain, and of the whole range.
+MOST_STEP, MOST_WHOLE = 0.7, 4.5
+
+#: Epsilon of private edges that the standard channel leaves room for under these caps.
+STANDARD_EDGES = 0.05
+
+#: The channel that ships with this software, on [1, 10].
 STANDARD: Mapping[str, Any] = {
-    "name": "designed", "epsilon": 0.7, "most": 4.5, "table": "standard",
+    "name": "designed", "epsilon": 0.65, "most": 4.45, "table": "standard",
 }  # fmt: skip
 
 #: Most bytes of a file: 64 x 64 counts of 20 digits take a tenth of it.
@@ -50,6 +56,12 @@ def table_text(table: Table, provenance: Mapping[str, Any]) -> str:
 def table_digest(table: Table) -> str:
     """Sha256 of a table's content, hex: what an agreement names it by."""
     return hashlib.sha256(canonical(table.model_dump(mode="json"))).hexdigest()
+
+
+def is_standard(table: Table) -> bool:
+    """True of the table that ships with this software."""
+    facts = _read(STANDARD["table"], Path())
+    return isinstance(facts, dict) and Table.model_validate(facts) == table
 
 
 def read_tables(data: Any, folder: Path) -> list[Fault]:

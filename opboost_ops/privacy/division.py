@@ -16,7 +16,7 @@ them, then shares move from one column to another as long as that helps.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -185,7 +185,7 @@ class Divider:
         """The value that columns keep without any noise, by the same formula."""
         laws = [[np.eye(domain.size)] for domain in self._domains]
         variances, shared = _joined(self._evidence, laws)
-        return self._value(variances, shared, list(range(self._columns)))
+        return _together(self._evidence, variances, shared, list(range(self._columns)))
 
     def best(self, units: int) -> Division:
         """The best division that is found of so many units.
@@ -231,24 +231,55 @@ class Divider:
 
     def _kept(self, levels: Mapping[int, int]) -> float:
         picked = [j * self._levels + level for j, level in levels.items()]
-        return self._value(self._told, self._shared, picked)
+        return _together(self._evidence, self._told, self._shared, picked)
 
-    def _value(self, variances: np.ndarray, shared: np.ndarray | None, picked: list[int]) -> float:
-        explained = 0.0
-        for t in range(len(variances)):
-            own = variances[t, picked]
-            here = own > 0
-            if not here.any():
-                continue
-            own, at = own[here], np.array(picked)[here]
-            table = np.diag(own)
-            if shared is not None:
-                table = shared[t][np.ix_(at, at)].copy()
-                np.fill_diagonal(table, own)
-            # The least of ridges: columns may be copies of one another.
-            table += np.eye(len(own)) * own.max() * 1e-9
-            explained += float(own @ np.linalg.solve(table, own))
-        return min(explained / float(self._evidence.whole.sum()), 1.0)
+
+def explained(evidence: Evidence, name: str, laws: Sequence[np.ndarray]) -> np.ndarray:
+    """Share of the label's variance that a column alone explains under each law.
+
+    Args:
+        evidence: Of the columns.
+        name: The column.
+        laws: Pr[y | x], each for one release.
+    """
+    own = [evidence.names.index(name)]
+    alone = replace(
+        evidence, names=(name,), marginals=evidence.marginals[own],
+        means=evidence.means[:, own], codes=None,
+    )  # fmt: skip
+    variances, _ = _joined(alone, [laws])
+    return np.asarray(variances.sum(axis=0) / evidence.whole.sum())
+
+
+def kept(evidence: Evidence, laws: Sequence[np.ndarray]) -> float:
+    """Share of the label's variance that all columns together explain.
+
+    Args:
+        evidence: Of the columns.
+        laws: Pr[y | x] by column.
+    """
+    variances, shared = _joined(evidence, [[law] for law in laws])
+    return _together(evidence, variances, shared, list(range(len(laws))))
+
+
+def _together(
+    evidence: Evidence, variances: np.ndarray, shared: np.ndarray | None, picked: list[int]
+) -> float:
+    share = 0.0
+    for t in range(len(variances)):
+        own = variances[t, picked]
+        here = own > 0
+        if not here.any():
+            continue
+        own, at = own[here], np.array(picked)[here]
+        table = np.diag(own)
+        if shared is not None:
+            table = shared[t][np.ix_(at, at)].copy()
+            np.fill_diagonal(table, own)
+        # The least of ridges: columns may be copies of one another.
+        table += np.eye(len(own)) * own.max() * 1e-9
+        share += float(own @ np.linalg.solve(table, own))
+    return min(share / float(evidence.whole.sum()), 1.0)
 
 
 def _joined(

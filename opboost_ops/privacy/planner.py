@@ -168,6 +168,22 @@ def candidates(
     return fitted
 
 
+def with_declared(
+    declared: Candidate, fitted: Sequence[Candidate], domain: Domain, caps: Caps
+) -> list[Candidate]:
+    """Candidates and, where it keeps the caps, the declared mechanism.
+
+    Args:
+        declared: As it stands in the federation file.
+        fitted: From `candidates`.
+        domain: The column's.
+        caps: The party's.
+    """
+    others = [each for each in fitted if each.mechanism != declared.mechanism]
+    keeps = _keeps_rates(declared.mechanism.channel(domain), caps) and _keeps(declared.curve, caps)
+    return [declared, *others] if keeps else others
+
+
 def rank(
     fitted: Sequence[Candidate], domain: Domain, marginal: np.ndarray
 ) -> list[tuple[float, Candidate]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.papers.arena.attacks import TAU, entropy, labels_read, values_read
-from benchmarks.papers.first_mechanism import chosen
+from benchmarks.papers.settings import on_ten
 from benchmarks.papers.two_parties import DEPTH, RATE, TREES, TwoParties
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.dataset import ID, Dataset
@@ -113,7 +113,7 @@ def _alone(table: TwoParties, seed: int) -> Seen:
 
 def _desensitised(table: TwoParties, seed: int, releases: int = 1) -> Seen:
     """Ranks of randomised values to the label holder, split ranks to the feature holder."""
-    mechanism = chosen("designed")
+    mechanism = on_ten()
     frame, _ = table.frames("released", mechanism)
     partial = trainer.train(frame, table.label[: table.train], table.parameters(seed))
     model = table.materialised(partial, frame)
@@ -138,7 +138,7 @@ def _sides(frame: Frame, used: Mapping[str, list[int]]) -> np.ndarray:
 def _year(table: TwoParties, seed: int) -> Seen:
     """A year of nights under `refresh: never`: each sends the pinned responses again."""
     seen = _desensitised(table, seed)
-    again = [table.released(chosen("designed")) for _ in range(2)]
+    again = [table.released(on_ten()) for _ in range(2)]
     nights = np.stack([np.column_stack(list(night.values())) for night in again])
     # Copies tell no more than the first: other nights would be other columns here.
     different = np.unique(nights, axis=0)
@@ -152,7 +152,7 @@ def _yearly(table: TwoParties, seed: int) -> Seen:
 
 def _routed(table: TwoParties, seed: int) -> Seen:
     """Scores of exact values: also between which thresholds of the model each value lies."""
-    mechanism = chosen("designed")
+    mechanism = on_ten()
     seen = _desensitised(table, seed)
     frame, clear = table.frames("released", mechanism)
     model = table.trained(frame, table.parameters(seed))
@@ -166,7 +166,7 @@ def _routed(table: TwoParties, seed: int) -> Seen:
 
 def _left(table: TwoParties, seed: int) -> Seen:
     """`overlap: left`: everybody is scored, and half of them without the other's columns."""
-    mechanism = chosen("designed")
+    mechanism = on_ten()
     whole, _ = table.frames("released", mechanism)
     random = np.random.default_rng(seed)
     there = random.random(table.train) < OVERLAP

@@ -1,8 +1,11 @@
-"""`opboost plan --write`: the cells that keep most order, and a proposal in the federation file."""
+"""`opboost plan --write`: cells and mechanisms that gain most, and a proposal in the file."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from opboost_ops.config.feature import Edges
 from opboost_ops.config.federation import Federation
@@ -10,8 +13,11 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.domain import quantile_edges
 from opboost_ops.extras.datasets.workspace import dump
+from opboost_ops.extras.lab.evidence import of_sample
 from opboost_ops.extras.lab.files import public_numbers
 from opboost_ops.extras.lab.scales import SAMPLED, inside, scales_of
+from opboost_ops.mechanisms import Mechanism
+from opboost_ops.privacy.division import explained, kept
 from opboost_ops.tables.local import read_rows
 
 
@@ -58,6 +64,65 @@ def with_best_scales(
     holder = federation.parties[party].model_copy(update={"features": features})
     parties = {**federation.parties, party: holder}
     return federation.model_copy(update={"parties": parties}), scales
+
+
+def best_by_gain(
+    declared: Federation,
+    rescaled: Federation,
+    party: str,
+    sample: Path,
+    candidates: Mapping[str, Sequence[Mechanism]],
+) -> dict[str, tuple[Mechanism, bool]]:
+    """The mechanism and cells of each column that say most of the label in a public sample.
+
+    Columns are chosen one by one; where they say no more together than as they are declared, that
+    stays.
+
+    Args:
+        declared: The federation.
+        rescaled: The same on other cells.
+        party: The feature holder.
+        sample: Public rows with the label.
+        candidates: By column.
+
+    Returns:
+        By column its mechanism, and whether its cells are those of ``rescaled``; empty where the
+        declaration stays.
+
+    Raises:
+        ContractError: The sample lacks the label or a column.
+    """
+    names, common = list(candidates), declared.domain.to_domain()
+    now, other = (of_sample(where, party, sample, names)[0] for where in (declared, rescaled))
+    before, after, chosen, moved = [], [], {}, []
+    for j, name in enumerate(names):
+        feature = declared.parties[party].features[name]
+        assert feature.mechanism is not None
+        domain = feature.domain_in(common)
+        laws = [each.channel(domain).probabilities() for each in candidates[name]]
+        shares = np.concatenate([explained(of, name, laws) for of in (now, other)])
+        cells, place = divmod(int(shares.argmax()), len(laws))
+        chosen[name] = candidates[name][place], bool(cells)
+        before.append(feature.mechanism.channel(domain).probabilities())
+        after.append(laws[place])
+        moved += [j] * cells
+    together = replace(
+        now,
+        marginals=_with(now.marginals, other.marginals, moved, axis=0),
+        means=_with(now.means, other.means, moved, axis=1),
+        codes=None if now.codes is None else _with(now.codes, other.codes, moved, axis=1),
+    )
+    return chosen if kept(together, after) > kept(now, before) else {}
+
+
+def _with(
+    own: np.ndarray, other: np.ndarray | None, places: Sequence[int], axis: int
+) -> np.ndarray:
+    """An array with some columns of another one."""
+    assert other is not None
+    mixed = np.moveaxis(own.copy(), axis, 0)
+    mixed[places] = np.moveaxis(other, axis, 0)[places]
+    return np.moveaxis(mixed, 0, axis)
 
 
 def write_proposal(

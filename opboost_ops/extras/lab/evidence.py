@@ -89,7 +89,7 @@ def evidence_for(declared: Federation, party: str, request: Request) -> Basis:
         lead = "Proposed by declared importances, of columns that say unrelated things."
         return Basis("declared importances", lead, evidence, domains)
     assert request.sample is not None
-    evidence, beyond = _of_sample(declared, party, request.sample, names)
+    evidence, beyond = of_sample(declared, party, request.sample, names)
     lead = f"Proposed by the public sample {request.sample.name}."
     if beyond:
         lead += " Columns are judged by what the label holder's own columns in it do not say."
@@ -109,10 +109,20 @@ def _names(declared: Federation, party: str) -> list[str]:
     return names
 
 
-def _of_sample(
+def of_sample(
     declared: Federation, party: str, sample: Path, names: list[str]
 ) -> tuple[Evidence, bool]:
-    """Evidence of a sample, and whether it is of what the label holder's own columns leave."""
+    """Evidence of a sample, and whether it is of what the label holder's own columns leave.
+
+    Args:
+        declared: The federation.
+        party: The feature holder.
+        sample: Public rows with the label.
+        names: Columns that are not nominal.
+
+    Raises:
+        ContractError: The sample lacks something.
+    """
     frame = read_rows(sample)
     label = declared.parties[declared.label_holder].label
     assert label is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.config.channel_files import table_digest, table_text
+from opboost_ops.config.channel_files import STANDARD, is_standard, table_digest, table_text
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.mechanisms import Mechanism
@@ -27,6 +27,8 @@ def declaration(mechanism: Mechanism, folder: Path) -> dict[str, Any]:
     if not isinstance(mechanism, Designed):
         return entry
     assert isinstance(mechanism.table, Table)
+    if is_standard(mechanism.table):
+        return {**entry, "table": STANDARD["table"]}
     file = folder / f"channel-{table_digest(mechanism.table)[:16]}.json"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from opboost_ops.config.loading import POLICY, load_federation, load_policy, loa
 from opboost_ops.config.policy import FeatureRule
 from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
-from opboost_ops.extras.lab.advice import with_best_scales
+from opboost_ops.extras.lab.advice import best_by_gain, with_best_scales
 from opboost_ops.extras.lab.files import declaration
 from opboost_ops.extras.lab.scales import ScaleLine, scales_of
 from opboost_ops.pipeline.inputs import raw_table
@@ -143,19 +143,24 @@ def rank(
     rules = rules_of(file, holder)
     best_scales: dict[str, Any] = {}
     if rescale and sample is not None:
-        declared, best_scales = with_best_scales(declared, holder, sample)
+        rescaled, best_scales = with_best_scales(declared, holder, sample)
     fillings, values, home = _fillings(file, declared, holder, sample, rules)
     marginals = {name: np.asarray(filling.counts) for name, filling in fillings.items()}
     features, common = declared.parties[holder].features, declared.domain.to_domain()
     domains = {name: features[name].domain_in(common) for name in marginals}
-    caps = {}
+    caps, now = {}, {}
     for name, domain in domains.items():
         rule, mechanism = rules.get(name), features[name].mechanism
         caps[name] = replace(limits, whole=_least(limits.whole, rule.budget if rule else None))
-        if limits == Caps() and mechanism is not None:
-            declared_now = planner.Candidate.of(mechanism, domain)
-            rates = {"guess": declared_now.guess, "of_two": declared_now.of_two}
-            caps[name] = replace(caps[name], **rates)
+        assert mechanism is not None
+        now[name] = planner.Candidate.of(mechanism, domain)
+        if limits == Caps():
+            caps[name] = replace(caps[name], guess=now[name].guess, of_two=now[name].of_two)
+            ends = (now[name].curve.loss[0], now[name].curve.loss[-1])
+            if rescale and "inf" not in ends:
+                # What is written costs no more than what is declared, in any of its figures.
+                whole = _least(caps[name].whole, float(ends[1]))
+                caps[name] = replace(caps[name], step=float(ends[0]), whole=whole)
     candidates = {}
     for domain, cap in dict.fromkeys((domains[name], caps[name]) for name in marginals):
         candidates[domain, cap] = planner.candidates(domain, cap, progress)
@@ -164,9 +169,22 @@ def rank(
                 "No mechanism keeps these caps at an epsilon of 0.001 or more.", "Raise a cap."
             )
     ranked = {
-        name: planner.rank(candidates[domains[name], caps[name]], domains[name], marginal)
+        name: planner.rank(
+            planner.with_declared(
+                now[name], candidates[domains[name], caps[name]], domains[name], caps[name]
+            ),
+            domains[name],
+            marginal,
+        )
         for name, marginal in marginals.items()
     }
+    if rescale and sample is not None:
+        mechanisms = {n: [c.mechanism for _, c in pairs] for n, pairs in ranked.items()}
+        gains = best_by_gain(declared, rescaled, holder, sample, mechanisms)
+        best_scales = {n: s for n, s in best_scales.items() if n in gains and gains[n][1]}
+        for name, pairs in ranked.items():
+            own = gains[name][0] if name in gains else features[name].mechanism
+            pairs.sort(key=lambda pair: pair[1].mechanism != own)
     picture = (out or home) / f"plan-{declared.name}-{holder}.html"
     title = f"A plan for {holder} in {declared.name}"
     picture.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from opboost_ops.config.channel_files import STANDARD
+from opboost_ops.config.channel_files import MOST_STEP, MOST_WHOLE, STANDARD
 from opboost_ops.config.schema import FEATURE_NAME
 from opboost_ops.tables.column_types import holds_categories, type_name
 from opboost_ops.tables.names import technical_columns
@@ -147,10 +147,10 @@ def _protect(entry: dict[str, Any], values: pl.Series, epsilon: float | None) ->
 
 
 def mechanism_of_few(values: int) -> dict[str, Any]:
-    """The mechanism of a column with few values: neither loss is above the standard channel's.
+    """The mechanism of a column with few values, under the caps on both losses.
 
     Args:
         values: How many.
     """
-    epsilon = min(STANDARD["epsilon"], STANDARD["most"] / (values - 1))
+    epsilon = min(MOST_STEP, MOST_WHOLE / (values - 1))
     return {"name": "geometric", "epsilon": math.floor(epsilon * 10_000) / 10_000}

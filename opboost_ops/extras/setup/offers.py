@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from opboost_ops.config.channel_files import read_tables
+from opboost_ops.config.channel_files import STANDARD_EDGES, read_tables
 from opboost_ops.config.federation import LearningTask
 from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.public_keys import fingerprint
@@ -26,6 +26,9 @@ from opboost_ops.privacy.consent.caps import all_features_limit, limits
 #: How many times the people of the own table the label holder may ask about in a month, unless the
 #: policy is changed; a feature holder does not know at home how many rows the label holder has.
 QUERIES_PER_ROW = 2
+
+#: Rows from which edges at `STANDARD_EDGES` lie near enough to where they should.
+EDGES_FROM = 4_000
 
 #: How many months of such queries there may be.
 MONTHS = 10
@@ -109,7 +112,8 @@ def init(
         epsilon: Of every protected feature, by Global-map; when absent, numbers get the standard
             channel, and categories epsilon 1.
         private_edges: Epsilon of edges of numbers, which ``bounds.csv`` then asks for: they are
-            drawn once bounds are there.
+            drawn once bounds are there. 0 for none; when absent, what the standard channel leaves
+            room for, where the table has people enough.
         policy: A ``policy.yaml`` that pins columns of the table already.
         query: What a database is asked.
         dialect: How a CSV file is written, by the entries of a table in ``site.yaml``; what is not
@@ -148,6 +152,8 @@ def init(
     dump(folder / "site.yaml", site)
     most = QUERIES_PER_ROW * frame.height if queries is None else queries
     released = most if label is None else None
+    if private_edges is None and label is None and epsilon is None:
+        private_edges = STANDARD_EDGES if frame.height >= EDGES_FROM else 0.0
     own = identity if id_column is None else None
     dump(folder / POLICY, _policy(party, own, draft, released, private_edges or 0.0))
     if queries is None:
@@ -162,7 +168,8 @@ def init(
         data["label"] = target
     data["features"] = draft.features
     dump(offer_file(folder, party), data)
-    blanks = write_template(folder / TEMPLATE, draft.blank, data, private_edges, draft.whole)
+    edges = private_edges or None
+    blanks = write_template(folder / TEMPLATE, draft.blank, data, edges, draft.whole)
     make_private(folder)
     fingerprint_text = fingerprint(public["signing_key"], public["encryption_key"])
     fresh, learnt = isinstance(place, dict), "" if target is None else target["task"]

@@ -11,13 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import yaml
 
 from opboost_ops.config.loading import load_federation, load_policy
 from opboost_ops.exchange.signing import new_signing_key
-from opboost_ops.mechanisms import GlobalMap
 from opboost_ops.privacy.consent.agreements import once_agreed
 from opboost_ops.privacy.consent.compliance import require_consent
 from opboost_ops.privacy.loss import loss_curve
@@ -76,15 +76,35 @@ def test_what_init_writes_allows_what_is_declared_and_no_more(
     assert "# max_new_queries: 2 times" in (tmp_path / "new/bank/policy.yaml").read_text()
     income = declared.parties["bank"].features["income"]
     assert income.mechanism is not None
-    curve = loss_curve(income.mechanism, declared.domain.to_domain())  # type: ignore[arg-type]
+    domain = income.domain_in(declared.domain.to_domain())
+    curve = loss_curve(income.mechanism, domain)  # type: ignore[arg-type]
     rule = policy.features["income"]
     assert rule.budget == pytest.approx(curve.loss[-1], abs=1e-4)
     assert policy.all_features.budget == pytest.approx(
-        sum(one.budget or 0 for one in policy.features.values())
+        sum(one.budget or 0 for one in policy.features.values()), abs=1e-3
     )
-    # Across the full range no more than Global-map at epsilon 1, and no more for one step.
-    usual = loss_curve(GlobalMap(epsilon=1), declared.domain.to_domain())
-    assert curve.loss[0] <= usual.loss[0] and curve.loss[-1] <= usual.loss[-1]
+    assert "edges" not in str(income.scale), "40 people are too few to draw edges from"
+    # Caps on both losses leave room for edges.
+    assert curve.loss[0] <= 0.7 - 0.05 and curve.loss[-1] <= 4.5 - 0.05
+
+
+def test_numbers_of_many_people_lie_on_private_edges(tmp_path: Path, opboost: Opboost) -> None:
+    """Drawn and charged once bounds are there; caps on both losses cover edges and release."""
+    incomes = np.random.default_rng(3).lognormal(8, 1, 20_000)
+    ids = [f"P{i}" for i in range(20_000)]
+    pl.DataFrame({"id": ids, "income": incomes}).write_parquet(tmp_path / "bank.parquet")
+    folder = tmp_path / "bank"
+    assert opboost(*arguments(tmp_path, tmp_path, "bank")).code == 0
+    table = folder / "bounds.csv"
+    assert "private 0.05" in table.read_text()
+    table.write_text(table.read_text().replace("lower upper,,,", "lower upper,0,1000000,"))
+    done = opboost("bounds", folder)
+    assert done.code == 0, done
+    features = yaml.safe_load((folder / "bank-offer.yaml").read_text())["features"]
+    edges = features["income"]["scale"]["edges"]
+    shares = np.searchsorted(np.sort(incomes), edges) / len(incomes)
+    assert np.abs(shares - np.arange(1, 10) / 10).max() < 0.1
+    assert load_policy(folder / "policy.yaml").features["income"].budget <= 4.5
 
 
 def test_caps_for_a_partner_with_more_people(
@@ -136,7 +156,7 @@ def test_a_column_with_few_values_gets_as_many_cells(tmp_path: Path, opboost: Op
     policy = load_policy(folder / "policy.yaml")
     budgets = {name: rule.budget for name, rule in policy.features.items()}
     assert budgets == pytest.approx(
-        {"grade": 1.4, "half": 0.7, "income": 4.5, "flag": 0.7}, abs=1e-3
+        {"grade": 1.4, "half": 0.7, "income": 4.45, "flag": 0.7}, abs=1e-3
     )
     assert policy.features["grade"].mechanisms == ("geometric",)
     assert before is not None and before > (policy.all_features.budget or before)

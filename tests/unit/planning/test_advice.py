@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from opboost_ops import api
+from opboost_ops.config.channel_files import STANDARD
 from opboost_ops.extras.datasets.dataset import Dataset
 from opboost_ops.privacy.loss import end_losses
 from tests.commands import opboost, printed
@@ -78,6 +79,40 @@ def test_a_ranking_is_written_and_never_by_the_own_table(
     for feature in workspace.declared.parties["bank"].features.values():
         if feature.type == "numeric" and feature.mechanism is not None:
             assert end_losses(feature.mechanism.channel(domain))[0] <= 0.5
+
+
+def test_a_ranking_is_written_where_it_gains_and_else_the_declaration_stays(
+    workspace: Workspace, sample: Path
+) -> None:
+    """Held fixed are the guess rates of what is declared; a second plan finds nothing better."""
+
+    def written() -> bytes:
+        told = printed(
+            "plan", "federation.yaml", "--party", "bank", "--sample", str(sample), "--write",
+            folder=workspace.folder,
+        )  # fmt: skip
+        assert told
+        return workspace.file.read_bytes()
+
+    def use_the_standard_channel(data: dict[str, Any]) -> None:
+        for feature in data["parties"]["bank"]["features"].values():
+            if feature.get("type", "numeric") == "numeric":
+                feature |= {"mechanism": dict(STANDARD)}
+
+    workspace.edit_yaml("federation.yaml", use_the_standard_channel, agree=False)
+    before = workspace.file.read_bytes()
+    first = written()
+    assert b"table: standard" in first, "no other channel says more at its losses and guess rates"
+    assert first != before
+    assert written() == first
+    unlabelled = sample.with_name("unlabelled.parquet")
+    pl.read_parquet(sample).drop("default").write_parquet(unlabelled)
+    code, _, err = opboost(
+        "plan", "federation.yaml", "--party", "bank", "--sample", str(unlabelled), "--write",
+        folder=workspace.folder,
+    )  # fmt: skip
+    assert code and "has no column default, which is the label" in err
+    assert workspace.file.read_bytes() == first
 
 
 def test_columns_are_judged_by_what_own_columns_leave(tmp_path: Path) -> None:
