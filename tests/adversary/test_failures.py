@@ -75,6 +75,7 @@ def test_a_feature_holders_table_has_one_message_whatever_is_wrong_in_it(
     assert not any(word in message for word in ("v ", "colour", "zq7", "check_", "missing"))
 
 
+@pytest.mark.slow
 def test_the_label_holders_common_rows_have_one_message_whatever_is_wrong_with_them(
     written: Workspace, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def routed_entries(workspace: Workspace, feature: str) -> int:
     return sum(e.kind == "routes" and e.feature == feature for e in entries)
 
 
+@pytest.mark.slow
 def test_once_tells_the_pinned_value_for_ever(trained: Workspace) -> None:
     seen = answers(trained)
     assert (seen == seen[0]).all()

@@ -66,6 +66,7 @@ def test_values_of_people_who_have_pins_leave_no_trace(
     assert set(seen) == set(unchanged)
 
 
+@pytest.mark.slow
 def test_no_count_tells_how_many_rows_are_held_out(tmp_path: Path) -> None:
     """Another share is held out: nothing of a feature holder's part of the run differs."""
     written = Workspace.write(

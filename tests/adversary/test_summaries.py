@@ -31,7 +31,7 @@ def compared(workspace: Workspace) -> None:
         assert not told or entered, f"{step} tells {told}, and no ledger entry says so"
 
 
-@pytest.mark.parametrize("mode", ["desensitised", "routed"])
+@pytest.mark.parametrize("mode", ["desensitised", pytest.param("routed", marks=pytest.mark.slow)])
 def test_no_task_tells_a_fact_that_no_ledger_entry_discloses(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_a_step_is_one_function_and_one_entry(fresh: Workspace, tmp_path: Path) -> None:
     """The documented blocks, put where the page says, make a step that runs in a federation."""
     copy = tmp_path / "copy"

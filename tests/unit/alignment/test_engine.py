@@ -33,6 +33,7 @@ class InMemory:
         self.blocks[name] = content
 
 
+@pytest.mark.slow
 def test_blocks_processes_and_one_piece_give_the_same_bytes() -> None:
     everyone = people(*range(100))
     sets = everyone, [Holder.of(range(0, 100, 2)), Holder.of(range(0, 100, 3))]

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from opboost_ops.extras.datasets import load
 from opboost_ops.extras.datasets.workspace import write_workspace
 
@@ -47,6 +49,7 @@ def test_what_needs_airflow_names_the_command_that_installs_it(tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_openmp_runtime_is_named(tmp_path: Path) -> None:
     package = tmp_path / "path" / "lightgbm"
     package.mkdir(parents=True)

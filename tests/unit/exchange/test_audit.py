@@ -122,6 +122,7 @@ def add_many(folder: Path, party: str, start: Callable[[], object]) -> None:
         opened(folder).add("sent", PLACE, party, detail=str(number))
 
 
+@pytest.mark.slow
 def test_four_processes_keep_one_chain(tmp_path: Path) -> None:
     """The first ones even make the table at the same time."""
     context = multiprocessing.get_context("spawn")

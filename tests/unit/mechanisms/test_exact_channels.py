@@ -254,6 +254,7 @@ def test_the_table_that_is_sampled_is_the_channel_and_keeps_its_bound(size: int)
             assert min(map(min, channel.counts)) >= FLOOR
 
 
+@pytest.mark.slow
 def test_a_thousand_values() -> None:
     """No tail rounds to zero, although e^(-epsilon 999 / 2) is below 2^-64."""
     domain = Domain(1, 1000)

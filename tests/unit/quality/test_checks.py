@@ -158,6 +158,7 @@ def test_nothing_heavy_is_imported_with_the_module_and_nothing_is_reported_home(
     subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ})
 
 
+@pytest.mark.slow
 def test_a_check_imports_statistics_and_charts_only_for_an_expectation_that_needs_them() -> None:
     program = """if True:
         import sys

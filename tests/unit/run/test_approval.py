@@ -126,6 +126,7 @@ def routed(tmp_path: Path, patch: pytest.MonkeyPatch) -> Workspace:
     return workspace
 
 
+@pytest.mark.slow
 def test_one_answer_is_for_draws_and_for_routed_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

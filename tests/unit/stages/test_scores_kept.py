@@ -104,6 +104,7 @@ def _full(real: Any) -> Any:
     return call
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_nothing_that_could_be_taken_for_scores(trained: Workspace) -> None:
     run = scoring(trained, "desensitised", RUN)
     run.until("write_scores")

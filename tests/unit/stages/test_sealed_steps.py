@@ -60,7 +60,7 @@ def integers(home: Path, name: str) -> pl.DataFrame:
     return pl.read_ipc((home / f"{name}.arrow").read_bytes()).cast(pl.Int64)
 
 
-@pytest.mark.parametrize("size", [1 << 20, 100])
+@pytest.mark.parametrize("size", [pytest.param(1 << 20, marks=pytest.mark.slow), 100])
 def test_however_tables_are_sorted_kept_and_cut_the_same_bytes_leave(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:

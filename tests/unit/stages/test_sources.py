@@ -243,6 +243,7 @@ def test_urls_are_not_mangled(workspace: Workspace) -> None:
     assert found.score.at == f"sqlite:///{workspace.folder}/bank/new.db"
 
 
+@pytest.mark.slow
 def test_a_run_on_csv_and_a_database(workspace: Workspace, tmp_path: Path) -> None:
     """The source is read once: what happens to it during the run changes nothing."""
     shop = pl.read_parquet(workspace.table_path("shop"))

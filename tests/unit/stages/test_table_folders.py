@@ -127,6 +127,7 @@ def state(workspace: Workspace) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k != "artifact"} for line in lines]
 
 
+@pytest.mark.slow
 def test_training_and_scoring_are_the_same_to_the_byte(
     copied: Callable[[bool], Workspace],
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_bad_choice_for_the_common_model_makes_the_baseline_no_worse(tmp_path:
     assert "their own parameters" in " ".join(card(workspace)["training_words"])
 
 
+@pytest.mark.slow
 def test_a_retry_goes_on_after_the_last_trial(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def clear_holdout(workspace: Workspace) -> np.ndarray:
     return frame.matrix
 
 
+@pytest.mark.slow
 def test_a_challenger_of_xgboost_in_routed_scoring(tmp_path: Path) -> None:
     """One route request serves both models, the champion's ``<=`` and the challenger's ``<``."""
     first = Workspace.write(
