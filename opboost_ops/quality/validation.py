@@ -12,6 +12,8 @@ from types import ModuleType
 from typing import Any
 from zlib import crc32
 
+import numpy as np
+
 from opboost_ops.quality.profile import COLUMNS
 
 os.environ["GX_ANALYTICS_ENABLED"] = "false"
@@ -86,9 +88,13 @@ def expectation_problem(expectation: Mapping[str, Any]) -> str:
 def _frame(profile: Sequence[Mapping[str, Any]]) -> Any:
     import pandas as pd
 
-    frame = pd.DataFrame(list(profile), columns=list(profile[0] if profile else COLUMNS))
-    # A column without any value is one of numbers.
-    return frame.astype({name: float for name in frame if frame[name].isna().all()})
+    columns: dict[str, Any] = {}
+    for name in profile[0] if profile else COLUMNS:
+        cells = [row[name] for row in profile]
+        # A column without any value is one of numbers.
+        empty = all(cell is None for cell in cells)
+        columns[name] = np.full(len(cells), np.nan) if empty else cells
+    return pd.DataFrame(columns)
 
 
 @cache
