@@ -62,6 +62,7 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
     """
     require_server()
     from starlette.applications import Starlette
+    from starlette.middleware import Middleware
     from starlette.requests import Request
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
@@ -148,10 +149,39 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         Route("/metrics", metrics),
         Route("/score", score, methods=["POST"]),
     ]
-    app = Starlette(routes=routes, lifespan=life, exception_handlers={404: unknown})
+    app = Starlette(
+        routes=routes,
+        lifespan=life,
+        exception_handlers={404: unknown},
+        middleware=[Middleware(_OneLength)],
+    )
     # A redirect would send rows to the host that the request names, perhaps without TLS.
     app.router.redirect_slashes = False
     return app
+
+
+class _OneLength:
+    """Refuses a request that states its length twice, and ends its connection.
+
+    A proxy that reads the other length would take what follows for somebody else's request (RFC
+    9112, section 6.3).
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        names = {name for name, _ in scope.get("headers", ())}
+        app = self._app
+        if {b"content-length", b"transfer-encoding"} <= names:
+            from starlette.responses import JSONResponse
+
+            error = {
+                "error": "A request has one length: Content-Length or Transfer-Encoding.",
+                "remedy": "Look at what forwards it.",
+            }
+            app = JSONResponse(error, 400, {"Connection": "close"})
+        await app(scope, receive, send)
 
 
 def serve(scorer: Scorer, token: str, host: str, port: int) -> None:

@@ -115,6 +115,15 @@ def test_no_request_is_sent_on_to_the_host_that_it_names(client: TestClient, pat
     assert answer.status_code == 404 and "location" not in answer.headers
 
 
+@pytest.mark.parametrize("path", ["/health", "/score"])
+def test_a_request_with_two_lengths_ends_its_connection(client: TestClient, path: str) -> None:
+    """What follows it is nobody's request."""
+    headers = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
+    answer = client.request("POST", path, content=b"{}", headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["connection"] == "close"
+
+
 def test_a_body_that_does_not_arrive_ends(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
