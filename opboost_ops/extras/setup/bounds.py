@@ -102,6 +102,9 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
         epsilon = _private(line)
         if epsilon is not None and math.isnan(epsilon):
             faults.append(Fault(place, "scale says private and no epsilon", "such as private 0.1"))
+        if line.get("values") and not problems and _is_of_few(feature) and "domain" not in change:
+            few_values = "its domain has fewer values than the line states"
+            faults.append(Fault(place, few_values, "correct the line, or clear values to keep it"))
         feature |= change
         filled += bool(change)
         if "domain" in feature:
@@ -262,6 +265,11 @@ def _few(
     if feature.get("mechanism", {}).get("name") == STANDARD["name"]:
         change["mechanism"] = mechanism_of_few(count)
     return change
+
+
+def _is_of_few(feature: Mapping[str, Any]) -> bool:
+    domain = feature.get("domain")
+    return domain is not None and domain["upper"] - domain["lower"] + 1 < _MOST
 
 
 def _private(line: Mapping[str, str]) -> float | None:

@@ -161,6 +161,14 @@ def test_a_column_with_few_values_gets_as_many_cells(tmp_path: Path, opboost: Op
     assert policy.features["grade"].mechanisms == ("geometric",)
     assert before is not None and before > (policy.all_features.budget or before)
     assert "# max_new_queries: 2 times" in (folder / "policy.yaml").read_text()
+    # Another table of bounds says that there are more: nothing is left half changed.
+    written = (folder / "bank-offer.yaml").read_bytes()
+    table.write_text(
+        table.read_text().replace("grade,,lower upper,1,3", "grade,,lower upper,1,300")
+    )
+    done = opboost("bounds", folder)
+    assert done.code == 1 and "grade" in str(done)
+    assert (folder / "bank-offer.yaml").read_bytes() == written
 
 
 def test_a_second_init_keeps_the_names_of_a_policy(
