@@ -73,7 +73,7 @@ class Column:
 
     @property
     def is_bit(self) -> bool:
-        """Whether it is a category's bit or a missing bit."""
+        """True for a category's bit and for a missing bit."""
         return isinstance(self.mechanism, UnaryEncoding | MissingBit)
 
 

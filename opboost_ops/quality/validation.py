@@ -70,12 +70,12 @@ def selects_nothing(condition: str, profile: Sequence[Mapping[str, Any]]) -> boo
 
 def expectation_problem(expectation: Mapping[str, Any]) -> str:
     """The reason why Great Expectations would not take an expectation; empty if it would."""
-    known = _great_expectations().expectations
+    expectation_types = _great_expectations().expectations
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     kind = str(expectation["type"])
     name = "".join(part.title() for part in kind.split("_"))
-    if not kind.startswith("expect_") or not hasattr(known, name):
+    if not kind.startswith("expect_") or not hasattr(expectation_types, name):
         return f"{kind} is not an expectation"
     try:
         ExpectationConfiguration(**expectation).to_domain_obj()

@@ -22,7 +22,7 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
     Returns:
         The first page.
     """
-    made = context()
+    engine = context()
     from great_expectations.core.expectation_validation_result import (
         expectationSuiteValidationResultSchema,
     )
@@ -31,7 +31,7 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
         ValidationResultIdentifier,
     )
 
-    store = made.validation_results_store
+    store = engine.validation_results_store
     for path in reports:
         result = expectationSuiteValidationResultSchema.load(json.loads(path.read_bytes()))
         suite = ExpectationSuiteIdentifier(name=result.suite_name)
@@ -45,11 +45,11 @@ def write_data_docs(reports: Sequence[Path], folder: Path) -> Path:
             "base_directory": str(folder.resolve()),
         },
     }
-    made.add_data_docs_site(_SITE, site)
+    engine.add_data_docs_site(_SITE, site)
     try:
-        made.build_data_docs(site_names=[_SITE])
+        engine.build_data_docs(site_names=[_SITE])
     finally:
-        made.delete_data_docs_site(_SITE)
+        engine.delete_data_docs_site(_SITE)
         for key in store.list_keys():
             store.remove_key(key)
     return folder / "index.html"

@@ -94,7 +94,7 @@ def best_by_gain(
     """
     names, common = list(candidates), declared.domain.to_domain()
     now, other = (of_sample(where, party, sample, names)[0] for where in (declared, rescaled))
-    before, after, chosen, moved = [], [], {}, []
+    before, after, proposal, moved = [], [], {}, []
     for j, name in enumerate(names):
         feature = declared.parties[party].features[name]
         assert feature.mechanism is not None
@@ -102,7 +102,7 @@ def best_by_gain(
         laws = [each.channel(domain).probabilities() for each in candidates[name]]
         shares = np.concatenate([explained(of, name, laws) for of in (now, other)])
         cells, place = divmod(int(shares.argmax()), len(laws))
-        chosen[name] = candidates[name][place], bool(cells)
+        proposal[name] = candidates[name][place], bool(cells)
         before.append(feature.mechanism.channel(domain).probabilities())
         after.append(laws[place])
         moved += [j] * cells
@@ -112,7 +112,7 @@ def best_by_gain(
         means=_with(now.means, other.means, moved, axis=1),
         codes=None if now.codes is None else _with(now.codes, other.codes, moved, axis=1),
     )
-    return chosen if kept(together, after) > kept(now, before) else {}
+    return proposal if kept(together, after) > kept(now, before) else {}
 
 
 def _with(

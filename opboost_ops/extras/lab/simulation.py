@@ -116,7 +116,7 @@ class Simulation:
 
     @property
     def gain_shown(self) -> bool:
-        """Whether the sample shows that pooling all columns as they are gains anything."""
+        """True if the sample shows that pooling all columns as they are gains anything."""
         return self.pooled_gain.low > 0 and self.pooled_gain.value >= _LITTLE
 
     def pays_from(self, mode: str) -> Point | None:

@@ -141,13 +141,13 @@ def report(party: str, federation: str, run: str, boundary: str) -> list[Block]:
         run: Its id.
         boundary: Which.
     """
-    found = Report(json.loads(report_file(party, federation, run, boundary, "json")))
+    result = Report(json.loads(report_file(party, federation, run, boundary, "json")))
     start = f"quality/{party}/{federation}/{run}/{boundary}"
-    if found.suite == SUITE and found.profile:
+    if result.suite == SUITE and result.profile:
         site, _ = site_of(party)
         earlier = [r.folder for r in _runs(site.home) if r.federation == federation]
-        return [*drift_report(found.profile, _until(earlier, run)), kept_report(start)]
-    return [*report_blocks(found), kept_report(start)]
+        return [*drift_report(result.profile, _until(earlier, run)), kept_report(start)]
+    return [*report_blocks(result), kept_report(start)]
 
 
 def _until(folders: Sequence[Path], run: str) -> Sequence[Path]:
