@@ -30,8 +30,8 @@ from opboost_ops.privacy.planner import guess_rate
 DATASETS = ("adult", "credit_default", "powerplant", "casp")
 
 #: Shares of values that the best attack guesses right, all ten equally likely before.
-STANDARD_RATE = 0.368
-RATES = (0.2, 0.3, STANDARD_RATE, 0.5)
+DESIGNED_RATE = 0.368
+RATES = (0.2, 0.3, DESIGNED_RATE, 0.5)
 
 #: Leaves of a tuned tree, and fewest rows in one.
 _SIZES = ((31, 20), (127, 20), (255, 10))
@@ -84,7 +84,7 @@ def mechanism_at(rate: float) -> Mechanism:
     Args:
         rate: Of `RATES`.
     """
-    if rate == STANDARD_RATE:
+    if rate == DESIGNED_RATE:
         return on_ten()
     low, high = 0.001, 20.0
     while high - low > 1e-4:

@@ -67,8 +67,9 @@ def _event(federation: str, run: str, dated: list[Dated]) -> dict[str, Any]:
 def _column_lineage(source: dict[str, str], entries: list[LedgerEntry]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for entry in entries:
-        if entry.feature:
-            masked = entry.account == "local_dp"
+        masked = entry.account == "local_dp"
+        # An exact disclosure of a feature outweighs its randomised responses.
+        if entry.feature and not (masked and entry.feature in fields):
             step = {
                 "type": "DIRECT",
                 "subtype": "TRANSFORMATION",
@@ -76,10 +77,7 @@ def _column_lineage(source: dict[str, str], entries: list[LedgerEntry]) -> dict[
                 "masking": masked,
             }
             origin = {**source, "field": entry.feature, "transformations": [step]}
-            field = fields.setdefault(entry.feature, {"inputFields": [origin]})
-            if not masked:
-                # An exact disclosure of the same feature outweighs its randomised responses.
-                field["inputFields"] = [origin]
+            fields[entry.feature] = {"inputFields": [origin]}
     return {"_producer": _PRODUCER, "_schemaURL": _COLUMN_LINEAGE, "fields": fields}
 
 

@@ -17,7 +17,7 @@ from opboost_ops.extras.lab.evidence import of_sample
 from opboost_ops.extras.lab.files import public_numbers
 from opboost_ops.extras.lab.scales import SAMPLED, inside, scales_of
 from opboost_ops.mechanisms import Mechanism
-from opboost_ops.privacy.division import explained, kept
+from opboost_ops.privacy.division import Evidence, explained, kept
 from opboost_ops.tables.local import read_rows
 
 
@@ -105,24 +105,19 @@ def best_by_gain(
         proposal[name] = candidates[name][place], bool(cells)
         before.append(feature.mechanism.channel(domain).probabilities())
         after.append(laws[place])
-        moved += [j] * cells
-    together = replace(
-        now,
-        marginals=_with(now.marginals, other.marginals, moved, axis=0),
-        means=_with(now.means, other.means, moved, axis=1),
-        codes=None if now.codes is None else _with(now.codes, other.codes, moved, axis=1),
-    )
-    return proposal if kept(together, after) > kept(now, before) else {}
+        if cells:
+            moved.append(j)
+    return proposal if kept(_with(now, other, moved), after) > kept(now, before) else {}
 
 
-def _with(
-    own: np.ndarray, other: np.ndarray | None, places: Sequence[int], axis: int
-) -> np.ndarray:
-    """An array with some columns of another one."""
-    assert other is not None
-    mixed = np.moveaxis(own.copy(), axis, 0)
-    mixed[places] = np.moveaxis(other, axis, 0)[places]
-    return np.moveaxis(mixed, 0, axis)
+def _with(evidence: Evidence, other: Evidence, columns: Sequence[int]) -> Evidence:
+    """Evidence with some columns of another one of the same rows."""
+    marginals, means = evidence.marginals.copy(), evidence.means.copy()
+    marginals[columns], means[:, columns] = other.marginals[columns], other.means[:, columns]
+    assert evidence.codes is not None and other.codes is not None
+    codes = evidence.codes.copy()
+    codes[:, columns] = other.codes[:, columns]
+    return replace(evidence, marginals=marginals, means=means, codes=codes)
 
 
 def write_proposal(

@@ -51,7 +51,7 @@ class FilledIn:
         lines: How many there are.
         missing: What is still blank, a line each: ``line 3, income: lower, upper``.
         private: Epsilons of private edges, by feature whose bounds are there.
-        few: Features with a domain of their own, which has as many values as they have.
+        few: Features that have got a domain of as many values as they have.
     """
 
     file: Path
@@ -105,11 +105,11 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
         if line.get("values") and not problems and _is_of_few(feature) and "domain" not in change:
             few_values = "its domain has fewer values than the line states"
             faults.append(Fault(place, few_values, "correct the line, or clear values to keep it"))
+        if change.get("domain", feature.get("domain")) != feature.get("domain"):
+            few.append(line["feature"])
         feature |= change
         filled += bool(change)
-        if "domain" in feature:
-            few.append(line["feature"])
-        elif epsilon is not None and feature.get("bounds") is not None:
+        if "domain" not in feature and epsilon is not None and feature.get("bounds") is not None:
             private[line["feature"]] = epsilon
         if blank := [] if problems else _blank(feature, line):
             missing.append(f"{place}: {', '.join(blank)}")

@@ -225,6 +225,8 @@ def _allowed(feature: Mapping[str, Any], edges: float = 0.0) -> dict[str, Any]:
 def allow(folder: Path, offer: Path, features: Collection[str]) -> None:
     """Write mechanisms and budgets of features whose domain has changed into the party's policy.
 
+    No budget rises: a person may have lowered it.
+
     Args:
         folder: The party's.
         offer: Its offer.
@@ -233,11 +235,15 @@ def allow(folder: Path, offer: Path, features: Collection[str]) -> None:
     explained = _CAPS in (folder / POLICY).read_text(encoding="utf-8")
     policy, declared = read_yaml(folder / POLICY), read_yaml(offer)["features"]
     rules = policy["features"]
-    for name in features:
+    for name in rules.keys() & set(features):
+        before = rules[name].get("budget")
         rules[name] |= _allowed(declared[name])
+        if before is not None:
+            rules[name]["budget"] = min(before, rules[name].get("budget", before))
     whole = all_features_limit(rule.get("budget") for rule in rules.values())
-    if "all_features" in policy and whole is not None:
-        policy["all_features"] = {"budget": whole}
+    before = (policy.get("all_features") or {}).get("budget")
+    if before is not None and whole is not None:
+        policy["all_features"]["budget"] = min(before, whole)
     dump(folder / POLICY, policy)
     if explained:
         _explain(folder / POLICY)

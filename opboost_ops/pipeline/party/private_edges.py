@@ -184,7 +184,8 @@ def _require_enough(name: str, cells: int, epsilon: float, people: int) -> None:
         raise ConfigError(
             f"At epsilon {epsilon:g} the {cells - 1} edges of {name} would lie {off:,.0f} people "
             f"or more from where they should, and a cell should hold {wanted:,.0f}.",
-            "Nothing was drawn. Ask for fewer cells, or for a larger epsilon.",
+            "Nothing was drawn. Ask for fewer cells or a larger epsilon, or clear the scale in "
+            "bounds.csv for linear cells.",
         )
 
 

@@ -171,6 +171,31 @@ def test_a_column_with_few_values_gets_as_many_cells(tmp_path: Path, opboost: Op
     assert (folder / "bank-offer.yaml").read_bytes() == written
 
 
+def test_few_values_raise_no_budget_that_a_person_has_lowered(
+    tmp_path: Path, opboost: Opboost
+) -> None:
+    """And a column that was taken out of the policy alone is passed over."""
+    frame = pl.DataFrame(
+        {"id": [f"P{i}" for i in range(40)], "grade": [1, 2, 3, 2] * 10, "half": [1, 2] * 20}
+    )
+    frame.write_parquet(tmp_path / "bank.parquet")
+    folder = tmp_path / "bank"
+    assert opboost(*arguments(tmp_path, tmp_path, "bank")).code == 0
+    path = folder / "policy.yaml"
+    policy = yaml.safe_load(path.read_text())
+    policy["features"]["grade"]["budget"] = 0.9
+    policy["all_features"]["budget"] = 0.9
+    del policy["features"]["half"]
+    path.write_text(yaml.safe_dump(policy))
+    table = folder / "bounds.csv"
+    table.write_text(table.read_text().replace("lower upper,,,", "lower upper,1,3,"))
+    done = opboost("bounds", folder)
+    assert done.code == 0, done
+    lowered = load_policy(path)
+    assert lowered.features["grade"].mechanisms == ("geometric",)
+    assert lowered.features["grade"].budget == lowered.all_features.budget == 0.9
+
+
 def test_a_second_init_keeps_the_names_of_a_policy(
     tmp_path: Path, tables: Path, opboost: Opboost
 ) -> None:
