@@ -209,7 +209,9 @@ def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Pro
             open(end, "rb") as plain,
             tarfile.open(fileobj=plain, mode="r|") as tar,
         ):
-            tar.extractall(folder, _plain(tar, size, done), filter="data")
+            # Before Python 3.11.4 there are no filters, and `_plain` alone decides.
+            tar.extraction_filter = getattr(tarfile, "data_filter", None)
+            tar.extractall(folder, _plain(tar, size, done))  # noqa: S202  the filter is set above
             while plain.read(_BLOCK):
                 pass
             whole = True
@@ -237,7 +239,7 @@ def damaged(what: str) -> ArtifactError:
 
 
 def _bare(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """An entry without the names of users."""
+    """An entry without users, and with the owner's rights alone."""
     entry.mode &= 0o700
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
@@ -259,7 +261,7 @@ def _plain(tar: tarfile.TarFile, size: int, done: Progress) -> Iterator[tarfile.
         if not regular or entry.name in names:
             raise damaged("an entry")
         names.add(entry.name)
-        yield entry
+        yield _bare(entry)
         done(min(size, entry.offset_data + entry.size), size)
 
 
