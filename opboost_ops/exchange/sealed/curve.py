@@ -2,8 +2,9 @@
 
 Hashing is ``curve25519_XMD:SHA-512_ELL2_NU_`` of RFC 9380 without its last step, the cofactor:
 every scalar is clamped, so a multiple of 8, and multiplying by it clears the cofactor anyway.
-Multiplying is X25519 (RFC 7748) of `cryptography`. Hashing is pure Python and takes a time that
-depends on the message; it happens only where the message is known.
+Multiplying is X25519 (RFC 7748) of `cryptography`. Hashing is Python, with integers of GMP where
+the extra `gmpy2` is installed, and takes a time that depends on the message; it happens only where
+the message is known.
 """
 
 import hashlib
@@ -11,6 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+try:
+    import gmpy2
+except ImportError:
+    gmpy2 = None
 
 #: The field's prime, and the order of the prime subgroup.
 P = 2**255 - 19
@@ -62,20 +68,22 @@ def hash_to_curve(messages: Sequence[bytes], tag: bytes) -> list[bytes]:
     """
     # x1 = -J / (1 + 2 r^2). One inversion for all of them, by Montgomery's trick; 1 + 2 r^2 is
     # never 0, because -1/2 is no square.
-    below = [(1 + 2 * r * r) % P for r in _field_elements(messages, tag)]
+    # Numbers of GMP, if there are any: what is calculated with one is one, too.
+    p = gmpy2.mpz(P) if gmpy2 else P
+    is_square = _is_square_by_gmp if gmpy2 else _is_square
+    below = [(1 + 2 * r * r) % p for r in _field_elements(messages, tag)]
     product, before = 1, []
     for d in below:
         before.append(product)
-        product = product * d % P
-    inverse = pow(product, -1, P)
+        product = product * d % p
+    inverse = pow(product, -1, p)
     points = [b""] * len(below)
     for i in range(len(below) - 1, -1, -1):
-        d = below[i]
-        x = -_J * inverse * before[i] % P
-        inverse = inverse * d % P
-        if not _is_square(x * (x * (x + _J) + 1) % P):
-            x = (-x - _J) % P
-        points[i] = x.to_bytes(POINT, "little")
+        x = -_J * inverse * before[i] % p
+        inverse = inverse * below[i] % p
+        if not is_square(x * (x * (x + _J) + 1) % p):
+            x = (-x - _J) % p
+        points[i] = int(x).to_bytes(POINT, "little")
     return points
 
 
@@ -163,3 +171,8 @@ def _is_square(a: int) -> bool:
             positive = not positive
         a, n = n % a, a
     return positive
+
+
+def _is_square_by_gmp(a: int) -> bool:
+    """The same, by GMP's own Jacobi symbol."""
+    return bool(gmpy2.jacobi(a, P) >= 0)

@@ -43,12 +43,22 @@ VECTORS = [
 ]
 
 
+@pytest.fixture(params=["gmpy2", "pure"])
+def integers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra, and without it."""
+    if request.param == "pure":
+        monkeypatch.setattr(curve, "gmpy2", None)
+    else:
+        pytest.importorskip("gmpy2")
+
+
 def doubled(x: int) -> int:
     """x of 2Q on y^2 = x^3 + 486662 x^2 + x."""
     top = (x * x - 1) ** 2
     return top * pow(4 * x * (x * x + 486662 * x + 1), -1, curve.P) % curve.P
 
 
+@pytest.mark.usefixtures("integers")
 @pytest.mark.parametrize(("message", "u", "q", "p"), VECTORS)
 def test_the_vectors_of_rfc_9380(message: bytes, u: str, q: str, p: str) -> None:
     assert curve.hash_to_field(message, TAG) == int(u, 16)
@@ -58,6 +68,7 @@ def test_the_vectors_of_rfc_9380(message: bytes, u: str, q: str, p: str) -> None
     assert doubled(doubled(doubled(x))) == int(p, 16)
 
 
+@pytest.mark.usefixtures("integers")
 def test_many_messages_are_hashed_as_each_alone() -> None:
     found = curve.hash_to_curve([message for message, *_ in VECTORS], TAG)
     assert [int.from_bytes(point, "little") for point in found] == [
@@ -85,7 +96,9 @@ def test_a_thousand_iterations_of_rfc_7748() -> None:
 def test_squares_are_those_of_eulers_criterion() -> None:
     numbers = [int.from_bytes(os.urandom(32), "little") % curve.P for _ in range(500)]
     for n in (0, 1, 2, curve.P - 1, *numbers):
-        assert curve._is_square(n) == (pow(n, (curve.P - 1) // 2, curve.P) in (0, 1))
+        expected = pow(n, (curve.P - 1) // 2, curve.P) in (0, 1)
+        assert curve._is_square(n) == expected
+        assert curve.gmpy2 is None or curve._is_square_by_gmp(n) == expected
 
 
 def test_points_of_messages_are_on_the_curve_and_not_on_its_twist() -> None:
