@@ -87,12 +87,12 @@ def keys_of_ids(
 
 
 def keys_of_texts(key: bytes, tag: bytes, texts: pa.Array) -> np.ndarray:
-    """AES-CMAC of a tag and each text's UTF-8.
+    """AES-CMAC of a tag and each text's UTF-8, or each binary value.
 
     Args:
         key: Of AES.
         tag: What comes before each text.
-        texts: Strings, shape (n,), none missing.
+        texts: Strings or bytes, shape (n,), none missing.
 
     Returns:
         uint8, shape (n, 16).

@@ -1,7 +1,6 @@
 """Promises of a feature holder: what it published follows from its pins, secret and plan alone."""
 
 import bisect
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -295,10 +294,7 @@ def _points(holder: Holder, run: Run, plan: Plan, messages: list[bytes]) -> list
     table = np.frombuffer(path.read_bytes(), np.uint8).reshape(-1, 48)
     points = {row[:16].tobytes(): row[16:].tobytes() for row in table}
     key = envelopes.keyed_by(holder.month_key(plan), f"psi:cache:{run.federation}:own")
-    return [
-        points[hashlib.blake2b(message, digest_size=16, key=key, person=b"opboost-cache").digest()]
-        for message in messages
-    ]
+    return [points[sealed_rows.cmac(key, message)] for message in messages]
 
 
 def _zeros(holder: Holder, run: Run, plan: Plan, messages: list[bytes]) -> list[bytes] | None:

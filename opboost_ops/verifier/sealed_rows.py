@@ -50,11 +50,16 @@ def person_hashes(key: bytes, ids: Sequence[object]) -> list[bytes]:
     """
     key, hashes = keyed_by(key, "id"), []
     for person in ids:
-        mac = CMAC(algorithms.AES(key))
         raw = person.to_bytes(15, "little", signed=True) if isinstance(person, int) else None
-        mac.update(b"s" + str(person).encode() if raw is None else b"i" + raw)
-        hashes.append(mac.finalize())
+        hashes.append(cmac(key, b"s" + str(person).encode() if raw is None else b"i" + raw))
     return hashes
+
+
+def cmac(key: bytes, message: bytes) -> bytes:
+    """AES-CMAC of a message, 16 bytes."""
+    mac = CMAC(algorithms.AES(key))
+    mac.update(message)
+    return mac.finalize()
 
 
 def pin_digest(secret: bytes, content: bytes) -> str:

@@ -15,6 +15,9 @@ from opboost_ops.errors import ContractError
 #: and versions agree, whichever IDs are common.
 CANARY = b"c"
 
+#: Every character of ASCII that `str.strip` takes away.
+_BLANKS = bytes(i for i in range(128) if chr(i).isspace())
+
 _Check = Callable[[str], bool]
 _STRINGS: Mapping[str, _Check] = {
     "are empty": lambda value: not value,
@@ -52,6 +55,8 @@ class Reader:
         if self._type == "integer":
             return [b"i%d" % value for value in values if type(value) is int]
         texts = [value for value in values if type(value) is str]
+        if len(texts) == len(values) and (plain := _plain_messages(texts)):
+            return plain
         odd = [v for v in texts if not v.isascii() or v != v.strip() or not v]
         for what, check in _STRINGS.items() if odd else ():
             self._faults[what] += sum(map(check, odd))
@@ -69,6 +74,16 @@ class Reader:
                 "Of the IDs, " + ", ".join(f"{n:,} {what}" for what, n in faults.items()) + ".",
                 "Write every ID in one form, the same in all parties' tables.",
             )
+
+
+def _plain_messages(texts: list[str]) -> list[bytes]:
+    """Messages of texts of ASCII without blanks, which most are; none where one is another."""
+    joined = "\ns".join(texts)
+    if not (joined.isascii() and all(texts)):
+        return []
+    raw = b"s" + joined.encode()
+    blanks = len(raw) - len(raw.translate(None, _BLANKS))
+    return raw.split(b"\n") if blanks == len(texts) - 1 else []
 
 
 def messages(ids: Iterable[object], id_type: Literal["string", "integer"]) -> list[bytes]:

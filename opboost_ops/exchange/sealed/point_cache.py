@@ -4,17 +4,18 @@ A file of entries in the order of a keyed hash of the person's message. It is as
 table's IDs, and goes with the month's key.
 """
 
-import hashlib
 import mmap
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.parts import numbered, record, rising_records
-from opboost_ops.exchange.sealed.tags import TAG, positions_in, rows_of
+from opboost_ops.exchange.sealed.tags import TAG, positions_in
+from opboost_ops.mechanisms.cmac import keys_of_texts
 from opboost_ops.tables.spill.arrays import Scratch, release_memory, watch
 from opboost_ops.tables.spill.files import whole_file
 from opboost_ops.tables.spill.parts import scatter
@@ -34,7 +35,7 @@ class PointCache:
     def __init__(self, file: Path, key: bytes, scratch: Scratch) -> None:
         self._file = file
         self._scratch = scratch
-        self._copy = hashlib.blake2b(digest_size=TAG, key=key, person=b"opboost-cache").copy
+        self._key = key
 
     def find(
         self, messages: Iterable[Sequence[bytes]], count: int
@@ -137,12 +138,7 @@ class PointCache:
         return np.frombuffer(mapped, dtype=_ENTRY)
 
     def _keys(self, messages: Sequence[bytes]) -> np.ndarray:
-        digests = []
-        for message in messages:
-            digest = self._copy()
-            digest.update(message)
-            digests.append(digest.digest())
-        return rows_of(b"".join(digests), TAG)
+        return keys_of_texts(self._key, b"", pa.array(messages, pa.large_binary()))
 
 
 def _key_of(entry: np.void) -> bytes:

@@ -11,9 +11,11 @@ together give. A fresh public nonce in every artifact keeps those of two runs ap
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import add
 
 import numpy as np
 
+from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.parts import (
     numbered,
     part_count,
@@ -21,7 +23,13 @@ from opboost_ops.exchange.sealed.parts import (
     rising_parts,
     whole_parts,
 )
-from opboost_ops.exchange.sealed.tags import TAG, positions_in, rows_of, strictly_rising
+from opboost_ops.exchange.sealed.tags import (
+    TAG,
+    hashed,
+    pieces_of,
+    positions_in,
+    strictly_rising,
+)
 from opboost_ops.mechanisms.noise import keyed_by
 from opboost_ops.tables.spill.arrays import Scratch, release_memory
 from opboost_ops.tables.spill.parts import scatter
@@ -66,7 +74,7 @@ class ContentHash:
     """
 
     def __init__(self, key: bytes) -> None:
-        self._copy = hashlib.blake2b(key=key, digest_size=_BLOCK).copy
+        self._start = hashlib.blake2b(key=key, digest_size=_BLOCK)
         self._total = 0
 
     def add(self, messages: Sequence[bytes], rows: np.ndarray | None = None) -> None:
@@ -76,14 +84,10 @@ class ContentHash:
             messages: Theirs.
             rows: uint8, shape (k, width).
         """
-        width = 0 if rows is None else rows.shape[1]
-        raw = b"" if rows is None else np.ascontiguousarray(rows).tobytes()
-        total, copy, number = 0, self._copy, int.from_bytes
-        for i, message in enumerate(messages):
-            digest = copy()
-            # The row has a fixed width, so the two parts cannot be mistaken for one another.
-            digest.update(raw[width * i : width * i + width] + message)
-            total += number(digest.digest(), "little")
+        # A row has a fixed width, so the two parts cannot be mistaken for one another.
+        parts = messages if rows is None else map(add, pieces_of(rows), messages)
+        digits = hashed(self._start, parts).view("<u4").sum(axis=0, dtype=np.uint64)
+        total = sum(digit << 32 * place for place, digit in enumerate(digits.tolist()))
         self._total = (self._total + total) % _MODULUS
 
     def digest(self) -> bytes:
@@ -101,22 +105,18 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
         width: How many bytes per person.
     """
     messages, points, zeros = people
-    alone = zeros is None
     # Another person string where there is no sharing, so that no input of one is one of the other.
-    person = f"opboost-{use}{'' if alone else '-z'}".encode()
-    copy = hashlib.blake2b(digest_size=_BLOCK, key=key, person=person).copy
-    raw = np.ascontiguousarray(points).tobytes()
-    shared = bytes(TAG) if zeros is None else np.ascontiguousarray(zeros).tobytes()
-    step = 0 if alone else TAG
-    blocks = [bytes([c]) for c in range(-(-width // _BLOCK))]
-    digests = []
-    for i, message in enumerate(messages):
-        rest = raw[32 * i : 32 * i + 32] + shared[step * i : step * i + TAG] + message
-        for counter in blocks:
-            digest = copy()
-            digest.update(counter + rest)
-            digests.append(digest.digest())
-    return rows_of(b"".join(digests), _BLOCK * len(blocks))[:, :width]
+    person = f"opboost-{use}{'' if zeros is None else '-z'}".encode()
+    fixed = np.zeros((len(messages), POINT + TAG), dtype=np.uint8)
+    fixed[:, :POINT] = points
+    if zeros is not None:
+        fixed[:, POINT:] = zeros
+    rest = list(map(add, pieces_of(fixed), messages))
+    blocks = []
+    for counter in range(-(-width // _BLOCK)):
+        start = hashlib.blake2b(bytes([counter]), digest_size=_BLOCK, key=key, person=person)
+        blocks.append(hashed(start, rest))
+    return np.concatenate(blocks, axis=1)[:, :width]
 
 
 def row_tags(entries: np.ndarray) -> np.ndarray:

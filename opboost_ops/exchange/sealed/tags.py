@@ -1,4 +1,7 @@
-"""Short keys of people, in the order of their bytes."""
+"""Short keys of people: hashed in batches, and in the order of their bytes."""
+
+import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,6 +14,29 @@ def rows_of(raw: bytes, width: int) -> np.ndarray:
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
 
 
+def pieces_of(rows: np.ndarray) -> list[bytes]:
+    """The bytes of each row of uint8 of shape (n, width), the inverse of `rows_of`."""
+    pieces: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel().tolist()
+    return pieces
+
+
+def hashed(start: hashlib.blake2b, messages: Iterable[bytes]) -> np.ndarray:
+    """Hashes of many messages that begin alike, uint8, shape (n, digest size).
+
+    Args:
+        start: A hash that was given what comes before each message.
+        messages: The rest of each.
+    """
+    copy = start.copy
+    digests: list[bytes] = []
+    append = digests.append
+    for message in messages:
+        digest = copy()
+        digest.update(message)
+        append(digest.digest())
+    return rows_of(b"".join(digests), start.digest_size)
+
+
 def sorting(keys: np.ndarray) -> np.ndarray:
     """The permutation that puts keys into the order of their bytes.
 
@@ -21,7 +47,7 @@ def sorting(keys: np.ndarray) -> np.ndarray:
         int64, shape (n,).
     """
     words = np.ascontiguousarray(keys).view(">u8")
-    order = np.argsort(words[:, 0].astype(np.uint64), kind="stable")
+    order = np.argsort(words[:, 0].astype(np.uint64))
     first = words[order, 0]
     if (first[1:] == first[:-1]).any():
         return np.lexsort(tuple(words.T[::-1]))

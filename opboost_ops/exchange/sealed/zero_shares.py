@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from opboost_ops.exchange.sealed.tags import TAG, rows_of
+from opboost_ops.exchange.sealed.tags import TAG, hashed
 from opboost_ops.mechanisms.noise import keyed_by
 
 #: Slots a key; peeling succeeds with three segments from 1.23 on, in large tables.
@@ -59,17 +59,13 @@ def sharings(pairs: Mapping[str, bytes], messages: Sequence[bytes]) -> np.ndarra
     """
     targets = len(pairs) + 1
     width = TAG * targets
-    counters = [bytes([c]) for c in range(-(-width // _BLOCK))]
     total = np.zeros((len(messages), width), dtype=np.uint8)
     for key in pairs.values():
-        copy = hashlib.blake2b(digest_size=_BLOCK, key=key, person=b"opboost-pair").copy
-        digests = []
-        for message in messages:
-            for counter in counters:
-                digest = copy()
-                digest.update(counter + message)
-                digests.append(digest.digest())
-        total ^= rows_of(b"".join(digests), _BLOCK * len(counters))[:, :width]
+        for counter, begin in enumerate(range(0, width, _BLOCK)):
+            start = hashlib.blake2b(
+                bytes([counter]), digest_size=_BLOCK, key=key, person=b"opboost-pair"
+            )
+            total[:, begin : begin + _BLOCK] ^= hashed(start, messages)[:, : width - begin]
     return total.reshape(len(messages), targets, TAG)
 
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from opboost_ops.config.federation import Federation
 from opboost_ops.exchange.sealed.ids import Reader
+from opboost_ops.exchange.sealed.tags import hashed
 from opboost_ops.pipeline.inputs.raw_blocks import unchanged_blocks
 from opboost_ops.pipeline.stage import Context
 
@@ -28,13 +29,7 @@ def hashed_out(federation: UUID, share: float, messages: Sequence[bytes]) -> np.
         messages: The IDs as `exchange.sealed.ids` writes them, shape (n,).
     """
     keyed = hashlib.blake2b(digest_size=_BYTES, key=federation.bytes)
-
-    def digest(message: bytes) -> bytes:
-        hasher = keyed.copy()
-        hasher.update(message)
-        return hasher.digest()
-
-    numbers = np.frombuffer(b"".join(map(digest, messages)), dtype=">u8")
+    numbers = hashed(keyed, messages).view(">u8").ravel()
     return np.asarray(numbers < np.uint64(int(share * 2 ** (8 * _BYTES))))
 
 

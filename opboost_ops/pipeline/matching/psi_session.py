@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import SetupError
@@ -43,7 +45,7 @@ class Session:
     Attributes:
         rows: Of its table.
         messages: Gives one per row, in the order of its table, block by block.
-        people: What tells the set of its IDs from any other.
+        people: What tells the set of its IDs from any other, at a party with shares.
         seed: What is the session's own: it follows from the party's secret, the run, the plan, and
             the set of its IDs. So a retry makes the same bytes, and no two runs, nor one run with
             two tables, have it in common.
@@ -80,8 +82,7 @@ class Session:
             wanted: Whose, bool, shape (rows + 1,).
         """
         for messages, rows in self.everybody():
-            marked = zip(messages, wanted[rows], strict=True)
-            yield [message for message, is_in in marked if is_in], rows
+            yield list(compress(messages, wanted[rows].tolist())), rows
 
 
 def session_of(context: Context) -> Session:
@@ -115,7 +116,7 @@ def session_of(context: Context) -> Session:
 
     return Session(
         table["rows"],
-        _repeatable(lambda: _messages(context), table["rows"]),
+        _repeatable(lambda: _messages(context), context.home.scratch.holds(table["rows"])),
         digest,
         seed,
         # Of its own for each federation: an answer in one is none in another.
@@ -167,13 +168,14 @@ def _require_month(context: Context) -> str:
 
 
 def _repeatable(
-    read: Callable[[], Iterator[list[bytes]]], rows: int
+    read: Callable[[], Iterator[list[bytes]]], held: bool
 ) -> Callable[[], Iterator[list[bytes]]]:
-    """The same messages at each call; of a table of one block, read once."""
-    if rows > BLOCK:
+    """The same messages at each call; of a table that is held in memory, read once."""
+    if not held:
         return read
-    pieces = cache(lambda: list(read()))
-    return lambda: iter(pieces())
+    # As one buffer: a list of bytes takes five times the memory.
+    pieces = cache(lambda: [pl.Series(messages, dtype=pl.Binary) for messages in read()])
+    return lambda: (messages.to_list() for messages in pieces())
 
 
 def _messages(context: Context) -> Iterator[list[bytes]]:
@@ -191,11 +193,14 @@ def _ids(context: Context) -> Iterator[list[object]]:
 
 
 def _people(context: Context) -> str:
-    """A digest that tells the set of IDs from any other, in whatever order."""
+    """A digest that tells the set of IDs from any other where shares need it, else of no ID."""
+    has_shares = context.federation.has_shares and context.party != context.federation.label_holder
     reader = Reader(context.federation.id.type)
     people = ContentHash(noise.keyed_by(context.site.noise_secret(), "psi:people"))
     for ids in _ids(context):
-        people.add(reader.messages(ids))
+        messages = reader.messages(ids)
+        if has_shares:
+            people.add(messages)
     reader.require_one_form()
     return people.digest().hex()
 

@@ -12,6 +12,15 @@ def test_types_are_told_apart() -> None:
     assert CANARY not in messages(["c", ""[:0] or "x"], "string")
 
 
+def test_a_message_depends_on_its_own_id_alone() -> None:
+    plain = ["a", "s", "as", "x" * 40]
+    for other in ("b c", "d\nse", "\u00e9"):
+        assert messages([*plain, other], "string") == [
+            *messages(plain, "string"),
+            b"s" + other.encode(),
+        ]
+
+
 def test_the_canary_is_no_id() -> None:
     assert not CANARY.startswith((b"s", b"i"))
 
@@ -26,6 +35,7 @@ def test_the_canary_is_no_id() -> None:
         ([1, "1"], "integer", "1 are no integer"),
         (["a", ""], "string", "1 are empty"),
         (["a", " b", "c\n", "d\u00a0"], "string", "3 begin or end with a blank"),
+        (["a", "b\x1c", "\tc"], "string", "2 begin or end with a blank"),
         (["a", "\ud800x"], "string", "1 hold half of a surrogate pair"),
         (["a", "e\u0301", "n\u0303"], "string", "2 are not in Unicode's form NFC"),
         (["a", "b", "a"], "string", "1 rows have an ID that another row has"),

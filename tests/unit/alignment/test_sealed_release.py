@@ -329,3 +329,32 @@ def test_wide_rows_take_several_blocks() -> None:
     found, back = sealing.opened(scratch, [some], 5, bytes(32), "ranks", 200, 1, lambda _: table)
     assert found.all()
     assert (back == rows).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_bytes_of_people_are_hashes_of_each_alone(shared: bool) -> None:
+    rng = np.random.default_rng(0)
+    key, asked, width = bytes(range(32)), [b"sa", b"slonger", CANARY], 150
+    points = rng.integers(0, 256, (3, 32), dtype=np.uint8)
+    zeros = rng.integers(0, 256, (3, TAG), dtype=np.uint8) if shared else None
+    found = sealing.derived(key, "ranks", (asked, points, zeros), width)
+    person = b"opboost-ranks-z" if shared else b"opboost-ranks"
+    for i, message in enumerate(asked):
+        rest = points[i].tobytes() + (bytes(TAG) if zeros is None else zeros[i].tobytes()) + message
+        blocks = [
+            hashlib.blake2b(bytes([c]) + rest, key=key, person=person).digest() for c in range(3)
+        ]
+        assert found[i].tobytes() == b"".join(blocks)[:width]
+
+
+def test_the_hash_of_a_table_is_a_sum_of_hashes_of_its_rows() -> None:
+    rows = np.arange(6, dtype=np.uint8).reshape(3, 2)
+    people = [b"sa", b"sb", b"sc"]
+    content = sealing.ContentHash(b"key")
+    content.add(people[:2], rows[:2])
+    content.add(people[2:], rows[2:])
+    numbers = [
+        int.from_bytes(hashlib.blake2b(row.tobytes() + message, key=b"key").digest(), "little")
+        for row, message in zip(rows, people, strict=True)
+    ]
+    assert content.digest() == (sum(numbers) % 2**512).to_bytes(64, "little")
