@@ -22,7 +22,7 @@ SUITE = "drift"
 _MOST, _UNDECLARED = 20, 10
 
 #: Values of columns without bounds that are held at once, or one column of more rows.
-_HELD = 1 << 20
+_HELD = 1 << 18
 
 #: Of two samples of one law, one in a thousand is further apart than this counts as chance.
 _CHANCE = 0.999
