@@ -9,6 +9,7 @@ import polars as pl
 
 from opboost_ops.errors import ContractError
 from opboost_ops.extras.export.export import ModelColumns, model_columns
+from opboost_ops.extras.serving.rows import plain_value, require_values
 from opboost_ops.learning.boosters.trainer import predict
 from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
@@ -140,7 +141,11 @@ class Model:
             ContractError: A column is not there, or a value is none that its declaration takes.
         """
         frame = _frame(frame, self.features)
-        sources = {name: _column(frame, name, self.features) for name in self.features}
+        first = {column.source: column for column in reversed(self._columns)}
+        sources = {
+            name: _declared(first[name], _column(frame, name, self.features))
+            for name in self.features
+        }
         lacking = {
             party: np.logical_and.reduce(
                 [raw_table.missing(of) for name, of in sources.items() if _party(name) == party]
@@ -193,7 +198,7 @@ def _frame(data: Any, features: tuple[str, ...]) -> pl.DataFrame:
     if isinstance(data, pl.DataFrame):
         return data
     if hasattr(data, "columns"):
-        return pl.DataFrame({name: pl.Series(data[name].tolist()) for name in data.columns})
+        return pl.DataFrame([_series(str(name), data[name]) for name in data.columns])
     array = np.asarray(data)
     if array.ndim != 2 or array.shape[1] != len(features):
         raise ContractError(
@@ -203,6 +208,23 @@ def _frame(data: Any, features: tuple[str, ...]) -> pl.DataFrame:
         )
     columns = zip(features, array.T, strict=True)
     return pl.DataFrame({name: pl.Series(of.tolist(), strict=False) for name, of in columns})
+
+
+def _series(name: str, values: Any) -> pl.Series:
+    """A column of pandas, whose gaps have many forms."""
+    if getattr(values.dtype, "kind", "O") in "biuf" and isinstance(values.dtype, np.dtype):
+        return pl.Series(name, values.to_numpy())
+    return pl.Series(name, [plain_value(value) for value in values.tolist()], strict=False)
+
+
+def _declared(column: RawColumn, raw: pl.Series) -> pl.Series:
+    """A raw column as its declaration takes it, refused where a run would refuse it."""
+    feature = column.declared
+    raw_table.require_types(raw.to_frame(), column.party, {raw.name: feature})
+    values = declared_series(raw, feature)
+    if column.made in ("code", "number"):
+        require_values(values, feature)
+    return values
 
 
 def _column(frame: pl.DataFrame, name: str, every: tuple[str, ...]) -> pl.Series:
@@ -233,7 +255,7 @@ def _made(column: RawColumn, raw: pl.Series, lacking: np.ndarray | None = None) 
     if column.made == "missing":
         return np.asarray(raw_table.missing(raw), np.float64)
     if column.made in ("code", "number"):
-        return own_column(declared_series(raw, feature), feature, column.categories or ())
+        return own_column(raw, feature, column.categories or ())
     numbers = raw_table.numbers(raw, feature)
     _require_complete(numbers, raw)
     if column.mapping is None:

@@ -20,12 +20,16 @@ _WHOLE = re.compile(r"[+-]?(?:0|[1-9]\d*)\.0+")
 
 
 def canonical(text: str) -> str:
-    """A category's form: composed Unicode without blanks around it, 3 for 3.0; 01 stays 01.
+    """A category's form: composed Unicode without blanks around it; 3 for 3.0, true for TRUE.
+
+    01 and 1.50 stay as they are: codes and versions are no numbers.
 
     Args:
         text: As a table or a declaration has it.
     """
     plain = unicodedata.normalize("NFC", text).strip()
+    if plain.lower() in ("true", "false"):
+        return plain.lower()
     return plain.partition(".")[0] if _WHOLE.fullmatch(plain) else plain
 
 

@@ -132,10 +132,10 @@ class Source(Place):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.separator == self.decimal:
-            raise ValueError("separator and decimal are the same sign: for example separator: ';'")
         if self.thousands == self.decimal:
             raise ValueError("thousands and decimal are the same sign: for example thousands: '.'")
+        if "**" in self.at and not self.is_database:
+            raise ValueError("** names no folders: name those of one depth by *")
         if not self.at.startswith(ENVIRONMENT):
             if self.is_database and not self.query:
                 raise ValueError("query is required: the SELECT that reads the table")

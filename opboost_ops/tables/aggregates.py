@@ -16,6 +16,7 @@ import polars as pl
 
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.names import column_form
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.sorted_copy import RowWriter
 from opboost_ops.tables.spill.blocks import rows_of_block
@@ -41,11 +42,11 @@ def write_people(
     """
     rows = scan(table)
     schema = dict(rows.collect_schema())
-    columns = {name.strip(): (name, kind) for name, kind in schema.items()}
+    columns = {column_form(name): (name, kind) for name, kind in schema.items()}
     steps = {
         name: _step(name, declared, at, columns, party)
         for at, (name, declared) in enumerate(aggregate.items(), start=1)
-        if name != identity.strip()
+        if name != column_form(identity)
     }
     used = pl.col(list(dict.fromkeys([identity, *(n for _, n, _ in steps.values() if n)])))
     blocks = rows.select(used).collect_batches(
@@ -79,7 +80,7 @@ def _step(
     how = parsed[1]
     if how == "n":
         return pl.len().cast(pl.Int64), "", how
-    column = (parsed[2] or name).strip()
+    column = column_form(parsed[2] or name)
     if column not in columns:
         raise ContractError(
             f"Entry {at} of `aggregate` in site.yaml of {party} names a column that the table "

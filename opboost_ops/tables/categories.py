@@ -20,6 +20,13 @@ def category_texts(values: pl.Series) -> pl.Series:
         whole = values.cast(pl.Int64, strict=False)
         whole = whole.set(whole.cast(kind) != values, None)
         texts = whole.cast(pl.String).fill_null(values.cast(pl.String))
+    elif kind.is_decimal():
+        return category_texts(values.cast(pl.Float64))
+    elif isinstance(kind, pl.Datetime):
+        # A day, however fine its type is; a moment to the microsecond, as few digits as it has.
+        texts = values.dt.cast_time_unit("us").cast(pl.String)
+        texts = texts.str.replace(r"\.0+|(\.\d*[1-9])0+", "$1")
+        texts = texts.str.replace(r" 00:00:00$", "")
     else:
         texts = values.cast(pl.String)
     if kind.is_integer() or kind in (pl.Boolean, pl.Null):

@@ -21,6 +21,7 @@ from opboost_ops.tables.aggregates import write_people
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.database import database_parts
 from opboost_ops.tables.files import local_parts, s3_parts
+from opboost_ops.tables.names import column_form
 from opboost_ops.tables.parquet import scan, scan_common
 from opboost_ops.tables.people import People, write_ids
 from opboost_ops.tables.sorted_copy import Kept, write_sorted
@@ -143,17 +144,17 @@ def _copy(
         staged = folder / "ids.parquet"
         facts = write_ids(table, people, party, staged)
         table = scan(staged)
-    names = {name.strip(): name for name in table.collect_schema().names()}
+    names = {column_form(name): name for name in table.collect_schema().names()}
     whole = folder / "whole.parquet"
-    write_sorted(table, names.get(identity.strip()), whole, keep)
-    if aggregate and identity.strip() in names:
+    write_sorted(table, names.get(column_form(identity)), whole, keep)
+    if aggregate and column_form(identity) in names:
         if not table.select(pl.len()).collect().item():
             raise ContractError(
                 f"The table of {party} has no rows of which a person's row could be made.",
                 "Check the job that writes it, and the query in its site.yaml.",
             )
         several, whole = whole, folder / "people.parquet"
-        people_count = write_people(several, names[identity.strip()], aggregate, party, whole)
+        people_count = write_people(several, names[column_form(identity)], aggregate, party, whole)
         facts |= {"rows": int(table.select(pl.len()).collect().item()), "people": people_count}
     whole.replace(target)
     return Copied(facts, notes)

@@ -10,6 +10,12 @@ from opboost_ops.config.source import Source
 #: First cells of a column, by which forms are ruled out without a look at the rest.
 _FEW = 100
 
+#: Up to so many different texts are categories, whatever they look like.
+_FEW_CATEGORIES = 20
+
+#: A share of numbers beyond which the other cells stand for no value.
+_MOSTLY = 0.8
+
 #: Days as ISO writes them, and with the day first between points, which no country reads otherwise.
 _PLAIN_DATES = (
     (r"^\d{4}-\d{1,2}-\d{1,2}", "%Y-%m-%d"),
@@ -22,16 +28,21 @@ _TWO_ORDERS = (
     (r"^\d{1,2}-\d{1,2}-\d{4}", "%d-%m-%Y", "%m-%d-%Y"),
 )
 _TIMES = ("%H:%M:%S%.f", "%H:%M")
-_ZONES = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z")
+_ZONE = "%Y-%m-%d %H:%M:%S%.f%#z"
 
 _LIKE_A_DATE = r"^\d{1,2}([./-])\d{1,2}[./-](\d{2}|\d{4})([ T].*)?$"
 _LIKE_A_NUMBER = r"^[+-]?\d[\d.,' \x{a0}\x{202f}\x{2019}]*$"
+#: 20240301, which is a whole number and a day.
+_COMPACT_DATE = r"^(19|20)\d{2}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
+_LIKE_ISO = r"^\d{4}[-/]\d"
 _SPACES = r"[ \x{a0}\x{202f}]"
 
 _DATES_REMEDY = "declare its form in site.yaml, for example `dates: '%d.%m.%Y'`"
 _NUMBERS_REMEDY = (
     "declare the signs of numbers in site.yaml, for example `decimal: ','` and `thousands: '.'`"
 )
+_TEXTS_REMEDY = "convert the column, or declare its type as ordinal or nominal"
+_WORDS_REMEDY = "name the texts that stand for no value under `missing` in site.yaml, or correct it"
 
 
 def present(name: str, missing: list[str]) -> pl.Expr:
@@ -52,8 +63,11 @@ def numbers(cell: pl.Expr, source: Source, kind: type[pl.DataType]) -> pl.Expr:
     if source.thousands:
         sign = _SPACES if source.thousands == " " else re.escape(source.thousands)
         whole = rf"(?:\d{{1,3}}(?:{sign}\d{{3}})+|\d+)"
-    shape = rf"^[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?$|^[+-]?(?i:inf)$"
-    plain = cell
+    sign_first, infinite = "[+\u2212-]?", "(?i:inf|infinity)"
+    number = rf"(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?"
+    shape = rf"^{sign_first}(?:{number}|{infinite})$"
+    # The minus sign of Unicode, as spreadsheets of some countries write it.
+    plain = cell.str.replace("\u2212", "-", literal=True)
     if source.thousands:
         plain = plain.str.replace_all(sign, "")
     if source.decimal != ".":
@@ -75,6 +89,8 @@ def reading(cells: pl.Series, source: Source, kind: str | None) -> pl.Expr | Non
     cell = pl.col(cells.name)
     if kind is None and cells.str.contains(r"^[+-]?0\d").any() and _all_digits(cells):
         return None  # Codes, such as 01067.
+    if kind in (None, "date") and not source.dates and cells.str.contains(_COMPACT_DATE).all():
+        return None
     for way in _ways(cell, source, kind):
         if all(
             not part.to_frame().select(way.alias("read")).to_series().null_count()
@@ -91,20 +107,39 @@ def reading(cells: pl.Series, source: Source, kind: str | None) -> pl.Expr | Non
     return None
 
 
-def ambiguity(cells: pl.Series, kind: str | None) -> str:
-    """Why cells that were left as text have a form that only a declaration decides; else empty.
+def ambiguity(cells: pl.Series, source: Source, kind: str | None) -> str:
+    """Why cells were left as text although they look like more, and the remedy; else empty.
 
     Args:
         cells: All present cells, text without blanks around them.
+        source: The dialect.
         kind: Of an expected column; None for one that nobody declares.
     """
     if not len(cells) or kind == "text":
         return ""
-    if cells.str.contains(_LIKE_A_DATE).all():
+    if cells.str.contains(f"{_LIKE_A_DATE}|{_COMPACT_DATE}").all():
+        if source.dates:
+            return "its dates are not written as `dates` in site.yaml says: correct that entry"
         return f"its dates could be read in several ways: {_DATES_REMEDY}"
     if cells.str.contains(_LIKE_A_NUMBER).all() and not _all_digits(cells):
         return f"its numbers could be read in several ways: {_NUMBERS_REMEDY}"
-    return ""
+    if kind is None and not _mostly_numbers(cells):
+        return ""
+    unread = min(
+        cells.to_frame().select(way.alias("read")).to_series().null_count()
+        for way in _ways(pl.col(cells.name), source, kind)
+    )
+    what = {"number": "numbers", "date": "dates"}.get(kind or "", "numbers or dates")
+    if unread < len(cells):
+        return f"{unread:,} of its {len(cells):,} cells are no {what}: {_WORDS_REMEDY}"
+    return f"its cells are no {what}: {_DATES_REMEDY if kind == 'date' else _TEXTS_REMEDY}"
+
+
+def _mostly_numbers(cells: pl.Series) -> bool:
+    """True for numbers or dates among which are a few words, but for a few categories."""
+    like = cells.str.contains(f"{_LIKE_A_NUMBER}|{_LIKE_A_DATE}|{_LIKE_ISO}")
+    few = cells.n_unique() <= _FEW_CATEGORIES
+    return not few and not _all_digits(cells) and float(like.sum()) >= _MOSTLY * len(cells)
 
 
 def _all_digits(cells: pl.Series) -> bool:
@@ -113,23 +148,49 @@ def _all_digits(cells: pl.Series) -> bool:
 
 def _ways(cell: pl.Expr, source: Source, kind: str | None) -> Iterator[pl.Expr]:
     """All forms but plain text; each gives null for what it cannot read."""
+    if source.dates and kind != "number":
+        four = pl.when(cell.str.contains(r"\d{4}")).then(cell) if "%Y" in source.dates else cell
+        yield four.str.to_date(source.dates, strict=False)
+        yield four.str.to_datetime(source.dates, time_unit="us", strict=False)
     lower = cell.str.to_lowercase()
     yield pl.when(lower.is_in(["true", "false"])).then(lower == "true")
     for number in (pl.Int64, pl.Float64):
         yield numbers(cell, source, number)
     if kind == "number":
         return
-    if source.dates:
-        four = pl.when(cell.str.contains(r"\d{4}")).then(cell) if "%Y" in source.dates else cell
-        yield four.str.to_date(source.dates, strict=False)
-        yield four.str.to_datetime(source.dates, time_unit="us", strict=False)
     for shape, date in _PLAIN_DATES[: 1 if source.dates else None]:
         dated = pl.when(cell.str.contains(shape)).then(cell)
         yield from _dates(dated, date)
-    for zone in _ZONES:
-        yield cell.str.to_datetime(zone, time_unit="us", strict=False)
+    yield moments(cell)
+    yield zoned(cell)
     for time in _TIMES:
         yield cell.str.to_time(time, strict=False)
+
+
+def moments(cell: pl.Expr) -> pl.Expr:
+    """ISO's days and moments without a zone; a day is its midnight.
+
+    Args:
+        cell: Text without blanks around it.
+    """
+    day, plain = (
+        cell.str.to_date("%Y-%m-%d", strict=False),
+        cell.str.replace("T", " ", literal=True),
+    )
+    timed = (
+        plain.str.to_datetime(f"%Y-%m-%d {time}", time_unit="us", strict=False) for time in _TIMES
+    )
+    return pl.coalesce(day.cast(pl.Datetime("us")), *timed)
+
+
+def zoned(cell: pl.Expr) -> pl.Expr:
+    """ISO's moments with a zone, as those of UTC.
+
+    Args:
+        cell: Text without blanks around it.
+    """
+    plain = cell.str.replace("T", " ", literal=True)
+    return plain.str.to_datetime(_ZONE, time_unit="us", strict=False)
 
 
 def _dates(dated: pl.Expr, date: str) -> Iterator[pl.Expr]:

@@ -93,7 +93,7 @@ def s3_parts(
     store = S3Bucket(bucket, "")
     fixed = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
     names = [item.key for item in store.list(fixed)]
-    keys = sorted(n for n in names if n == pattern or fnmatch.fnmatchcase(n, pattern))
+    keys = [pattern] if pattern in names else sorted(n for n in names if _matches(n, pattern))
     if not keys:
         raise ContractError(
             f"The table of {party} is missing: its bucket holds no object of that name.",
@@ -105,6 +105,13 @@ def s3_parts(
         loaded.append(folder / f"{number}-{key.rsplit('/', 1)[-1]}")
         store.download(key, loaded[-1])
     return _parquet(loaded, source, party, folder, columns)
+
+
+def _matches(key: str, pattern: str) -> bool:
+    """Whether a pattern names an object, as it would a file: ``*`` ends at a slash."""
+    parts, wanted = key.split("/"), pattern.split("/")
+    same = len(parts) == len(wanted) and not parts[-1].startswith(".")
+    return same and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
 def _size(name: str, size: int) -> int:

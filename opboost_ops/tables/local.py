@@ -120,7 +120,10 @@ def _written(at: str) -> dict[str, Any]:
     separator = max(",;\t|", key=head.count)
     if separator != "," and head.count(separator):
         declared["separator"] = separator
-        field = rf"(?:^|{re.escape(separator)})\s*-?\d+,\d+\s*(?={re.escape(separator)}|\r?$)"
+        sign = re.escape(separator)
+        # Not 1,500, whose comma may stand between thousands.
+        number = r"-?(?![1-9]\d{0,2},\d{3}(?!\d))\d+,\d+"
+        field = rf"(?:^|{sign})\s*{number}\s*(?={sign}|\r?$)"
         if re.search(field, text, re.MULTILINE):
             declared["decimal"] = ","
     return declared

@@ -1,6 +1,7 @@
 """Names of a table's columns: which lies where, and which come from a program, not from people."""
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -23,22 +24,31 @@ _ROW_NUMBERS = {"index", "idx", "row", "rowid", "row_id", "rownum", "row_num", "
 _NUMBERED = 10
 
 
+def column_form(name: str) -> str:
+    """A column's name in the form in which names are compared: composed, without blanks around it.
+
+    Args:
+        name: As a file or a declaration has it.
+    """
+    return unicodedata.normalize("NFC", name).strip()
+
+
 def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str]:
-    """Under which name each column lies in a file: blanks around a name do not count.
+    """Under which name each column lies in a file, by `column_form`.
 
     Args:
         raw: Raw names by declared name.
         present: All names in the file.
 
     Returns:
-        By declared name; one that is not there, or there twice but for blanks, is left out.
+        By declared name; one that is not there, or there twice in one form, is left out.
     """
-    stripped: dict[str, list[str]] = {}
+    by_form: dict[str, list[str]] = {}
     for name in present:
-        stripped.setdefault(name.strip(), []).append(name)
+        by_form.setdefault(column_form(name), []).append(name)
     names: dict[str, str] = {}
     for declared, name in raw.items():
-        near = stripped.get(name.strip(), [])
+        near = by_form.get(column_form(name), [])
         if name in near:
             names[declared] = name
         elif len(near) == 1:
@@ -47,7 +57,7 @@ def found_names(raw: Mapping[str, str], present: Sequence[str]) -> dict[str, str
 
 
 def require_different(names: Sequence[str], what: str) -> None:
-    """Refuse columns that share a name, but for blanks around it.
+    """Refuse columns that share a name by `column_form`.
 
     Args:
         names: Of all columns, in order.
@@ -56,7 +66,7 @@ def require_different(names: Sequence[str], what: str) -> None:
     Raises:
         ContractError: By their places: raw names get into no log.
     """
-    plain = [name.strip() for name in names]
+    plain = list(map(column_form, names))
     twice = [str(at) for at, name in enumerate(plain, 1) if name and plain.count(name) > 1]
     if twice:
         raise ContractError(
@@ -73,7 +83,7 @@ def technical_columns(frame: pl.DataFrame) -> dict[str, str]:
     """
     why = {}
     for name in frame.columns:
-        plain = name.strip()
+        plain = column_form(name)
         second = _SECOND.fullmatch(plain)
         if not plain:
             why[name] = "it has no name: spreadsheets and data frames number their rows so"

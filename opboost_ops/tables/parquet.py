@@ -12,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from opboost_ops.config.source import is_text
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.column_types import (
     Expected,
@@ -20,11 +21,14 @@ from opboost_ops.tables.column_types import (
     require_readable,
     type_name,
 )
-from opboost_ops.tables.names import require_different
+from opboost_ops.tables.names import column_form, require_different
 
 #: Why a column of several files is left out.
 PARTIAL = "some of the table's files lack it"
 DIFFERENT = "the table's files disagree about its type"
+
+#: The folder by which Delta Lake says which files of a table count.
+_DELTA = "_delta_log"
 
 
 def files_of(path: Path) -> tuple[Path, ...]:
@@ -37,13 +41,26 @@ def files_of(path: Path) -> tuple[Path, ...]:
         The files in their order; none for an empty folder.
 
     Raises:
+        ContractError: The folder holds rows elsewhere, too, which would be left out.
         OSError: There is nothing, or it may not be read.
     """
     if not path.is_dir():
         path.stat()
         return (path,)
-    entries = (entry for entry in path.iterdir() if entry.suffix == ".parquet" and entry.is_file())
-    return tuple(sorted(entry for entry in entries if not entry.name.startswith(".")))
+    entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    if any(entry.name == _DELTA for entry in entries):
+        raise ContractError(
+            "A table's folder is a Delta table, whose Parquet files hold deleted rows, too.",
+            "Export its present rows, or name the files that hold them by a pattern.",
+        )
+    files = tuple(e for e in entries if e.is_file() and e.suffix.lower() == ".parquet")
+    folders = any(entry.is_dir() and not entry.name.startswith("_") for entry in entries)
+    if folders or any(is_text(entry.name) for entry in entries):
+        raise ContractError(
+            "A table's folder holds CSV files or folders, which are not read.",
+            "Name all of its files by a pattern, such as days/*.csv or days/*/*.parquet.",
+        )
+    return files
 
 
 def digest_of(files: Iterable[Path]) -> bytes:
@@ -118,7 +135,8 @@ def unreadable(party: str) -> ContractError:
     """
     return ContractError(
         f"The table of {party} is missing, truncated or not a Parquet file.",
-        "Check tables in its site.yaml, and the job that writes what it names.",
+        "Check tables in its site.yaml, and the job that writes what it names; CSV files end in "
+        ".csv, .tsv or .txt, or in .gz after that.",
     )
 
 
@@ -130,7 +148,7 @@ def scan(path: Path) -> pl.LazyFrame:
 def scan_common(
     paths: Sequence[Path], party: str, columns: Mapping[str, Expected]
 ) -> tuple[pl.LazyFrame, dict[str, str]]:
-    """The columns that all files have, in the order of the first one; blanks around names go.
+    """The columns that all files have, in the order of the first one, named by `column_form`.
 
     Files may keep a column in several types of one kind, such as 32 and 64-bit numbers.
 
@@ -145,8 +163,9 @@ def scan_common(
     Raises:
         ContractError: A file is no Parquet, or files lack a declared column or disagree about it.
     """
+    columns = {column_form(raw): expected for raw, expected in columns.items()}
     schemas = [
-        {name.strip(): (name, kind) for name, kind in schema_of(path, party).items()}
+        {column_form(name): (name, kind) for name, kind in schema_of(path, party).items()}
         for path in paths
     ]
     left_out = {

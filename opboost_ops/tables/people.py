@@ -15,6 +15,7 @@ from opboost_ops.config.policy import Policy
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.id_recipe import Changes, person_ids
+from opboost_ops.tables.names import column_form
 from opboost_ops.tables.sorted_copy import RowWriter
 from opboost_ops.tables.spill.blocks import rows_of_block
 
@@ -76,13 +77,13 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
     Raises:
         ContractError: A column is not there, or holds what has no one text.
     """
-    names = {name.strip(): name for name in table.collect_schema().names()}
-    if absent := [part for part, raw in people.parts.items() if raw.strip() not in names]:
+    names = {column_form(name): name for name in table.collect_schema().names()}
+    if absent := [part for part, raw in people.parts.items() if column_form(raw) not in names]:
         raise ContractError(
             f"The table of {party} lacks {', '.join(absent)}, which the ID is made of.",
             "Add it to the table, or let policy.yaml say what it is called there.",
         )
-    raw = {part: names[column.strip()] for part, column in people.parts.items()}
+    raw = {part: names[column_form(column)] for part, column in people.parts.items()}
     changes, hashes = Changes(), list[pl.DataFrame]()
     with RowWriter(target) as written:
         for block in _blocks(table, rows_of_block(len(names))):
@@ -92,7 +93,7 @@ def write_ids(table: pl.LazyFrame, people: People, party: str, target: Path) -> 
             hashes.append(
                 pl.DataFrame({"id": ids.hash(), "spelt": spelt, "there": ids.is_not_null()})
             )
-            column = names.get(people.column.strip(), people.column)
+            column = names.get(column_form(people.column), people.column)
             written.write(block.with_columns(ids.alias(column)))
     every = pl.concat(hashes).with_row_index("row", offset=1).filter("there")
     by_id = every.group_by("id").agg(pl.len().alias("rows"), pl.col("spelt").n_unique())

@@ -1,5 +1,6 @@
 """Raw cells as their declaration takes them: dates as numbers, categories by their public names."""
 
+import math
 from collections.abc import Mapping
 
 import polars as pl
@@ -8,8 +9,12 @@ from opboost_ops.config.feature import Feature, canonical
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.categories import category_texts
 from opboost_ops.tables.column_types import holds_categories
+from opboost_ops.tables.dialect import moments, zoned
 
 _TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+#: Seconds from 1970-01-01 to the end of the last year of four digits.
+_LATEST = 253_402_300_800.0
 
 
 def declared_values(frame: pl.DataFrame, features: Mapping[str, Feature]) -> pl.DataFrame:
@@ -43,7 +48,7 @@ def declared_series(values: pl.Series, feature: Feature) -> pl.Series:
         bit floats for decimals, mapped categories; the same series where nothing is to be done.
 
     Raises:
-        ContractError: A text that should be a date is none.
+        ContractError: A text that should be a date is none, or a number counts to none.
     """
     if feature.type == "numeric":
         return _numeric(values, feature)
@@ -65,6 +70,7 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
             )
         values, kind = numbers, numbers.dtype
     if not kind.is_temporal():
+        _require_counts(values, feature)
         return values
     if kind == pl.Date:
         values = values.cast(pl.Datetime("us"))
@@ -78,12 +84,21 @@ def _numeric(values: pl.Series, feature: Feature) -> pl.Series:
     return values.to_physical().cast(pl.Float64) / (feature.seconds * 1e6)
 
 
+def _require_counts(values: pl.Series, feature: Feature) -> None:
+    """Refuse numbers that count no days or hours: 20240301, or seconds as days."""
+    span = values.cast(pl.Float64).abs().fill_nan(None).max()
+    if isinstance(span, float) and _LATEST < span * feature.seconds < math.inf:
+        raise ContractError(
+            f"{values.name} is declared in {feature.unit}, and holds numbers beyond the year 9999.",
+            f"Numbers count {feature.unit} since 1970-01-01: convert them, or write dates as "
+            "2020-01-31.",
+        )
+
+
 def _from_text(text: pl.Series) -> pl.Series:
-    plain = text.str.strip_chars()
-    days = plain.str.to_datetime("%Y-%m-%d", time_unit="us", strict=False)
-    times = plain.str.replace("T", " ", literal=True).str.replace(r"(Z|\+00:00)$", "")
-    seconds = times.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
-    return days.fill_null(seconds)
+    plain = pl.col(text.name).str.strip_chars()
+    instants = zoned(plain).dt.replace_time_zone(None)
+    return text.to_frame().select(pl.coalesce(moments(plain), instants)).to_series()
 
 
 def _categories(values: pl.Series, feature: Feature) -> pl.Series:

@@ -8,6 +8,8 @@ import codecs
 import csv
 import errno
 import gzip
+import re
+import string
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ContractError
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.dialect import ambiguity, present, reading
-from opboost_ops.tables.names import require_different
+from opboost_ops.tables.names import column_form, require_different
 from opboost_ops.tables.parquet import scan_common
 
 _UTF = ("utf-8", "utf8", "utf-8-sig")
@@ -30,6 +32,9 @@ _CHUNK = 1 << 20
 _BLOCK = 1 << 24
 #: A mark at the beginning of a file that says which of them it is in.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MARK = "\ufeff"
+#: Signs that no text has: a file in cp1252, read as latin-1, shows them.
+_NO_TEXT = re.compile("[\x80-\x9f]")
 
 #: Why columns of a CSV file without a name are left out.
 UNNAMED = "it has no name: spreadsheets and data frames number their rows so"
@@ -59,6 +64,7 @@ def text_table(
         OSError, PolarsError: The disk is full; see `no_room`.
     """
     notes: dict[str, str] = {}
+    columns = {column_form(raw): expected for raw, expected in columns.items()}
     texts = []
     for number, path in enumerate(paths):
         texts.append(target.with_suffix(f".texts-{number}"))
@@ -126,7 +132,7 @@ def _way(
         # Few new rows may all lack a value.
         return (pl.col(name) if kind is None else pl.col(name).cast(pl.Float64)), ""
     way = reading(cells, source, kind)
-    return (pl.col(name), ambiguity(cells, kind)) if way is None else (way, "")
+    return (pl.col(name), ambiguity(cells, source, kind)) if way is None else (way, "")
 
 
 def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, str]:
@@ -135,7 +141,7 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
     separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
     problem, remedy = "", ""
     try:
-        quotes = _lay_down(path, source, plain)
+        quotes = _lay_down(path, source, plain, separator)
         head = _head(plain, separator)
         _require_head(head, party)
         last, again = _parse(plain, separator, head, target)
@@ -148,14 +154,15 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
             raise ValueError("a quote that nothing closes")
     except (UnicodeDecodeError, LookupError):
         problem = f"is not encoded in {source.encoding}"
-        remedy = "Declare encoding in site.yaml, for example `encoding: cp1252`."
+        remedy = "Declare its encoding in site.yaml, such as `encoding: cp1252`, or utf-8."
     except (pa.ArrowException, ValueError, EOFError, csv.Error, zlib.error) as error:
         if no_room(error):
             raise
         problem = "cannot be read as site.yaml says"
         remedy = (
-            "Check separator and decimal there: `{at: ..., separator: ';', decimal: ','}`; and "
-            "whether all lines have as many columns as the head."
+            "Check separator and decimal there: `{at: ..., separator: ';', decimal: ','}`; whether "
+            "all lines have as many columns as the head; and whether quotes inside a cell are "
+            "doubled."
         )
     except OSError as error:
         if no_room(error):
@@ -167,9 +174,9 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
     return {"": UNNAMED} if not all(head) else {}
 
 
-def _lay_down(path: Path, source: Source, plain: Path) -> int:
+def _lay_down(path: Path, source: Source, plain: Path, separator: str) -> int:
     """Write a file as UTF-8; how many quotes it has."""
-    quotes = 0
+    quotes, escaped = 0, re.compile(rf'\\"[^"\r\n{re.escape(separator)}]')
     opener = gzip.open if path.name.endswith(".gz") else open
     with opener(path, "rb") as file, open(plain, "wb") as written:
         chunk = file.read(_CHUNK)
@@ -178,10 +185,16 @@ def _lay_down(path: Path, source: Source, plain: Path) -> int:
         if encoding == "utf-8-sig" and chunk.startswith(_UTF_16):
             encoding = "utf-16"
         decoder = codecs.getincrementaldecoder(encoding)()
+        one_byte = not encoding.lower().startswith("utf")
+        begins = chunk.startswith(codecs.BOM_UTF8)
         while chunk:
             text = decoder.decode(chunk)
-            if "\0" in text:
-                raise UnicodeDecodeError(encoding, b"", 0, 0, "NUL")
+            if "\0" in text or (one_byte and (begins or _NO_TEXT.search(text))):
+                raise UnicodeDecodeError(encoding, b"", 0, 0, "not its signs")
+            if escaped.search(text):
+                raise ValueError("a backslash before a quote")
+            if not written.tell():
+                text = text.removeprefix(_MARK)
             quotes += text.count('"')
             written.write(text.encode())
             chunk = file.read(_CHUNK)
@@ -191,7 +204,7 @@ def _lay_down(path: Path, source: Source, plain: Path) -> int:
 
 def _head(plain: Path, separator: str) -> list[str]:
     with open(plain, newline="", encoding="utf-8") as file:
-        return [name.strip() for name in next(csv.reader(file, delimiter=separator), [])]
+        return list(map(column_form, next(csv.reader(file, delimiter=separator), [])))
 
 
 def _require_head(head: Sequence[str], party: str) -> None:
@@ -229,7 +242,9 @@ def _parse(
             # A blank line at the end of a CSV is no person.
             rows = rows.filter(~pl.all_horizontal(pl.all().str.strip_chars() == ""))
             rows = rows.rename(dict(named))
-            same = pl.all_horizontal(pl.col(n).str.strip_chars() == n for _, n in named)
+            same = pl.all_horizontal(
+                pl.col(name).str.strip_chars(_MARK + string.whitespace) == name for _, name in named
+            )
             again = again or not rows.filter(same).is_empty()
             last = rows.row(-1) if rows.height else last
             writer.write_table(rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema))

@@ -162,7 +162,7 @@ def files() -> Iterator[Odd]:
     def part(table: pa.Table, path: Path, **columns: Any) -> None:
         for name, cells in columns.items():
             table = table.append_column(name, pa.array([cells] * table.num_rows))
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path)
 
     def halves(change: Callable[[pa.Table], pa.Table], pattern: str = "") -> Any:
@@ -197,6 +197,26 @@ def files() -> Iterator[Odd]:
         yield _laid(f"{name}, texts in a part", halves(words, pattern), TOLD)
         declared = f"{name}, texts in a part, declared"
         yield _laid(declared, halves(words, pattern), differ, kind="number")
+
+    def upper(table: pa.Table, folder: Path) -> Path:
+        half = table.num_rows // 2
+        part(table[:half], folder / "days/a.parquet")
+        part(table[half:], folder / "days/B.PARQUET")
+        return folder / "days"
+
+    yield _laid("folder, an ending in capitals", upper)
+
+    def beside(name: str) -> Any:
+        def write(table: pa.Table, folder: Path) -> Path:
+            part(table, folder / "days/a.parquet")
+            part(table, folder / "days" / name)
+            return folder / "days"
+
+        return write
+
+    yield _laid("folder, a CSV file in it", beside("b.csv"), "holds CSV files or folders")
+    yield _laid("folder, a folder in it", beside("day=2/b.parquet"), "holds CSV files or folders")
+    yield _laid("a Delta table", beside("_delta_log/1.parquet"), "is a Delta table")
 
     def hidden(table: pa.Table, folder: Path) -> Path:
         part(table, folder / "days/a.parquet")
@@ -252,6 +272,12 @@ def files() -> Iterator[Odd]:
 
     yield _laid("Parquet, a name twice", twice("x"), "share names")
     yield _laid("Parquet, a name twice but for blanks", twice(" x "), "share names")
+    decomposed = twice("e\u0301")
+
+    def composed(table: pa.Table, folder: Path) -> None:
+        decomposed(table.append_column("\u00e9", table["x"]), folder)
+
+    yield _laid("Parquet, a name twice but for composition", composed, "share names")
     yield _laid("names by case", twice("X"))
     yield _laid("names by composition", twice("e\u0301"))
 

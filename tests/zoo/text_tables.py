@@ -55,7 +55,11 @@ def numbers() -> Iterator[Odd]:
         yield _column(f"decimal point {kind}", ["1.5", ".5", "2."], [1.5, 0.5, 2.0], kind)
         yield _column(f"power {kind}", ["1e3", "2E-1"], [1000.0, 0.2], kind)
         yield _column(f"blanks {kind}", [" 1 ", "2\u00a0"], [1, 2], kind)
+        yield _column(f"minus sign {kind}", ["\u22125", "3"], [-5, 3], kind)
         yield _column(f"decimal comma {kind}", ["1,5", "2,25"], [1.5, 2.25], kind, decimal=",")
+        quoted, signs = ['"1,5"', '"2,25"'], {"separator": ",", "decimal": ","}
+        yield _column(f"decimal comma in quotes {kind}", quoted, [1.5, 2.25], kind, **signs)
+        yield _column(f"thousands undeclared {kind}", ["1,500", "2,250"], told, kind)
         yield _column(f"comma undeclared {kind}", ["1,5", "2,25"], told, kind, decimal=".")
         yield _column(f"point beside commas {kind}", ["31.848", "1.250"], told, kind, decimal=",")
         yield _column(f"comma thousands {kind}", ["1,500", "2,250"], told, kind, decimal=".")
@@ -76,6 +80,9 @@ def numbers() -> Iterator[Odd]:
     yield _column("no value", ["", ""], [None, None], "number")
     yield _column("words for no value", ["NA", "null", "3", "4"], [None, None, 3, 4], "number")
     yield _column("a word among numbers", ["1", "unknown"], ["1", "unknown"])
+    many = [*map(str, range(30)), "unknown"]
+    yield _column("a word among many numbers", many, TOLD)
+    yield _column("a word, declared a number", ["1", "#N/A"], "cells are no numbers", "number")
     yield _column("percent", ["10%", "20%"], ["10%", "20%"])
     yield _column("currency", ["10 €", "20 €"], ["10 €", "20 €"])
     yield _column("beyond 64 bits", ["9" * 20, "1"], [1e20, 1.0])
@@ -97,14 +104,20 @@ def dates() -> Iterator[Odd]:
         yield _column(f"no order {kind}", ["21/03/2024", "11/22/2024"], several, kind)
         yield _column(f"short year {kind}", ["24.11.98", "1.2.99"], several, kind)
         yield _column(f"short year, slashes {kind}", ["24/11/98", "1/2/99"], several, kind)
+        compact = ["20240301", "20241102"]
+        yield _column(f"compact {kind}", compact, several, kind)
+        yield _column(f"declared compact {kind}", compact, days, kind, dates="%Y%m%d")
         us, short = {"dates": "%m/%d/%Y"}, {"dates": "%d.%m.%y"}
         yield _column(f"declared us {kind}", ["03/01/2024", "11/02/2024"], days, kind, **us)
         yield _column(f"declared short {kind}", ["01.03.24", "2.11.24"], days, kind, **short)
-        yield _column(f"declared, but short {kind}", ["03/01/24", "11/02/24"], several, kind, **us)
+        other = "its dates are not written as" if kind else TOLD
+        yield _column(f"declared, but short {kind}", ["03/01/24", "11/02/24"], other, kind, **us)
         yield _column(f"iso beside declared {kind}", ["2024-03-01", "2024-11-02"], days, kind, **us)
     moments = [dt.datetime(2024, 3, 1, 12), dt.datetime(2024, 11, 2, 0, 30)]
     yield _column("moments", ["2024-03-01 12:00", "2024-11-02 00:30"], moments)
     yield _column("moments with T", ["2024-03-01T12:00:00", "2024-11-02T00:30:00.0"], moments)
+    mixed = [dt.datetime(2024, 3, 1), dt.datetime(2024, 11, 2, 0, 30)]
+    yield _column("days and moments", ["2024-03-01", "2024-11-02 00:30"], mixed)
     yield _column("times", ["12:00", "00:30"], [dt.time(12), dt.time(0, 30)])
     yield _column("no such day", ["31.02.2024", "1.3.2024"], TOLD)
 
@@ -118,6 +131,18 @@ def files() -> Iterator[Odd]:
         words, coded = (word, "b"), lambda text, e=encoding: text.encode(e)
         yield _file(f"declared {encoding}", coded, words, words, encoding=encoding)
         yield _file(f"undeclared {encoding}", coded, "is not encoded in utf-8", words)
+    mark = "\ufeff"
+    marked = {"utf-16-le": "utf-16-le", "utf-8": "cp1252"}
+    for encoding, declared in marked.items():
+        coded = lambda text, e=encoding: (mark + text).encode(e)  # noqa: E731
+        meaning = (1, 2) if encoding == declared else f"is not encoded in {declared}"
+        yield _file(f"a mark, declared {declared}", coded, meaning, encoding=declared)
+    euro = ("€", "b")
+    latin = "is not encoded in latin-1"
+    yield _file(
+        "cp1252 as latin-1", lambda text: text.encode("cp1252"), latin, euro, encoding="latin-1"
+    )
+    yield _file("the head again, marked", lambda text: text + mark + text, "repeats its head")
     for name, end in (("windows", "\r\n"), ("old mac", "\r")):
         yield _file(f"lines of {name}", lambda text, e=end: text.replace("\n", e))
     yield _file("no last end of line", lambda text: text.rstrip())
@@ -130,6 +155,8 @@ def files() -> Iterator[Odd]:
     yield _file("quotes", lambda text: '"' + text.replace(",", '","').replace("\n", '"\n"')[:-1])
     quoted = ('"a\nb"', '"c ""d"""')
     yield _file("a quoted end of line", lambda text: text, ("a\nb", 'c "d"'), quoted)
+    escaped = ('"a \\"b\\" c"', "d")
+    yield _file("quotes by backslashes", lambda text: text, _UNREADABLE, escaped)
     yield _file("an open quote", lambda text: text.replace(",1\n", ',"1\n', 1), _UNREADABLE)
     yield _file("a short line", lambda text: f"{text}p9999\n", _UNREADABLE)
     yield _file("a long line", lambda text: f"{text}p9999,1,2,3\n", _UNREADABLE)

@@ -44,7 +44,7 @@ def _column(raw: "pd.Series[Any]", kind: str) -> np.ndarray:
     if any(cell is not None and isinstance(cell, str) != texts for cell in cells):
         raise ValueError(f"{raw.name} must hold {'texts' if texts else 'numbers'}.")
     if texts:
-        return np.array([cell or "" for cell in cells], dtype=object)
+        return np.array([(cell or "").strip() for cell in cells], dtype=object)
     return np.array([np.nan if cell is None else float(cell) for cell in cells])
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from opboost_ops.config.feature import Fill
+from opboost_ops.config.feature import Fill, canonical
 from opboost_ops.config.federation import Federation
 from opboost_ops.domain import DomainMap
 from opboost_ops.errors import ConfigError
@@ -182,6 +182,7 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
     order = {name: float(at) for at, name in enumerate(column.categories or declared)}
     codes = dict.fromkeys(declared, absent) | order
     codes |= {raw: order.get(to, absent) for raw, to in feature.mapping.items()}
+    codes |= {form: code for raw, code in codes.items() for form in _forms(raw)}
     default = math.inf if declared else math.nan
     if feature.rest is not None:
         default = order.get(feature.rest, absent)
@@ -189,6 +190,12 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
     if isinstance(feature.missing, Fill):
         empty = codes.get(str(feature.missing.fill), default)
     return {**codes, "": empty}, default
+
+
+def _forms(raw: str) -> tuple[str, ...]:
+    """A category as tables write it, also as 3.0 where a column has gaps."""
+    form, decimal = canonical(raw), f"{canonical(raw)}.0"
+    return (raw, form, decimal) if canonical(decimal) == form else (raw, form)
 
 
 def _looked_up(graph: _Graph, of: str, codes: Mapping[str, float], default: float) -> str:

@@ -170,9 +170,9 @@ class LoadedVersion:
                 "Ask for the score alone.",
             )
         given.require_rows(frame, self.federation)
-        owner = self.federation.label_holder
-        frame = declared_values(frame, self.federation.parties[owner].features)
-        given.require_categories(frame, self.federation)
+        frame = declared_values(frame, self.own_features)
+        for name, feature in self.own_features.items():
+            given.require_values(frame.get_column(name), feature)
         scored = Scored(frame.height)
         if not frame.height:
             return scored

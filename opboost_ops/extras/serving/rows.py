@@ -52,7 +52,7 @@ def frame_of(
     for name in names:
         feature = feature_of(federation, name)
         category = feature is not None and feature.type != "numeric"
-        values = [_plain(row[name], category) for row in rows]
+        values = [plain_value(row[name], category) for row in rows]
         # A column of the ID that is a feature, too, keeps its whole numbers: IDs are no floats.
         if feature is None or name in federation.id.parts:
             columns.append(_ids(values, name, federation))
@@ -87,42 +87,38 @@ def require_rows(frame: pl.DataFrame, federation: Federation) -> None:
         federation: As the version is scored.
 
     Raises:
-        ContractError: A type or category is not as declared, or a value is missing that may not.
+        ContractError: A type is not as declared, or an ID is missing.
     """
     identity, owner = federation.id, federation.label_holder
-    ids = frame.schema[identity.column]
-    text = "string" if ids in (pl.String, pl.Categorical) else type_name(ids)
-    actual = "integer" if ids.is_integer() else text
-    if actual != identity.type and ids != pl.Null:
+    kind = frame.schema[identity.column]
+    text = "string" if kind in (pl.String, pl.Categorical) else type_name(kind)
+    actual = "integer" if kind.is_integer() else text
+    if actual != identity.type and kind != pl.Null:
         raise ContractError(
             f"The IDs (column {identity.column}) are of type {actual}; {identity.type} is declared."
         )
-    _refuse(frame, identity.column, frame.get_column(identity.column).null_count(), "no ID")
-    features = federation.parties[owner].features
-    raw_table.require_types(frame, owner, features)
-    for name, feature in features.items():
-        values = frame.get_column(name)
-        if feature.missing == "forbid":
-            _refuse(frame, name, _gaps(values), "no value, which is needed")
-        if values.dtype.is_float():
-            _refuse(frame, name, int(values.is_infinite().sum()), "an infinite value")
+    ids = frame.get_column(identity.column)
+    _refuse(ids, ids.null_count(), "no ID")
+    raw_table.require_types(frame, owner, federation.parties[owner].features)
 
 
-def require_categories(frame: pl.DataFrame, federation: Federation) -> None:
-    """Refuse categories that are not declared, where they are declared.
+def require_values(values: pl.Series, feature: Feature) -> None:
+    """Refuse values of the label holder's own feature that a run refuses.
 
     Args:
-        frame: Columns by declared name, as their declarations take them.
-        federation: As the version is scored.
+        values: As the declaration takes them.
+        feature: The declaration.
 
     Raises:
-        ContractError: There is one.
+        ContractError: One is missing that is needed, infinite, or no declared category.
     """
-    for name, feature in federation.parties[federation.label_holder].features.items():
-        if feature.type != "numeric" and feature.categories:
-            text = frame.get_column(name).cast(pl.String)
-            unknown = ~text.is_in(list(feature.categories)).fill_null(True)
-            _refuse(frame, name, int(unknown.sum()), "a category that is not declared")
+    if feature.missing == "forbid":
+        _refuse(values, int(raw_table.missing(values).sum()), "no value, which is needed")
+    if values.dtype.is_float():
+        _refuse(values, int(values.is_infinite().sum()), "an infinite value")
+    if feature.type != "numeric" and feature.categories:
+        unknown = ~values.cast(pl.String).is_in(list(feature.categories)).fill_null(True)
+        _refuse(values, int(unknown.sum()), "a category that is not declared")
 
 
 def feature_of(federation: Federation, name: str) -> Feature | None:
@@ -141,8 +137,13 @@ def feature_of(federation: Federation, name: str) -> Feature | None:
     return federation.parties[party].features[feature]
 
 
-def _plain(value: Any, category: bool) -> Any:
-    """A value as Python has it, of a scalar of numpy or pandas; None for all kinds of gaps."""
+def plain_value(value: Any, category: bool = False) -> Any:
+    """A value as Python has it, of a scalar of numpy or pandas; None for all kinds of gaps.
+
+    Args:
+        value: As a program has it.
+        category: Whether it is one, whose text counts.
+    """
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -161,16 +162,12 @@ def _plain(value: Any, category: bool) -> Any:
     return value
 
 
-def _gaps(values: pl.Series) -> int:
-    return (
-        int(np.isnan(values.to_numpy()).sum()) if values.dtype.is_float() else values.null_count()
-    )
-
-
-def _refuse(frame: pl.DataFrame, name: str, count: int, what: str) -> None:
+def _refuse(values: pl.Series, count: int, what: str) -> None:
     if count:
-        of = "" if frame.height == 1 else f" in {count} of {frame.height} rows"
-        raise ContractError(f"{name} has {what}{of}.", "Correct the rows, and send them again.")
+        of = "" if len(values) == 1 else f" in {count} of {len(values)} rows"
+        raise ContractError(
+            f"{values.name} has {what}{of}.", "Correct the rows, and send them again."
+        )
 
 
 def _ids(values: Sequence[Any], name: str, federation: Federation) -> pl.Series:

@@ -116,7 +116,7 @@ class Scorer:
         """Score a table.
 
         Args:
-            frame: Columns as for `score`; others are left out.
+            frame: Columns as for `score`, of polars or pandas; others are left out.
             reasons: How many features are named that contribute most.
 
         Returns:
@@ -126,7 +126,7 @@ class Scorer:
         Raises:
             OpBoostError: The table is not as declared, or nothing may be scored.
         """
-        served = self._now()
+        served, frame = self._now(), pl.DataFrame(frame)
         absent = [name for name in served.names if name not in frame.columns]
         if absent:
             raise ContractError(f"The table lacks {', '.join(absent)}.", "Add them.")

@@ -1,6 +1,7 @@
 """Public facts about columns, from a table that people fill in: ``bounds.csv``."""
 
 import csv
+import io
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -35,6 +36,9 @@ _HOW = {
     "categories": "all of them, between | or commas: a|b|c",
     "fill": "what a missing value counts as",
 }
+#: A number as a program or a spreadsheet writes it.
+_NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+
 #: A scale of edges that are drawn once the bounds are there: ``private 0.1``.
 _PRIVATE = "private"
 
@@ -91,9 +95,15 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
     faults: list[Fault] = []
     filled, missing, few = 0, [], []
     private: dict[str, float] = {}
+    first: dict[str, int] = {}
     for number, line in enumerate(lines, start=2):
+        if not any(line.values()):
+            continue  # As spreadsheets leave them.
         feature = (data.get("features") or {}).get(line.get("feature"))
         place = f"line {number}, {line.get('feature')}"
+        if (other := first.setdefault(line.get("feature", ""), number)) != number:
+            faults.append(Fault(place, f"line {other} is of the same feature", "keep one of them"))
+            continue
         if not isinstance(feature, dict):
             faults.append(Fault(place, f"is not a feature of {offer.name}"))
             continue
@@ -168,7 +178,10 @@ def _lines(path: Path) -> list[dict[str, str]]:
         text = ""
     # Spreadsheets of some countries save with semicolons.
     separator = ";" if text.partition("\n")[0].count(";") > 1 else ","
-    lines = list(csv.DictReader(text.splitlines(), delimiter=separator))
+    try:
+        lines = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=separator))
+    except csv.Error:
+        lines = []
     if not lines or "feature" not in lines[0]:
         raise ConfigError(
             f"{path.name} is missing, or not a CSV table with the columns {', '.join(_HEAD)}.",
@@ -299,10 +312,9 @@ def _number(text: str, dated: bool) -> Any:
     """A number, or where a unit is declared a date; None if it is neither."""
     if dated and (day := _date(text)) is not None:
         return day
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    if dated and re.fullmatch(r"(19|20)\d{6}", text):
+        return None  # 20200131 is a number of days, too.
+    return float(text) if re.fullmatch(_NUMBER, text) and math.isfinite(float(text)) else None
 
 
 def _date(text: str) -> date | None:

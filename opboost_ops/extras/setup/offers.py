@@ -22,6 +22,7 @@ from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
 from opboost_ops.privacy.consent.caps import all_features_limit, limits
+from opboost_ops.tables.names import column_form
 
 #: How many times the people of the own table the label holder may ask about in a month, unless the
 #: policy is changed; a feature holder does not know at home how many rows the label holder has.
@@ -129,6 +130,7 @@ def init(
         ConfigError: All faults of the table at once; nothing was written.
     """
     folder, table = Path(folder), str(table)
+    identity, label = column_form(identity), None if label is None else column_form(label)
     for what, named in (("party", party), ("federation", name)):
         _require_name(what, named)
     if folder.exists() and any(folder.iterdir()):

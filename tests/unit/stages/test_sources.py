@@ -165,7 +165,8 @@ def test_no_message_shows_a_password(tmp_path: Path, at: str, error: type[Except
     [
         ({"at": "sqlite:///x.db"}, "query is required"),
         ({"at": "x.csv", "query": "SELECT 1"}, "only for a database"),
-        ({"at": "x.csv", "decimal": ","}, "same sign"),
+        ({"at": "x.csv", "decimal": ",", "thousands": ","}, "same sign"),
+        ({"at": "days/**/x.csv"}, "of one depth"),
         ({"at": ""}, "at least 1 character"),
     ],
 )
