@@ -5,13 +5,17 @@ leaves its column out or refuses it, both declare it by a plain table and are gi
 afterwards.
 """
 
+import atexit
 import copy
 import datetime as dt
 import json
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -25,6 +29,8 @@ from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import OpBoostError
 from opboost_ops.extras.serving.app import make_app
 from opboost_ops.pipeline.inputs.domain_integers import domain_integers
+from opboost_ops.pipeline.runner import local
+from opboost_ops.pipeline.runner.fork_server import ForkServer
 from opboost_ops.tables.raw_values import declared_series
 from tests.zoo.odd import TOLD, Odd
 
@@ -51,7 +57,16 @@ def everything(odd: Odd, folder: Path) -> dict[str, str]:
     Returns:
         By entry: ``accepted``, ``refused``, or in which way it differs without a word.
     """
-    return _Through(odd, folder).outcomes
+    with patch.object(local, "ForkServer", lambda _: nullcontext(_shared_server())):
+        return _Through(odd, folder).outcomes
+
+
+@cache
+def _shared_server() -> ForkServer:
+    """One for all runs of this process: most of what a short run takes are its imports."""
+    server = ForkServer(os.environ)
+    atexit.register(server.__exit__, None, None, None)
+    return server
 
 
 class _Through:
