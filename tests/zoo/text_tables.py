@@ -131,17 +131,14 @@ def files() -> Iterator[Odd]:
         words, coded = (word, "b"), lambda text, e=encoding: text.encode(e)
         yield _file(f"declared {encoding}", coded, words, words, encoding=encoding)
         yield _file(f"undeclared {encoding}", coded, "is not encoded in utf-8", words)
+    wide, single = {"encoding": "utf-16-le"}, {"encoding": "cp1252"}
     mark = "\ufeff"
-    marked = {"utf-16-le": "utf-16-le", "utf-8": "cp1252"}
-    for encoding, declared in marked.items():
-        coded = lambda text, e=encoding: (mark + text).encode(e)  # noqa: E731
-        meaning = (1, 2) if encoding == declared else f"is not encoded in {declared}"
-        yield _file(f"a mark, declared {declared}", coded, meaning, encoding=declared)
-    euro = ("€", "b")
-    latin = "is not encoded in latin-1"
-    yield _file(
-        "cp1252 as latin-1", lambda text: text.encode("cp1252"), latin, euro, encoding="latin-1"
-    )
+    yield _file("a mark of utf-16-le", lambda text: (mark + text).encode("utf-16-le"), **wide)
+    other = "is not encoded in cp1252"
+    yield _file("a mark of utf-8, as cp1252", lambda text: (mark + text).encode(), other, **single)
+    other, euro = "is not encoded in latin-1", ("€", "b")
+    latin = {"encoding": "latin-1"}
+    yield _file("cp1252 as latin-1", lambda text: text.encode("cp1252"), other, euro, **latin)
     yield _file("the head again, marked", lambda text: text + mark + text, "repeats its head")
     for name, end in (("windows", "\r\n"), ("old mac", "\r")):
         yield _file(f"lines of {name}", lambda text, e=end: text.replace("\n", e))
