@@ -1,5 +1,6 @@
 """`opboost approve`: a person's answer to a release that waits for one."""
 
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -39,7 +40,8 @@ def command(
                 print(f"It was {decision.action} at {decision.at}: {decision.detail}.")
                 continue
             print("Not answered yet. What attacks gain on a release: `opboost leakage`.")
-            print(f"Answer: opboost approve {site} {run} --plan {digest} --yes --because '...'"
+            folder = quote(str(site))
+            print(f"Answer: opboost approve {folder} {run} --plan {digest} --yes --because '...'"
                   "   (or --no)")  # fmt: skip
         return
     if not because.strip():

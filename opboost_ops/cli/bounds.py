@@ -1,5 +1,7 @@
 """`opboost bounds`: what is public about columns, from a table that people fill in."""
 
+from shlex import quote
+
 from opboost_ops.cli.arguments import Site
 
 
@@ -22,4 +24,4 @@ def command(site: Site) -> None:
     print("Still blank, and needed:")
     for line in done.missing:
         print(f"  {line}")
-    print(f"Fill them in, then again: opboost bounds {site}")
+    print(f"Fill them in, then again: opboost bounds {quote(str(site))}")

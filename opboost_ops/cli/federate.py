@@ -1,6 +1,7 @@
 """`opboost federate`: the federation file, from the parties' offers."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -27,5 +28,5 @@ def command(
             print(f"{word}: {', '.join(parties)}.")
     print(
         f"Wrote {federated.file}. Send it to every party; each reads it and agrees: "
-        f"opboost agree SITE {federated.file.name}"
+        f"opboost agree SITE {quote(federated.file.name)}"
     )

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryDirectory
 from typing import Annotated, Literal
 
@@ -119,7 +120,7 @@ def command(
     if offered.blanks:
         print(
             f"Fill in {offered.folder / 'bounds.csv'} ({offered.blanks} blank) with public facts, "
-            f"then: opboost bounds {offered.folder}"
+            f"then: opboost bounds {quote(str(offered.folder))}"
         )
     print(
         f"{offered.offer} is public: read it, then send it to the party that runs "

@@ -1,6 +1,7 @@
 """`opboost stop` and `opboost resume`: whether a party takes part in a federation's runs."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Literal
 
 import typer
@@ -16,7 +17,7 @@ def stop(site: Site, federation: Federation, because: Because) -> None:
     party = _do(site, federation, "stop", because)
     print(
         f"{party} takes part in no run of {federation} from now on; others see that it refuses. "
-        f"`opboost resume {site} {federation}` ends that."
+        f"`opboost resume {quote(str(site))} {federation}` ends that."
     )
 
 

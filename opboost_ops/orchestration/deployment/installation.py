@@ -11,6 +11,7 @@ from configparser import ConfigParser, Error
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
+from shlex import quote
 
 from opboost_ops.config.loading import load_federation
 from opboost_ops.errors import ConfigError
@@ -100,7 +101,7 @@ def plan(home: Path, federation_file: Path) -> list[Change]:
     if text is None:
         raise ConfigError(
             f"{home} has no airflow.cfg.",
-            f"Let Airflow make it: `AIRFLOW_HOME={home.resolve()} airflow db migrate`.",
+            f"Let Airflow make it: `AIRFLOW_HOME={quote(str(home.resolve()))} airflow db migrate`.",
         )
     sites = {name: party_site_file(file, name) for name in federation.parties}
     # Airflow's configuration takes a single % for the beginning of a name.

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
@@ -33,7 +34,7 @@ def require_agreed(federation_file: Path, federation: Federation, *, named: bool
     faults: list[Fault] = []
     for party, file in site_files(federation_file, federation).items():
         if lacks := agreement.lacking(load_site(file), federation):
-            command = f"`opboost agree {file.parent} {federation_file}`"
+            command = f"`opboost agree {quote(str(file.parent))} {quote(str(federation_file))}`"
             problem = lacks if named else "has not agreed to it"
             faults.append(Fault(party, problem, f"read what will leave: {command}"))
     if faults:
