@@ -165,7 +165,9 @@ def simulate(
         frame = table
     else:
         frame, unusable = read_local(Path(table), dialect=dialect)
-    parts = {party: list(names) for party, names in split.items()}
+    parts = {
+        party: [names] if isinstance(names, str) else list(names) for party, names in split.items()
+    }
     imagined = split_table(frame, label, parts, domain, unusable)
     result = simulation.simulate(imagined, domain, seed=seed, progress=progress)
     if out is not None:

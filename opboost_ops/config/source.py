@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -75,6 +77,20 @@ def below(folder: Path, at: str) -> str:
     return at if "://" in at or at.startswith(ENVIRONMENT) else str(folder / at)
 
 
+def _is_date_form(form: str) -> bool:
+    day = datetime(2001, 2, 3)
+    with suppress(ValueError):
+        return datetime.strptime(day.strftime(form), form) == day
+    return False
+
+
+def _is_encoding(name: str) -> bool:
+    try:
+        return bool("a".encode(name))
+    except (LookupError, ValueError):
+        return False
+
+
 class Place(Record):
     """A path, a URL, or ``env:NAME`` for an environment variable that holds one.
 
@@ -132,6 +148,12 @@ class Source(Place):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.separator in '"\r\n':
+            raise ValueError("separator is a quote or the end of a line: for example ';'")
+        if self.dates and not _is_date_form(self.dates):
+            raise ValueError("dates names no day, month and year: for example '%d.%m.%Y'")
+        if not _is_encoding(self.encoding):
+            raise ValueError(f"the encoding {self.encoding} is not known: for example cp1252")
         if self.thousands == self.decimal:
             raise ValueError("thousands and decimal are the same sign: for example thousands: '.'")
         if "**" in self.at and not self.is_database:

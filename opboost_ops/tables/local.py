@@ -63,7 +63,9 @@ def source_of(
     try:
         return Source(at=at, query=query, **{**_written(at), **(dialect or {})})
     except ValidationError as error:
-        problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+        first = error.errors()[0]
+        place = ": ".join(map(str, [*first["loc"][:1], ""]))
+        problem = place + first["msg"].removeprefix("Value error, ")
     raise ConfigError(f"The table cannot be read: {problem}.")
 
 

@@ -15,7 +15,7 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import Serve
 from opboost_ops.config.site import Site
 from opboost_ops.domain import Domain
-from opboost_ops.errors import PolicyError
+from opboost_ops.errors import ContractError, PolicyError
 from opboost_ops.exchange.audit import Entry
 from opboost_ops.extras.serving import rows as given
 from opboost_ops.extras.serving.answers import STATES
@@ -163,6 +163,8 @@ class LoadedVersion:
             ContractError: A row is not as declared.
             PolicyError: Reasons of a private model.
         """
+        if type(reasons) is not int or reasons < 0:
+            raise ContractError("The number of reasons is a whole number from 0.")
         if reasons and self.federation.training.private is not None:
             raise PolicyError(
                 "Reasons depend on single rows, and training.private promises noise for "
@@ -174,8 +176,6 @@ class LoadedVersion:
         for name, feature in self.own_features.items():
             given.require_values(frame.get_column(name), feature)
         scored = Scored(frame.height)
-        if not frame.height:
-            return scored
         scored.rows = frame
         columns = own_columns(self.federation, frame, self._facts["categories"])
         for full in self._facts["categories"]:

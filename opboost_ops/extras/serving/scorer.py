@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ class Scorer:
         """
         return self.score_rows([row], reasons)[0]
 
-    def score_rows(self, rows: Sequence[Mapping[str, Any]], reasons: int = 0) -> list[Score]:
+    def score_rows(self, rows: Iterable[Mapping[str, Any]], reasons: int = 0) -> list[Score]:
         """Score rows, in their order, all with one version.
 
         Args:
@@ -107,7 +107,7 @@ class Scorer:
         Raises:
             OpBoostError: A row is not as declared, or nothing may be scored.
         """
-        served = self._now()
+        served, rows = self._now(), list(rows)
         if not rows:
             return []
         return answers(served, self._score(served, served.frame(rows), reasons))

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,6 +21,7 @@ from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, write_template
 from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
+from opboost_ops.mechanisms.parameters import Epsilon
 from opboost_ops.privacy.consent.caps import all_features_limit, limits
 from opboost_ops.tables.names import column_form
 
@@ -133,6 +134,7 @@ def init(
     identity, label = column_form(identity), None if label is None else column_form(label)
     for what, named in (("party", party), ("federation", name)):
         _require_name(what, named)
+    _require_options(label, identity, task, queries, epsilon, private_edges or None)
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
     pinned = {} if policy is None else _pinned(party, policy)
@@ -267,6 +269,23 @@ def _require_name(what: str, name: str) -> None:
             f"{name!r} is not a valid name of a {what}.",
             f"Use small letters, digits and _, beginning with a letter{such}.",
         ) from None
+
+
+def _require_options(
+    label: str | None, identity: str, task: str | None, queries: int | None, *epsilons: float | None
+) -> None:
+    if label is not None and label in (identity, *identity.split(",")):
+        raise ConfigError(f"The label {label} is the ID.", "Name another column by --label.")
+    if task is not None and task not in get_args(LearningTask):
+        raise ConfigError(
+            f"There is no task {task}.", f"It is one of {', '.join(get_args(LearningTask))}."
+        )
+    if queries is not None and queries < 1:
+        raise ConfigError(f"--queries {queries} allows none.", "Give 1 or more.")
+    try:
+        TypeAdapter(list[Epsilon | None]).validate_python(list(epsilons))
+    except ValidationError:
+        raise ConfigError("An epsilon is a number above 0, at most 1000.") from None
 
 
 def _pinned(party: str, path: Path) -> dict[str, str]:

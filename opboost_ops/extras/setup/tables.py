@@ -46,6 +46,7 @@ def read_table(
         OpBoostError: It cannot be read.
     """
     if not is_source(at):
+        _require_no_text(query, dialect)
         path = Path(at).resolve()
         frame, left_out = read_local(path)
         return frame, path, left_out
@@ -66,6 +67,14 @@ def read_table(
         frame = pl.read_parquet(target, glob=False)
     place = {"at": at, **source.model_dump(exclude={"at"}, exclude_defaults=True)}
     return frame, place, dict(copied.left_out)
+
+
+def _require_no_text(query: str | None, dialect: Mapping[str, Any] | None) -> None:
+    if query or dialect:
+        raise ConfigError(
+            f"A {'query' if query else 'dialect'} is given, and the table is a Parquet file.",
+            "Leave it out: a query is for a database, and a dialect for CSV files.",
+        )
 
 
 def with_id(frame: pl.DataFrame, identity: str) -> tuple[IdColumn | None, pl.DataFrame]:

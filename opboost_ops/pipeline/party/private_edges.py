@@ -77,6 +77,8 @@ def draw_edges(
         PolicyError: A feature is not in the policy, or two of them are one column.
         BudgetError: They would exceed a budget.
     """
+    if not isinstance(epsilon, float | int) or not all(type(n) is int for n in columns.values()):
+        raise ConfigError("Private edges need an epsilon, and a whole number of cells per column.")
     require_own_columns(context.policy, context.federation, context.party)
     features = {name: _numeric(context, name) for name in columns}
     for name, cells in columns.items():
