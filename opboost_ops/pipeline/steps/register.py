@@ -74,14 +74,14 @@ def register(context: Context) -> Outcome:
     if fitted:
         files[f"{SCORING}.json"] = context.home.read(f"{SCORING}.json")
     registry = Registry(context.site.models, context.federation.name)
-    folder = registry.register(context.run, files)
+    registry.register(context.run, files)
     registry.decide(context.run, decision["promote"], decision["why"])
     champion = registry.champion() == context.run
     if not decision["promote"]:
         why = decision["why"] if horizontal else WORDS
         _LOG.warning("model version %s was not promoted: %s", context.run, why)
     return Outcome(
-        documents={"registered": {"version": context.run, "model": str(folder / file)}},
+        documents={"registered": {"version": context.run}},
         summary={"version": context.run, "champion": champion, "why": decision["why"]},
         discloses=""
         if noisy

@@ -1,0 +1,1 @@
+"""The state that an edition leaves behind, which the next one reads."""
