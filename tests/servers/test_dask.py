@@ -11,8 +11,9 @@ import pytest
 from distributed import LocalCluster
 
 from opboost_ops.errors import ConfigError
-from opboost_ops.learning.boosters import dask_engine, trainer
+from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
 from opboost_ops.learning.boosters.trainer import model_of, predict
 from opboost_ops.pipeline.stage import Home
 from opboost_ops.pipeline.steps.assemble import frame_of
@@ -42,25 +43,21 @@ def rows(seed: int = 0) -> tuple[Frame, np.ndarray]:
     return Frame(names, matrix, ("credit.job",), ("bank.income", "shop.orders")), label
 
 
-def parts(frame: Frame, label: np.ndarray, count: int) -> Iterator[tuple[Frame, np.ndarray]]:
-    for part in np.array_split(np.arange(len(label)), count):
-        yield (
-            frame.rows(part),
-            label[part],
-        )
+def blocks(frame: Frame, label: np.ndarray) -> Blocks:
+    return Blocks(lambda begin, end: frame.rows(np.arange(begin, end)), label, frame.weight)
 
 
 def test_no_two_ranks_share_a_bin_wherever_their_rows_are(cluster: str) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=1, learning_rate=0.1, depth=4, seed=0)
-    text = dask_engine.train(parts(frame, label, 2), parameters, cluster)
+    text = dask_engine.train(blocks(frame, label), parameters, cluster)
     # All rows are in the sample: the same tree as in one process, to the bit.
     here = trainer.train(frame, label, parameters)
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
     assert np.array_equal(predict(text, frame.matrix), predict(here, frame.matrix))
     # After some trees the order of sums has decided between splits that are nearly as good.
     parameters = dataclasses.replace(parameters, trees=20)
-    text = dask_engine.train(parts(frame, label, 2), parameters, cluster)
+    text = dask_engine.train(blocks(frame, label), parameters, cluster)
     splits = model_of(text).numeric_splits()
     # From both workers' rows: one has the lower half of the ranks, one the upper.
     assert min(splits["bank.income"]) < 15 < 25 < max(splits["bank.income"])
@@ -75,9 +72,8 @@ def test_ranks_that_no_row_of_the_sample_has_are_bins_of_their_own(
 ) -> None:
     frame, label = rows()
     parameters = Parameters("binary", 2, trees=20, learning_rate=0.1, depth=4, seed=0)
-    monkeypatch.setattr(dask_engine, "SAMPLE", ROWS // 3)
-    # The sample has the lowest third of the ranks alone.
-    text = dask_engine.train(parts(frame, label, 4), parameters, cluster)
+    monkeypatch.setattr(lightgbm_blocks, "SAMPLE", 5)
+    text = dask_engine.train(blocks(frame, label), parameters, cluster)
     splits = model_of(text).numeric_splits()["bank.income"]
     assert len({math.floor(split) for split in splits if split > 20}) > 8
 
@@ -87,7 +83,7 @@ def test_weights_go_with_their_rows(cluster: str) -> None:
     weight = np.where(frame.matrix[:, 0] > 20, 0.0, 2.0)
     weighted = dataclasses.replace(frame, weight=weight)
     parameters = Parameters("binary", 2, trees=1, learning_rate=0.1, depth=3, seed=0)
-    text = dask_engine.train(parts(weighted, label, 2), parameters, cluster)
+    text = dask_engine.train(blocks(weighted, label), parameters, cluster)
     here = trainer.train(weighted, label, parameters)
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
     assert (
@@ -102,7 +98,7 @@ def test_what_cannot_be_reached_may_be_tried_again() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dask_engine, "_PATIENCE", 1)
         with pytest.raises(ConnectionError, match="Dask cluster failed"):
-            dask_engine.train(parts(frame, label, 2), parameters, "tcp://127.0.0.1:1")
+            dask_engine.train(blocks(frame, label), parameters, "tcp://127.0.0.1:1")
 
 
 def test_a_whole_run_on_a_cluster_by_its_address(

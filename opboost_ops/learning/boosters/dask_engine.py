@@ -1,7 +1,8 @@
 """LightGBM on Dask: training rows spread over workers, one tree grown by all of them."""
 
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from opboost_ops.errors import ContractError
 from opboost_ops.learning.boosters.frame import Frame, Parameters
-from opboost_ops.learning.boosters.lightgbm_backend import highest_of, settings_of, stated
-from opboost_ops.learning.boosters.lightgbm_blocks import SAMPLE, with_all_ranks
+from opboost_ops.learning.boosters.lightgbm_backend import settings_of, stated
+from opboost_ops.learning.boosters.lightgbm_blocks import Blocks, Reference, dataset, narrow
 from opboost_ops.learning.extras import require_extra
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 #: Seconds until a cluster must have answered, and minutes until its workers must have met.
 _PATIENCE = 60
 _MEETING = 5
+
+#: Rows that are sent to a worker at once, at most.
+_BLOCK = 500_000
+
+#: Columns in narrow types, labels and weights.
+_Part = tuple[list[np.ndarray], np.ndarray, np.ndarray | None]
 
 #: What the model file would tell of the machines that made it.
 _LOCAL = (
@@ -36,7 +43,7 @@ def require() -> None:
     require_extra("distributed", "Dask", "site.yaml names a Dask scheduler", "dask")
 
 
-def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, cluster: str) -> str:
+def train(blocks: Blocks, parameters: Parameters, cluster: str) -> str:
     """Train with the rows on several workers.
 
     LightGBM's own distributed training lets each worker look for some columns' bins among its own
@@ -44,7 +51,7 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
     from one reference that holds every rank: as with one process, no two ranks share a bin.
 
     Args:
-        parts: Rows and labels, block by block; a block is sent off before the next one is read.
+        blocks: The rows; a block is sent off before the next one is read.
         parameters: How; the booster is LightGBM.
         cluster: Address of its scheduler.
 
@@ -66,7 +73,7 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
     try:
         # What a tls:// address needs is in Dask's own configuration.
         with Client(cluster, timeout=_PATIENCE) as client:
-            return _train(client, parts, parameters)
+            return _train(client, blocks, parameters)
     except (OSError, TimeoutError, CommClosedError, KilledWorker) as error:
         failure = type(error).__name__
     except LightGBMError as error:
@@ -77,32 +84,30 @@ def train(parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters, clu
     raise ConnectionError(f"Training on the Dask cluster failed ({failure}).")
 
 
-def _train(
-    client: "Client", parts: Iterable[tuple[Frame, np.ndarray]], parameters: Parameters
-) -> str:
+def _train(client: "Client", blocks: Blocks, parameters: Parameters) -> str:
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     if not workers:
         raise ConnectionError("no workers")
     shards: dict[str, list[Any]] = {worker: [] for worker in workers}
-    sample: list[np.ndarray] = []
-    first, rows, highest = None, 0, np.empty(0)
-    for number, (frame, label) in enumerate(parts):
-        most = highest_of(frame.matrix)
-        highest = most if first is None else np.maximum(highest, most)
-        first = first or Frame(frame.names, frame.matrix[:0], frame.categorical, frame.ranked)
-        if rows < SAMPLE:
-            sample.append(frame.matrix[: SAMPLE - rows].copy())
-        rows += len(label)
-        worker = workers[number % len(workers)]
-        block = (frame.matrix, label, frame.weight)
-        shards[worker].append(client.scatter(block, workers=[worker], hash=False))
-    if first is None or not rows or not first.names:
+    rows = len(blocks.label)
+    first = blocks.read(0, 1)
+    if not rows or not first.names:
         raise ContractError("The training frame has no row or no feature.")
+    reference = Reference(first, rows)
+    # At least two blocks a worker on this machine, and none larger than a worker can take at once.
+    size = max(1, min(_BLOCK, -(-rows // 8)))
+    for number, begin in enumerate(range(0, rows, size)):
+        some = slice(begin, min(begin + size, rows))
+        matrix = blocks.read(some.start, some.stop).matrix
+        reference.add(begin, matrix)
+        weight = None if blocks.weight is None else blocks.weight[some]
+        part: _Part = (narrow(matrix), blocks.label[some], weight)
+        del matrix
+        worker = workers[number % len(workers)]
+        shards[worker].append(client.scatter(part, workers=[worker], hash=False))
     shards = {worker: mine for worker, mine in shards.items() if mine}
-    settings = settings_of(first, highest, rows, parameters)
-    reference = client.scatter(
-        with_all_ranks(np.concatenate(sample), first, highest), broadcast=True, hash=False
-    )
+    settings = settings_of(first, reference.highest, rows, parameters)
+    bins = client.scatter(reference.matrix(), broadcast=True, hash=False)
     ports = client.run(_free_port, workers=list(shards))
     machines = [f"{urlsplit(worker).hostname}:{ports[worker]}" for worker in shards]
     if len(shards) > 1:
@@ -114,11 +119,10 @@ def _train(
             "time_out": _MEETING,
         }
     del settings["num_threads"]
-    columns = (list(first.names), [first.names.index(name) for name in first.categorical])
     models = [
         client.submit(
             _grown,
-            *(mine, reference, columns, parameters.trees),
+            *(mine, bins, first, parameters.trees),
             {**settings, "local_listen_port": ports[worker]},
             # Each where its rows are, and all at the same time.
             workers=[worker],
@@ -132,35 +136,34 @@ def _train(
 
 
 def _grown(
-    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
+    parts: Sequence[_Part],
     reference: np.ndarray,
-    columns: tuple[list[str], list[int]],
+    frame: Frame,
     trees: int,
     settings: Mapping[str, Any],
 ) -> str:
     """A worker's side of the training."""
     import lightgbm
 
-    names, categorical = columns
-    common: dict[str, Any] = {
-        "params": {**settings, "num_machines": 1, "machines": ""},
-        "feature_name": names,
-    }
-    bins = lightgbm.Dataset(reference, categorical_feature=categorical, **common).construct()
-    matrices, labels, weights = zip(*parts, strict=True)
-    weight = None if weights[0] is None else np.concatenate(weights)
+    columns, labels, weights = zip(*parts, strict=True)
     # Before it meets the others: then it would look for bins together with them.
-    mine = lightgbm.Dataset(
-        np.concatenate(matrices),
+    mine = dataset(
+        frame,
+        reference,
+        [(len(part[0]), partial(_joined, part)) for part in columns],
         np.concatenate(labels),
-        weight=weight,
-        reference=bins,
-        **common,
+        None if weights[0] is None else np.concatenate(weights),
+        {**settings, "num_machines": 1, "machines": ""},
     ).construct()
     booster = lightgbm.train(dict(settings), mine, trees)
     text: str = booster.model_to_string()
     booster.free_network()
     return text
+
+
+def _joined(columns: list[np.ndarray], begin: int, end: int) -> np.ndarray:
+    """Some rows of narrow columns as numbers, shape (end - begin, features)."""
+    return np.column_stack([column[begin:end] for column in columns]).astype(np.float64)
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
 """Arrow: training frame -> partial model, whose thresholds on others' features are ranks."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from opboost_ops.config.training import (
 )
 from opboost_ops.learning.boosters import dask_engine, lightgbm_blocks, trainer
 from opboost_ops.learning.boosters.frame import Private, Stop
+from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
 from opboost_ops.learning.boosters.trainer import Frame, Parameters, format_of
 from opboost_ops.learning.denoise import joint
 from opboost_ops.learning.private import noisy_leaves, sensitivity
@@ -28,9 +29,6 @@ from opboost_ops.pipeline.stage import Context, Outcome
 from opboost_ops.pipeline.steps.assemble import CLIPPED, LABEL, frame_of
 from opboost_ops.privacy.ledger.model_account import ModelCharge
 from opboost_ops.tables.spill.arrays import release_memory
-
-#: Rows that are sent to a worker at once.
-_BLOCK = 500_000
 
 
 def train(context: Context) -> Outcome:
@@ -107,7 +105,7 @@ def _here(
     cells = table.num_rows * len(facts["names"])
     # Too large to lie in memory as numbers.
     if cells > lightgbm_blocks.LARGE and context.federation.trains_by_blocks:
-        return _block_by_block(context, parameters), {}
+        return lightgbm_blocks.train(_blocks(context), parameters, context.tell), {}
     frame = frame_of(table, facts)
     # A copy, so that the table can go: training takes most memory of all stages.
     label = np.array(table.column(LABEL).to_numpy())
@@ -123,7 +121,7 @@ def _here(
     return trainer.train(frame, label, parameters, memory, context.tell), tuned
 
 
-def _block_by_block(context: Context, parameters: Parameters) -> str:
+def _blocks(context: Context) -> Blocks:
     table, facts = context.home.table("frame"), context.home.json("frame")
     label = np.array(table.column(LABEL).to_numpy(), dtype=np.float32)
     weight = table.column(WEIGHT).to_numpy() if WEIGHT in table.column_names else None
@@ -132,16 +130,7 @@ def _block_by_block(context: Context, parameters: Parameters) -> str:
         release_memory()
         return frame_of(table.slice(begin, end - begin), facts)
 
-    return lightgbm_blocks.train(read, label, weight, parameters, context.tell)
-
-
-def _blocks(context: Context) -> Iterator[tuple[Frame, np.ndarray]]:
-    table, facts = context.home.table("frame"), context.home.json("frame")
-    # At least two blocks a worker on this machine, and none larger than a worker can take at once.
-    size = max(1, min(_BLOCK, -(-table.num_rows // 8)))
-    for begin in range(0, table.num_rows, size):
-        block = table.slice(begin, size)
-        yield frame_of(block, facts), np.array(block.column(LABEL).to_numpy(), dtype=np.float64)
+    return Blocks(read, label, weight)
 
 
 def partial_model(context: Context) -> str:

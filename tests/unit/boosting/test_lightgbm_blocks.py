@@ -7,6 +7,7 @@ import pytest
 
 from opboost_ops.learning.boosters import lightgbm_blocks, trainer
 from opboost_ops.learning.boosters.frame import Frame, Parameters
+from opboost_ops.learning.boosters.lightgbm_blocks import Blocks
 from opboost_ops.learning.boosters.trainer import model_of, predict
 
 ROWS = 3000
@@ -31,7 +32,7 @@ def by_blocks(frame: Frame, label: np.ndarray, parameters: Parameters) -> str:
     def read(begin: int, end: int) -> Frame:
         return frame.rows(np.arange(begin, end))
 
-    return lightgbm_blocks.train(read, label, frame.weight, parameters)
+    return lightgbm_blocks.train(Blocks(read, label, frame.weight), parameters)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -60,3 +61,23 @@ def test_every_rank_has_a_bin_whatever_the_sample_has(monkeypatch: pytest.Monkey
     # Ranks alone: their bins do not hang on the sample.
     assert model_of(text).numeric_splits() == model_of(here).numeric_splits()
     assert np.array_equal(predict(text, frame.matrix), predict(here, frame.matrix))
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        ([1, 255], np.uint8),
+        ([1, 256], np.uint16),
+        ([1, 70_000], np.float32),
+        ([1, 2**24 + 1], np.float64),
+        ([-1, 3], np.float32),
+        ([0.5, np.nan], np.float32),
+        ([0.1, 1], np.float64),
+        ([1e300, np.inf], np.float64),
+    ],
+)
+def test_narrow_columns_have_the_same_numbers(column: list[float], kind: type) -> None:
+    matrix = np.array([column]).T.astype(np.float64)
+    (narrow,) = lightgbm_blocks.narrow(matrix)
+    assert narrow.dtype == kind
+    assert np.array_equal(narrow.astype(np.float64), matrix[:, 0], equal_nan=True)
