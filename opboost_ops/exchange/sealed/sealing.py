@@ -111,11 +111,11 @@ def derived(key: bytes, use: str, people: Keyed, width: int) -> np.ndarray:
     fixed[:, :POINT] = points
     if zeros is not None:
         fixed[:, POINT:] = zeros
-    rest = list(map(add, pieces_of(fixed), messages))
+    pieces = pieces_of(fixed)
     blocks = []
     for counter in range(-(-width // _BLOCK)):
         start = hashlib.blake2b(bytes([counter]), digest_size=_BLOCK, key=key, person=person)
-        blocks.append(hashed(start, rest))
+        blocks.append(hashed(start, map(add, pieces, messages)))
     return np.concatenate(blocks, axis=1)[:, :width]
 
 

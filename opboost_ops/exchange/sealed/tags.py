@@ -9,7 +9,7 @@ import numpy as np
 TAG = 16
 
 
-def rows_of(raw: bytes, width: int) -> np.ndarray:
+def rows_of(raw: bytes | bytearray, width: int) -> np.ndarray:
     """Fixed-size bytes one after the other, as uint8 of shape (n, width)."""
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, width)
 
@@ -27,14 +27,13 @@ def hashed(start: hashlib.blake2b, messages: Iterable[bytes]) -> np.ndarray:
         start: A hash that was given what comes before each message.
         messages: The rest of each.
     """
-    copy = start.copy
-    digests: list[bytes] = []
-    append = digests.append
+    copy, digests = start.copy, bytearray()
     for message in messages:
         digest = copy()
         digest.update(message)
-        append(digest.digest())
-    return rows_of(b"".join(digests), start.digest_size)
+        # Joined at once: a list of them would leave the processor's caches.
+        digests += digest.digest()
+    return rows_of(digests, start.digest_size)
 
 
 def sorting(keys: np.ndarray) -> np.ndarray:

@@ -164,7 +164,8 @@ def _peel(places: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]] 
         for segment in places[rows].T:
             np.subtract.at(count, segment, 1)
             np.bitwise_xor.at(inside, segment, rows)
-        touched = np.unique(places[rows].ravel())
+        # Some twice. In the order of the segments, so that a key gets its lowest slot again.
+        touched = places[rows].T.ravel()
         alone = touched[count[touched] == 1]
     return rounds
 
