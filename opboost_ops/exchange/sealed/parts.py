@@ -114,6 +114,20 @@ def rising_parts(
                 yield part, batch[begin:end]
 
 
+def by_part(
+    scratch: Scratch, records: Iterable[np.ndarray], count: int, parts: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """`rising_parts` for look-ups, to which the order within a part is nothing.
+
+    Args:
+        scratch: Where they wait, if they are more than it holds.
+        records: Made by `record`, in pieces.
+        count: How many they are.
+        parts: How many parts the list has, a power of two.
+    """
+    return ((0, r) for r in records) if parts == 1 else rising_parts(scratch, records, count, parts)
+
+
 def whole_parts(
     pieces: Iterable[tuple[int, np.ndarray]], parts: int, kind: np.dtype
 ) -> Iterator[np.ndarray]:

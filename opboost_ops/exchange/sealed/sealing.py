@@ -17,6 +17,7 @@ import numpy as np
 
 from opboost_ops.exchange.sealed.curve import POINT
 from opboost_ops.exchange.sealed.parts import (
+    by_part,
     numbered,
     part_count,
     record,
@@ -204,7 +205,7 @@ def opened(
 
     def opened_rows() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         at, entries = -1, np.empty((0, ROW_TAG + width), dtype=np.uint8)
-        for number, piece in rising_parts(scratch, records, count, parts):
+        for number, piece in by_part(scratch, records, count, parts):
             if number != at:
                 at, entries = number, part(number)
                 there = row_tags(entries)

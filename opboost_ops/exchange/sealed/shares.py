@@ -11,6 +11,7 @@ import numpy as np
 from opboost_ops.exchange.sealed import zero_shares
 from opboost_ops.exchange.sealed.oprf import require_once
 from opboost_ops.exchange.sealed.parts import (
+    by_part,
     numbered,
     part_count,
     record,
@@ -123,7 +124,7 @@ class Sharings:
 
         def decoded_shares() -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
             at, layout = -1, None
-            for number, piece in rising_parts(self._scratch, records, self._count, parts):
+            for number, piece in by_part(self._scratch, records, self._count, parts):
                 if number != at:
                     at, layout = number, part(number)
                 assert layout is not None
