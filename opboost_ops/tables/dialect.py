@@ -91,11 +91,9 @@ def reading(cells: pl.Series, source: Source, kind: str | None) -> pl.Expr | Non
         return None  # Codes, such as 01067.
     if kind in (None, "date") and not source.dates and cells.str.contains(_COMPACT_DATE).all():
         return None
+    parts = [cells[:_FEW], cells] if len(cells) > _FEW else [cells]
     for way in _ways(cell, source, kind):
-        if all(
-            not part.to_frame().select(way.alias("read")).to_series().null_count()
-            for part in (cells[:_FEW], cells)
-        ):
+        if not any(_unread(part, way) for part in parts):
             return way
     if kind in (None, "date"):
         for shape, *orders in _TWO_ORDERS:
@@ -125,14 +123,15 @@ def ambiguity(cells: pl.Series, source: Source, kind: str | None) -> str:
         return f"its numbers could be read in several ways: {_NUMBERS_REMEDY}"
     if kind is None and not _mostly_numbers(cells):
         return ""
-    unread = min(
-        cells.to_frame().select(way.alias("read")).to_series().null_count()
-        for way in _ways(pl.col(cells.name), source, kind)
-    )
+    unread = min(_unread(cells, way) for way in _ways(pl.col(cells.name), source, kind))
     what = {"number": "numbers", "date": "dates"}.get(kind or "", "numbers or dates")
     if unread < len(cells):
         return f"{unread:,} of its {len(cells):,} cells are no {what}: {_WORDS_REMEDY}"
     return f"its cells are no {what}: {_DATES_REMEDY if kind == 'date' else _TEXTS_REMEDY}"
+
+
+def _unread(cells: pl.Series, way: pl.Expr) -> int:
+    return cells.to_frame().select(way.alias("read")).to_series().null_count()
 
 
 def _mostly_numbers(cells: pl.Series) -> bool:
@@ -202,7 +201,7 @@ def _dates(dated: pl.Expr, date: str) -> Iterator[pl.Expr]:
 def _date_way(cells: pl.Series, shape: str, date: str) -> pl.Expr | None:
     dated = pl.when(pl.col(cells.name).str.contains(shape)).then(pl.col(cells.name))
     for way in _dates(dated, date):
-        if not cells.to_frame().select(way.alias("read")).to_series().null_count():
+        if not _unread(cells, way):
             return way
     return None
 

@@ -8,12 +8,13 @@ from tests.zoo import ALL
 from tests.zoo.everything import everything
 from tests.zoo.odd import Odd
 
-#: Those that the fast tests put through everything: taken, refused by reader and check.
-FEW = {"point beside commas number", "IDs twice"}
+#: Those that the fast tests put through everything.
+FEW = {"point beside commas number"}
 #: Those of the slow tests; all others are of the deployments' suite, and of `python -m tests.zoo`.
 MORE = {
-    "codes as numbers", "two orders date", "short year date", "an open quote", "the head again",
-    "a name twice", "no value", "a head alone", "decimal256 of 60 digits", "truncated", "no file",
+    "IDs twice", "codes as numbers", "two orders date", "short year date", "an open quote",
+    "the head again", "a name twice", "no value", "a head alone", "decimal256 of 60 digits",
+    "truncated", "no file",
     "folder, texts in a part, declared", "IDs of fractions", "decimal32(5, 2)", "IDs with digits",
     "pattern, an extra column", "undeclared cp1252", "list",
 }  # fmt: skip
