@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import yaml
 
+from opboost_ops import api
 from opboost_ops.api import federate
 from opboost_ops.cli import bounds, init
 from opboost_ops.config.federation import RULES, Federation
@@ -141,6 +142,13 @@ def test_one_table_of_bounds_instead_of_many_faults(tmp_path: Path) -> None:
     ):
         template.write_text("\n".join([*lines[:2], "day,days,,soon,later,,,,", *lines[3:]]))
         bounds.command(target / "bank")
+    with pytest.raises(ConfigError, match="line 2 is of the same feature"):
+        template.write_text("\n".join([*lines[:2], ",,,,,,,,,,", *lines[1:]]))
+        bounds.command(target / "bank")
+    for bound in ("inf", "1_000", "20200131"):
+        template.write_text("\n".join([lines[0], f"day,days,,0,{bound},,,,", *lines[3:]]))
+        with pytest.raises(ConfigError, match="lower and upper are not dates"):
+            bounds.command(target / "bank")
     filled = [line.replace("lower upper,,", "lower upper,0,100") for line in lines]
     filled[2] = "day,days,,2020-01-01,2021-01-01,,,,"
     template.write_text("\n".join(filled))
@@ -163,6 +171,27 @@ def test_categories_and_a_rest_from_the_table(tmp_path: Path) -> None:
     assert declared["balance"].bounds == (0.5, 100)
     assert declared["rating"].categories == ("a", "b", "other")
     assert declared["rating"].rest == "other"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"task": "clustering"}, "There is no task clustering"),
+        ({"epsilon": -1.0}, "An epsilon is a number above 0"),
+        ({"private_edges": -1.0}, "An epsilon is a number above 0"),
+        ({"queries": 0}, "allows none"),
+        ({"label": "id"}, "is the ID"),
+        ({"dialect": {"decimal": ","}}, "is a Parquet file"),
+        ({"query": "SELECT 1"}, "is a Parquet file"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(
+    options: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    pl.DataFrame({"id": ["a", "b"], "x": [1, 2]}).write_parquet(tmp_path / "bank.parquet")
+    with pytest.raises(ConfigError, match=problem):
+        api.init(tmp_path / "new", "bank", tmp_path / "bank.parquet", "id", **options)
+    assert not (tmp_path / "new").exists()
 
 
 def test_init_refuses_what_check_would_refuse(tmp_path: Path) -> None:

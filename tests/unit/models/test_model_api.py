@@ -91,6 +91,14 @@ def test_a_column_that_is_not_there_is_named(workspace: Workspace) -> None:
         model.predict(joined(workspace).drop("bank.income"))
 
 
+@pytest.mark.parametrize("value", ["1", [1.0], b"1", math.inf])
+def test_a_value_that_a_run_refuses_is_refused(workspace: Workspace, value: Any) -> None:
+    models = api.models(workspace.file)
+    model = models.model(models.versions["version"].to_list()[0])
+    with pytest.raises(ContractError, match="income"):
+        model.predict(joined(workspace).with_columns(pl.lit(value).alias("bank.income")))
+
+
 def test_scikit_learn_takes_it_as_a_trained_classifier(workspace: Workspace) -> None:
     sklearn = pytest.importorskip("sklearn")
     from sklearn.inspection import permutation_importance

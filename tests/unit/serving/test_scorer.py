@@ -27,7 +27,10 @@ def test_every_row_gets_the_score_of_the_batch_and_no_file_changes(served: Works
     before = served.files()
     scorer = scorer_of(served)
     frame = scorer.score_frame(rows)
-    each = [scorer.score(row) for row in rows.head(20).to_dicts()]
+    each = scorer.score_rows(row for row in rows.head(20).to_dicts())
+    assert scorer.score_frame(rows.head(0)).columns == frame.columns
+    of_pandas = scorer.score_frame(rows.to_pandas())  # type: ignore[arg-type]
+    assert of_pandas["score"].equals(frame["score"])
     (path,) = score_files(served)
     batch = pl.read_parquet(path)
     found = batch.select("id").join(frame, on="id", how="left", maintain_order="left")

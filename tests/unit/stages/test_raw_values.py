@@ -66,6 +66,18 @@ def test_a_date_without_a_unit_says_what_to_declare() -> None:
     require_types(frame, "bank", {"x": feature(bounds=[0, 1], unit="days")})
 
 
+@pytest.mark.parametrize("number", [20240301, 1709251200, -1e9])
+def test_numbers_that_count_no_days_are_refused(number: float) -> None:
+    with pytest.raises(ContractError, match="beyond the year 9999"):
+        seen([1.0, number], unit="days")
+    assert seen([19783, None], unit="days") == [19783, None]
+
+
+def test_text_of_moments_has_one_meaning() -> None:
+    noons = ["2020-01-31T12:00", "2020-01-31 12:00:00Z", "2020-01-31T13:00:00+01:00"]
+    assert len(set(seen(noons, unit="hours"))) == 1
+
+
 def test_bounds_and_fill_may_be_dates() -> None:
     declared = feature(
         unit="days",
@@ -114,7 +126,13 @@ def test_a_category_has_one_form_whatever_the_type_of_its_column(values: list[An
     assert seen(values, type="nominal", categories=["3.0", "1"]) == ["3.0", "1"]
     renamed = {"categories": ["three", "other"], "mapping": {"3": "three"}, "rest": "other"}
     assert seen(values, type="nominal", **renamed) == ["three", "other"]
-    assert seen(["01", "1"], type="nominal") == ["01", "1"]
+    assert seen(["01", "1", "1.10"], type="nominal") == ["01", "1", "1.10"]
+    truths = seen(["TRUE", "False"], type="nominal")
+    assert seen([True, False], type="nominal") == truths == ["true", "false"]
+    for unit in ("ms", "us", "ns"):
+        days = pl.Series("x", [datetime(2020, 1, 31), NOON], pl.Datetime(unit))  # type: ignore[arg-type]
+        assert seen(days, type="nominal") == ["2020-01-31", "2020-01-31 12:00:00"]
+    assert seen([Decimal("1.50")], type="nominal") == seen([1.5], type="nominal") == ["1.5"]
     with pytest.raises(ValueError, match="are one in a table"):
         feature(type="nominal", categories=["3", "3.0"])
 
