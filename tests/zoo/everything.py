@@ -275,7 +275,7 @@ class _Through:
             party, _, feature = put.name.partition(".")
             declared = self.federation.parties[party].features[feature]
             if put.type == "tensor(string)":
-                texts = [canonical(str(value)) if value is not None else "" for value in values]
+                texts = ["" if value is None else str(value) for value in values]
                 feed[put.name] = np.array(texts, dtype=object)
             else:
                 feed[put.name] = _numbers(values.to_list(), declared)

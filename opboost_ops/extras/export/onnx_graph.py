@@ -7,6 +7,7 @@ the greatest raw number that is encoded as the lower one, to the bit (`DomainMap
 
 import json
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from typing import Any
@@ -193,9 +194,10 @@ def _codes(column: RawColumn) -> tuple[dict[str, float], float]:
 
 
 def _forms(raw: str) -> tuple[str, ...]:
-    """A category as tables write it, also as 3.0 where a column has gaps."""
-    form, decimal = canonical(raw), f"{canonical(raw)}.0"
-    return (raw, form, decimal) if canonical(decimal) == form else (raw, form)
+    """A category as tables write it: decomposed, too, and as 3.0 where a column has gaps."""
+    form = canonical(raw)
+    others = (unicodedata.normalize("NFD", form), f"{form}.0")
+    return (raw, form, *(other for other in others if canonical(other) == form))
 
 
 def _looked_up(graph: _Graph, of: str, codes: Mapping[str, float], default: float) -> str:
