@@ -28,6 +28,9 @@ from opboost_ops.tables.spill.arrays import Scratch, release_memory, slices
 _LOG = logging.getLogger("opboost_ops")
 
 
+#: People of a held table whose hashes and pads are made at once, in a processor's caches.
+_FEW = 1 << 13
+
 #: Name of what a party keeps at home of the set of its IDs.
 _PEOPLE = "psi_people"
 
@@ -175,7 +178,9 @@ def _repeatable(
         return read
     # As one buffer: a list of bytes takes five times the memory.
     pieces = cache(lambda: [pl.Series(messages, dtype=pl.Binary) for messages in read()])
-    return lambda: (messages.to_list() for messages in pieces())
+    return lambda: (
+        piece[some].to_list() for piece in pieces() for some in slices(len(piece), _FEW)
+    )
 
 
 def _messages(context: Context) -> Iterator[list[bytes]]:
