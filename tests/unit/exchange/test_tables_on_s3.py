@@ -25,7 +25,8 @@ def test_a_table_in_s3(s3: str, tmp_path: Path, pattern: str) -> None:
     bucket = bucket_of(s3)
     bucket.put("days/1.csv", ROWS.write_csv().encode())
     bucket.put("days/2.csv", b"id,income\nc,\n")
-    bucket.put("other/3.csv", b"id,income\nd,\n")
+    for other in ("other/3.csv", "days/old/4.csv", "days/.5.csv"):
+        bucket.put(other, b"id,income\nd,\n")
     target = tmp_path / "home" / "table.parquet"
     sources.copy(Source(at=f"{s3}/{pattern}"), "bank", target, {}, "id")
     found = pl.read_parquet(target).get_column("id").to_list()
