@@ -115,7 +115,7 @@ def _matches(key: str, pattern: str) -> bool:
 
 
 def _size(name: str, size: int) -> int:
-    return size * (_GZIPPED if name.endswith(".gz") else 1)
+    return size * (_GZIPPED if name.lower().endswith(".gz") else 1)
 
 
 def _parquet(

@@ -109,7 +109,7 @@ def _written(at: str) -> dict[str, Any]:
     files = [] if "://" in at else local_files(at)
     if not files or not is_text(files[0].name):
         return {}
-    opener = gzip.open if files[0].name.endswith(".gz") else open
+    opener = gzip.open if files[0].name.lower().endswith(".gz") else open
     try:
         with opener(files[0], "rb") as file:
             raw = file.read(_LOOK)

@@ -138,7 +138,8 @@ def _way(
 def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, str]:
     """Write a file as Parquet of texts; why columns are left out, by name."""
     plain = target.with_suffix(".plain")
-    separator = "\t" if ".tsv" in path.name and source.separator == "," else source.separator
+    tabs = ".tsv" in path.name.lower() and source.separator == ","
+    separator = "\t" if tabs else source.separator
     problem, remedy = "", ""
     try:
         quotes = _lay_down(path, source, plain, separator)
@@ -177,7 +178,7 @@ def _texts(path: Path, source: Source, party: str, target: Path) -> dict[str, st
 def _lay_down(path: Path, source: Source, plain: Path, separator: str) -> int:
     """Write a file as UTF-8; how many quotes it has."""
     quotes, escaped = 0, re.compile(rf'\\"[^"\r\n{re.escape(separator)}]')
-    opener = gzip.open if path.name.endswith(".gz") else open
+    opener = gzip.open if path.name.lower().endswith(".gz") else open
     with opener(path, "rb") as file, open(plain, "wb") as written:
         chunk = file.read(_CHUNK)
         # Also where it is UTF-8: a byte order mark would be part of the first name.

@@ -147,6 +147,8 @@ def files() -> Iterator[Odd]:
         "blank lines", lambda text: f"{text}\n{',' * text.partition(chr(10))[0].count(',')}\n\n"
     )
     yield _file("tabs", lambda text: text.replace(",", "\t"), ending="tsv")
+    yield _file("TABS", lambda text: text.replace(",", "\t"), ending="TSV")
+    yield _file("GZIPPED", lambda text: gzip.compress(text.encode()), ending="CSV.GZ")
     yield _file("gzipped", lambda text: gzip.compress(text.encode()), ending="csv.gz")
     yield _file("no gzip", lambda text: text, "cannot be read", ending="csv.gz")
     yield _file("quotes", lambda text: '"' + text.replace(",", '","').replace("\n", '"\n"')[:-1])
