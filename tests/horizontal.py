@@ -37,7 +37,7 @@ def declaration(keys, **training):
         "id": {"column": "id", "type": "string"},
         "domain": {"lower": 1, "upper": 256},
         "parties": {name: {"role": "passive", **of} for name, of in keys.items()},
-        "training": {"trainer": "federboost", **training},
+        "training": {"trainer": "federboost", "private": "none", **training},
     }
     data["parties"][next(iter(keys))] |= {
         "role": "active",

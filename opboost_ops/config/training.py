@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
     Discriminator,
     Field,
     NonNegativeFloat,
+    PlainSerializer,
     Tag,
     field_validator,
     model_validator,
@@ -193,22 +195,37 @@ class SumPrivacy(Record):
     colluding: int | None = Field(default=None, ge=1)
 
 
+def _sum_privacy(value: Any) -> Any:
+    if value is None:
+        raise ValueError("is empty: declare epsilon and delta, or none for exact sums")
+    return None if value == "none" else value
+
+
+#: ``none`` in files, None in code: exact sums are declared in so many words.
+_DeclaredSumPrivacy = Annotated[
+    SumPrivacy | None,
+    BeforeValidator(_sum_privacy, json_schema_input_type=SumPrivacy | Literal["none"]),
+    PlainSerializer(lambda value: "none" if value is None else value.model_dump()),
+]
+
+
 class FederBoostTraining(_AllRowsAlike):
     """FederBoost, the trainer of horizontal learning.
 
     Attributes:
-        private: The privacy parameters; default: exact sums. Defaults are then 200 trees of depth 6
-            at learning rate 0.1, shallower for few rows.
+        trees: Default with noise: 200.
+        depth: Default with noise: 6, less for few rows.
+        private: Noise in all sums, or ``none`` for exact ones. Default: epsilon 4, delta 1e-6.
     """
 
     trainer: Literal["federboost"]
-    private: SumPrivacy | None = None
+    private: _DeclaredSumPrivacy = SumPrivacy(epsilon=4.0, delta=1e-6)
 
     @model_validator(mode="before")
     @classmethod
     def _with_noise(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and data.get("private") is not None:
-            return {"trees": 200, "depth": 6, "learning_rate": 0.1, **data}
+        if isinstance(data, Mapping) and data.get("private") != "none":
+            return {"trees": 200, "depth": 6, **data}
         return data
 
 

@@ -50,7 +50,7 @@ def sum_faults(federation: Federation) -> Iterator[Fault]:
                     f"declare at most {_STEEPEST:g}, or remove it")  # fmt: skip
     if federation.label is not None and federation.label.task == "multiclass":
         yield Fault("label.task", "is multiclass, and private sums learn two classes or a number",
-                    "leave training.private out, or declare another label")  # fmt: skip
+                    "declare training.private: none, or another label")  # fmt: skip
 
 
 def sum_privacy_of(federation: Federation) -> SumPrivacy | None:

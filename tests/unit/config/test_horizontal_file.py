@@ -143,3 +143,20 @@ def test_what_leaves_no_guarantee_is_a_fault(private: dict[str, Any], told: str)
     data = good()
     data["training"]["private"] = {"epsilon": 4.0, "delta": 1e-4, "colluding": 1, **private}
     assert told in faults(data)
+
+
+def test_sums_have_noise_where_nothing_else_is_declared() -> None:
+    data = good()
+    exact = parse_federation(data, "federation.yaml")
+    assert exact.training.private is None
+    assert parse_federation(exact.model_dump(mode="json"), "plan") == exact
+    del data["training"]["private"]
+    noise = parse_federation(data, "federation.yaml").training.private
+    assert noise is not None and (noise.epsilon, noise.delta) == (4.0, 1e-6)
+    data["training"]["private"] = None
+    assert "training.private" in faults(data)
+    data["training"]["private"] = "none"
+    data["parties"]["bank_0"]["label"] = {"column": "y", "task": "multiclass", "classes": [0, 1, 2]}
+    parse_federation(data, "federation.yaml")
+    del data["training"]["private"]
+    assert "training.private: none" in faults(data)
