@@ -49,7 +49,7 @@ def database_parts(
         room: Asked before each file is written.
 
     Raises:
-        ConfigError: There is no driver, or the URL is none.
+        ConfigError: There is no driver, the URL is none, or names a SQLite file that is not there.
         ContractError: The query fails, or gives no table.
         ConnectionError: The database cannot be reached.
     """
@@ -58,6 +58,7 @@ def database_parts(
     failure: Exception
     try:
         engine = engine_of(url, party)
+        _require_file(engine.url, party)
         try:
             with engine.connect() as connection:
                 _only_read(connection)
@@ -103,6 +104,16 @@ def engine_of(url: str, party: str) -> Any:
         "PostgreSQL needs the extra postgres: pip install 'opboost-ops[postgres]'; a URL has the "
         "form postgresql://user:password@host/database, with %40 for an @ in a password.",
     )
+
+
+def _require_file(url: Any, party: str) -> None:
+    """Refuse a SQLite file that is not there, which a connection would make."""
+    named = url.database if url.get_backend_name() == "sqlite" else None
+    if named and named != ":memory:" and not named.startswith("file:") and not Path(named).exists():
+        raise ConfigError(
+            f"The SQLite file of {party}'s table does not exist.",
+            "Correct its URL in site.yaml; an absolute path has four slashes: sqlite:////srv/people.db.",
+        )
 
 
 def _only_read(connection: Any) -> None:

@@ -11,8 +11,8 @@ from opboost_ops.reports.display.blocks import Table, Value
 if TYPE_CHECKING:
     import polars as pl
 
-#: How spreadsheets recognise a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: How spreadsheets recognise a formula; some also by the wide forms of these signs.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def csv_text(

@@ -141,11 +141,11 @@ def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
     """Names of features come from other parties, and people open scores in spreadsheets."""
     formula = "@SUM(1+1)*cmd|'calc'!A0"
     scores = SCORES.with_columns(
-        pl.Series("id", ["+49 170", "b"]), pl.Series("reason_1_feature", [formula, "=1+1"])
+        pl.Series("id", ["+49 170", "b"]), pl.Series("reason_1_feature", [formula, "\uff1d1+1"])
     ).rename({"class": "-class"})
     send(tmp_path / "out", scores, format="csv")
     found = pl.read_csv(next(tmp_path.rglob("*.csv")))
-    assert found["reason_1_feature"].to_list() == [f"'{formula}", "'=1+1"]
+    assert found["reason_1_feature"].to_list() == [f"'{formula}", "'\uff1d1+1"]
     assert "'-class" in found.columns
     # The party's own IDs are joined by programs.
     assert found["id"].to_list() == ["+49 170", "b"]

@@ -123,9 +123,16 @@ def test_the_query_of_a_table_cannot_write(what: str, tmp_path: Path) -> None:
     assert path.read_bytes() == before and not (tmp_path / "copied.db").exists()
 
 
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    path = tmp_path / "bank.db"
+    with pytest.raises(ConfigError, match="does not exist"):
+        read(tmp_path, at=f"sqlite:///{path}", query="SELECT 1 AS id")
+    assert not path.exists()
+
+
 def test_cells_of_several_types_in_a_database(tmp_path: Path) -> None:
     """SQLite's columns have no type of their own."""
-    url = f"sqlite:///{tmp_path / 'bank.db'}"
+    url = "sqlite://"
     texts = read(tmp_path, at=url, query="SELECT 'a' AS id, 7 AS x UNION ALL SELECT 'b', 'seven'")
     assert texts["x"].to_list() == ["7", "seven"]
     with pytest.raises(ContractError, match="types that no one column has"):
