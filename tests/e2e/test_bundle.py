@@ -12,7 +12,7 @@ from opboost_ops.learning.registry.registry import Registry
 from opboost_ops.orchestration.deployment.standalone import Standalone
 from tests.waiting import ended, errors, until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deployment
 
 NAME = "credit_scoring"
 TRAIN = f"{NAME}_train"

@@ -85,7 +85,7 @@ def test_a_home_has_one_airflow(demo: "subprocess.Popen[str]", tmp_path: Path) -
     assert demo.poll() is None
 
 
-@pytest.mark.slow
+@pytest.mark.deployment
 def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     file = workspace("credit", tmp_path)
     table = file.parent / "bank" / "tables" / "train.parquet"

@@ -75,7 +75,7 @@ def test_a_wait_survives_its_triggerer_and_starts_hardly_a_task(
         command, env=airflow.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as again:
         try:
-            time.sleep(30)
+            time.sleep(10)
             assert state(client, TRAIN, joined, WAIT) == "deferred"
             run = Run(NAME, RUN, "credit")
             for stage in ("check_table", "check_drift", "digest_ids", "psi_query"):

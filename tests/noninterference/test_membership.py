@@ -16,7 +16,7 @@ from tests.federation import FIRST_RUN, Workspace
 from tests.noninterference.observation import Observation, Watch, differences
 from tests.noninterference.runs import KINDS, seen
 
-PATTERNS, PEOPLE, TARGETS = 50, 60, 12
+PATTERNS, PEOPLE, TARGETS = 12, 60, 12
 
 _DIGEST = re.compile(rb"[0-9a-f]{12,}")
 
