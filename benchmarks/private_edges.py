@@ -1,82 +1,20 @@
-"""Where cells lie: linear, log1p, edges of a public sample and private edges, at equal loss.
+"""Where cells lie: by a formula, by edges of a public sample, or by private edges."""
 
-Party B's columns on [1, 10], clamped geometric mechanism, plain LightGBM. At a loss of one step
-each column's mechanism has that loss; with private edges it has less, by what the edges cost, so
-that a person pays the same for a step. The public sample is 1,000 training rows, at no cost. R2,
-AUC or accuracy of randomised and of clear test rows, means over seeds.
-"""
-
-import argparse
-import json
-import sys
-from collections.abc import Iterator, Sequence
-from functools import partial
-from statistics import fmean
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
-from benchmarks.papers.two_parties import DOMAIN, Scale, TwoParties
+from benchmarks.papers.two_parties import DOMAIN
 from opboost_ops.config.feature import Feature
 from opboost_ops.domain import DomainMap, quantile_edges
-from opboost_ops.extras.datasets import load
 from opboost_ops.extras.lab.scales import kept
 from opboost_ops.mechanisms import Geometric, noise
 from opboost_ops.mechanisms.private_quantiles import draw, grid, weights
 
 DATASETS = ("casp", "give_me_some_credit", "adult", "powerplant", "pendigits", "abalone")
 SAMPLE = 1000
-EDGES = "0.02,0.1"
 _KEY = b"a public key, for benchmarks ..."
-
-
-def main() -> None:
-    """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", default=",".join(DATASETS))
-    parser.add_argument("--loss", default="0.5,1", help="of one step, edges included")
-    parser.add_argument("--edges", default=EDGES, help="epsilons of private edges")
-    parser.add_argument("--seeds", type=int, default=3)
-    options = parser.parse_args()
-    losses = [float(loss) for loss in options.loss.split(",")]
-    edges = [float(epsilon) for epsilon in options.edges.split(",")]
-    found = []
-    for name in options.dataset.split(","):
-        for line in metrics(name, losses, edges, options.seeds):
-            print(json.dumps(line), file=sys.stderr)
-            found.append(line)
-    print(json.dumps(found))
-
-
-def metrics(
-    name: str, losses: list[float], edges: list[float], seeds: int
-) -> Iterator[dict[str, Any]]:
-    """Metrics of models by where cells lie, at each loss of one step."""
-    dataset = load(name)
-    figures: dict[tuple[float, str], list[tuple[float, float]]] = {}
-    for seed in range(seeds):
-        scales: dict[str, Scale] = {
-            "linear": partial(formula, scale="linear"),
-            "log1p": partial(formula, scale="log1p"),
-            "public sample": partial(sampled, seed=seed),
-            "plan": partial(planned, seed=seed),
-        }
-        costs: dict[str, float] = {}
-        for epsilon in edges:
-            words = f"private {epsilon:g}"
-            scales[words] = partial(private, epsilon=epsilon, seed=seed)
-            costs[words] = epsilon
-        for words, scale in scales.items():
-            table = TwoParties(dataset, scale, seed)
-            for loss in losses:
-                left = loss - costs.get(words, 0.0)
-                found = table.figures(Geometric(epsilon=left), seed)
-                figures.setdefault((loss, words), []).append(found)
-    for (loss, words), pairs in figures.items():
-        desensitised, clear = (round(fmean(pair[i] for pair in pairs), 4) for i in (0, 1))
-        line = {"dataset": name, "loss_1": loss, "cells": words, "seeds": seeds}
-        yield {**line, "desensitised": desensitised, "clear": clear}
 
 
 def numeric(feature: Feature) -> bool:
@@ -141,7 +79,3 @@ def recursive(below: np.ndarray, people: int, epsilon: float, key: bytes) -> Seq
     """The places of all edges by the mechanism that is released."""
     cells = DOMAIN.size
     return draw(below, people, weights(cells, epsilon), cells, noise.Words(key).below)
-
-
-if __name__ == "__main__":
-    main()
