@@ -17,7 +17,7 @@ def stop(site: Site, federation: Federation, because: Because) -> None:
     party = _do(site, federation, "stop", because)
     print(
         f"{party} takes part in no run of {federation} from now on; others see that it refuses. "
-        f"`opboost resume {quote(str(site))} {federation}` ends that."
+        f'`opboost resume {quote(str(site))} {federation} --because "..."` ends that.'
     )
 
 

@@ -93,7 +93,7 @@ class Feature(Record):
     """One column of one party, or in horizontal learning of all.
 
     Attributes:
-        uuid: Permanent name of the column, used by noise and ledger; the feature may be renamed.
+        uuid: Tells columns apart by more than their names; budgets go by the raw column.
         type: ``numeric``, ``ordinal`` (``categories`` give the order) or ``nominal``; ``boolean``
             is a word for a numeric feature with bounds and domain [0, 1].
         unit: Unit in which the dates or times of a numeric feature are counted, since 1970-01-01

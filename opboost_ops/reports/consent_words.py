@@ -114,7 +114,11 @@ def _terms(sheet: ConsentSheet) -> Facts:
         Fact("Purpose", terms.purpose),
         Fact("End", str(terms.until), f"then {sheet.party} stops answering"),
         Fact("Runs", f"{most.train:,} training, {most.score:,} scoring", "per month, at most"),
-        Fact("Retention", f"{terms.retention_days:,} days", "then receivers delete"),
+        Fact(
+            "Retention",
+            f"{terms.retention_days:,} days",
+            "then receivers have to delete, which nothing here enforces",
+        ),
     ]
     if "all_features.budget" in caps:
         month, ever = (
@@ -270,7 +274,7 @@ def _leaks(sheet: ConsentSheet) -> Table:
 
 def _ways_out(sheet: ConsentSheet) -> Table:
     rows = (
-        ("stop at once, also current runs", "opboost stop SITE"),
+        ("stop at once, also current runs", 'opboost stop SITE FEDERATION --because "..."'),
         ("end this agreement", "opboost agree SITE --withdraw NUMBER"),
         ("forget a person: later runs leave them out", "opboost forget SITE ID"),
         ("see everything that left", "opboost ledger show SITE"),

@@ -225,7 +225,7 @@ class Scorer:
             if since is not None:
                 raise PolicyError(
                     f"{site.party} has stopped taking part in {name}: nothing is scored.",
-                    "Its own people decide when it does again: `opboost resume SITE FEDERATION`.",
+                    "Its own people decide when it does again, by `opboost resume`.",
                 )
             if champion is None:
                 raise ContractError(
@@ -300,7 +300,8 @@ def allowed(
     if not stands(digest_of(document(planned))):
         raise PolicyError(
             f"{policy.party} has no agreement under which version {version} is scored.",
-            "Agree to the present federation file, or keep the version: `opboost agree --keep`.",
+            "Agree to the present federation file, or keep the version by `opboost agree "
+            "--keep-version`.",
         )
     return planned, left
 

@@ -58,5 +58,5 @@ def require_taking_part(site: Site, federation: str) -> None:
     if stop is not None:
         raise PolicyError(
             f"{site.party} has stopped taking part in {federation}.",
-            "Its own people decide when it does again: `opboost resume SITE FEDERATION`.",
+            "Its own people decide when it does again, by `opboost resume`.",
         )

@@ -264,10 +264,7 @@ def _of_a_feature(
         cost = f", at a loss of {_named(mine)}" if mine else ""
         return f"{whose} releases every row's {feature}, randomised, to {receiver}{cost}"
     if rest[:1] == ["uuid"]:
-        return (
-            f"{feature} counts as a column that never released anything: its budget and what its "
-            f"cells have released start over{_draw(whose, mine)}"
-        )
+        return "what leaves is the same: releases and budgets go by the raw column"
     if rest[:2] == ["missing", "bit"]:
         bits = {charge: loss for charge, loss in mine.items() if charge != feature}
         return f"whether a value of {feature} is missing{_draw(whose, bits)}"

@@ -94,7 +94,7 @@ class Budget:
             raise BudgetError(
                 f"This release would exceed the privacy budget of {self._policy.party}: "
                 f"{'; '.join(over)}.",
-                "Its owner may raise the budget in policy.yaml, or drop the column.",
+                "Its owner may raise the budget in policy.yaml, or release less.",
                 public=f"This release would exceed a privacy budget of {self._policy.party}. "
                 "Its own people find the figures by `opboost audit show SITE`.",
             )
