@@ -89,6 +89,13 @@ def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
     name, new = gate["metric"], gate["new"]
     metrics = evaluation["metrics"][f"federated_{evaluation['mode']}"]
     yield new == metrics.get(name), "the gate saw another metric"
+    if "repeats" in gate:
+        # The champion's own model replaces nothing, whatever its metrics.
+        (model,) = (path for path in version.glob("model.*") if path.suffix in (".txt", ".json"))
+        before = version.parent / gate["repeats"] / model.name
+        same = before.is_file() and before.read_bytes() == model.read_bytes()
+        yield same and gate["promote"] is False, "the repeated model is another one, or promoted"
+        return
     gain = gate.get("gain")
     if gain is None:
         # Of private models, and where nothing can be compared.
@@ -103,10 +110,7 @@ def _gate(run: Run, version: Path, home_folder: Path) -> Iterator[Check]:
         yield gain == recorded, "another gain than the evaluation's"
         holds = gain["high"] >= 0
     else:
-        # An unchanged model replaces nothing.
-        before = version.parent / gate["version"] / "model.txt"
-        unchanged = before.is_file() and before.read_bytes() == (version / before.name).read_bytes()
-        holds = gain["value"] >= -gate["tolerance"] and not (unchanged and not gate["promote"])
+        holds = gain["value"] >= -gate["tolerance"]
     yield gate["promote"] == holds, "the rule decides otherwise"
 
 

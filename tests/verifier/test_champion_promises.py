@@ -12,7 +12,7 @@ import pytest
 
 from opboost_ops.verifier import verify
 from opboost_ops.verifier.envelopes import sha256
-from tests.federation import FIRST_RUN, Workspace
+from tests.federation import FIRST_RUN, SECOND_RUN, Workspace
 from tests.verifier.tampering import broken, changed, verified
 
 Tamper = Callable[[Workspace], None]
@@ -110,6 +110,16 @@ TAMPERS: dict[str, list[Tamper]] = {
 def test_a_tamper_breaks_its_promise(name: str, tamper: Tamper, workspace: Workspace) -> None:
     tamper(workspace)
     assert name in broken(verify([workspace.folder / "credit"]))
+
+
+def test_a_rejected_repetition_repeats_the_champion(workspace: Workspace) -> None:
+    """Whichever version the gate compared it to: that may be another one than the champion."""
+    workspace.all()
+    gate = home(workspace).parent / SECOND_RUN / "gate.json"
+    changed(gate, lambda gate: gate.update(version="0" * 16))
+    assert not broken(verify([workspace.folder / "credit"]))
+    changed(gate, lambda gate: gate.update(repeats="0" * 16))
+    assert broken(verify([workspace.folder / "credit"])) == {"gate"}
 
 
 def test_each_promise_about_a_label_holder_is_held_and_has_a_tamper(

@@ -121,7 +121,7 @@ def declaration_files(context: Context) -> dict[str, bytes]:
 
 
 def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> dict[str, Any]:
-    """The gate's decision; a repetition of the champion is rejected.
+    """The gate's decision; a repetition of the champion is rejected, which it ``repeats``.
 
     Another declaration is a change even where the trees are the same, because new rows are scored
     under a version's own declaration.
@@ -143,4 +143,4 @@ def unless_repeated(context: Context, model: str, decision: dict[str, Any]) -> d
         f"nothing has changed: the model is that of version {champion}, the champion, trained "
         "under the same declaration"
     )
-    return {**decision, "promote": False, "why": why}
+    return {**decision, "promote": False, "repeats": champion, "why": why}
