@@ -7,7 +7,7 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 STAMP   := $(VENV)/.setup
 DATASET ?= credit
-# Slow tests that share a server, and so run one after another.
+# Slow tests whose files each share a server, and so run by file.
 SERVED  := tests/e2e tests/servers tests/leakage/test_processes.py
 # Tests write and sync small files by the thousand: in memory, where it has room for them.
 ROOM    := $(shell test "$$(df -k --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 \
@@ -66,7 +66,7 @@ test: setup ## run linters, types and all tests that need nothing but PyPI
 
 test-slow: setup ## run the tests that need a browser or a server, and long ones, as root
 	$(ROOM) pytest -m slow -n auto --dist worksteal $(SERVED:%=--ignore %) --durations 25
-	$(ROOM) pytest -m slow $(SERVED) --durations 25
+	$(ROOM) pytest -m slow -n 2 --dist loadfile $(SERVED) --durations 25
 
 test-deployments: setup ## run the tests of whole deployments, for an hour, as root
 	pytest -m deployment
