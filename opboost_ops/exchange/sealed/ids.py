@@ -15,7 +15,7 @@ from opboost_ops.errors import ContractError
 #: and versions agree, whichever IDs are common.
 CANARY = b"c"
 
-#: Every character of ASCII that `str.strip` takes away.
+#: Every blank of ASCII, which "strip" takes away.
 _BLANKS = bytes(i for i in range(128) if chr(i).isspace())
 
 _Check = Callable[[str], bool]
