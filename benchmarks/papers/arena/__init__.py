@@ -93,9 +93,9 @@ _WORDS = """\
 Bits per person that the same attacks read: means over {datasets} (generated) of medians over \
 {seeds} draws of {people:,} people. The feature holder guesses a *label* from who shares nodes; \
 the label holder a *value*, one of ten cells, knowing those of {known:.0%} of people, and finds a \
-row among {crowd} (*link*). In horizontal learning a *value* is a joiner's, by subtracting runs \
-that differ by one person; rows rebuilt from trees read at most {rebuilt:.2f} of one, by a party \
-that knows the rest of the row. Guesses count by [adjusted mutual \
+row among {crowd} (*link*). In horizontal learning a *value* is that of a person \
+who joins, found by subtracting two runs; rows rebuilt from trees read at most {rebuilt:.2f} of \
+one, by a party that knows the rest of the row. Guesses count by [adjusted mutual \
 information](threat-model.md#what-attacks-read-in-bits-per-person) beyond that of guesses without \
 the protocol, links by Fano's bound; better attacks may read more. Noise has epsilon {epsilon:g}, \
 delta {delta:g}."""
