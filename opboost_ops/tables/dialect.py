@@ -121,13 +121,14 @@ def ambiguity(cells: pl.Series, source: Source, kind: str | None) -> str:
         return f"its dates could be read in several ways: {_DATES_REMEDY}"
     if cells.str.contains(_LIKE_A_NUMBER).all() and not _all_digits(cells):
         return f"its numbers could be read in several ways: {_NUMBERS_REMEDY}"
-    if kind is None and not _mostly_numbers(cells):
+    # Words in a declared column are refused where people are about to be pinned, by its type: the
+    # cell of a person who has a pin must not end a run.
+    if kind is not None or not _mostly_numbers(cells):
         return ""
     unread = min(_unread(cells, way) for way in _ways(pl.col(cells.name), source, kind))
-    what = {"number": "numbers", "date": "dates"}.get(kind or "", "numbers or dates")
     if unread < len(cells):
-        return f"{unread:,} of its {len(cells):,} cells are no {what}: {_WORDS_REMEDY}"
-    return f"its cells are no {what}: {_DATES_REMEDY if kind == 'date' else _TEXTS_REMEDY}"
+        return f"{unread:,} of its {len(cells):,} cells are no numbers or dates: {_WORDS_REMEDY}"
+    return f"its cells are no numbers or dates: {_TEXTS_REMEDY}"
 
 
 def _unread(cells: pl.Series, way: pl.Expr) -> int:

@@ -66,6 +66,21 @@ def test_values_of_people_who_have_pins_leave_no_trace(
     assert set(seen) == set(unchanged)
 
 
+def test_a_word_among_the_numbers_of_a_csv_leaves_no_trace(tmp_path: Path) -> None:
+    workspace = Workspace.write(
+        tmp_path / "w", small_credit(rows=60, without="shop"), training={"trees": 2, "depth": 2}
+    )
+    bank = pl.read_parquet(workspace.table_path("bank"))
+    bank.write_csv(workspace.folder / "bank" / "people.csv")
+    workspace.declare("bank/site.yaml", tables={"credit_scoring": {"train": "people.csv"}})
+    workspace.all()
+    same, changed = (workspace.copy(tmp_path / name, SECOND_RUN) for name in ("same", "changed"))
+    word = pl.when(pl.int_range(pl.len()) == 7).then(pl.lit("zq7canary"))
+    words = bank.with_columns(word.otherwise(pl.col("income").cast(pl.String)).alias("income"))
+    words.write_csv(changed.folder / "bank" / "people.csv")
+    assert outside(changed) == outside(same)
+
+
 @pytest.mark.slow
 def test_no_count_tells_how_many_rows_are_held_out(tmp_path: Path) -> None:
     """Another share is held out: nothing of a feature holder's part of the run differs."""

@@ -3,6 +3,7 @@
 import datetime as dt
 import gzip
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def numbers() -> Iterator[Odd]:
     yield _column("a word among numbers", ["1", "unknown"], ["1", "unknown"])
     many = [*map(str, range(30)), "unknown"]
     yield _column("a word among many numbers", many, TOLD)
-    yield _column("a word, declared a number", ["1", "#N/A"], "cells are no numbers", "number")
+    word = _column("a word, declared a number", ["1", "#N/A"], "is declared numeric", "number")
+    yield replace(word, by="check")
     yield _column("percent", ["10%", "20%"], ["10%", "20%"])
     yield _column("currency", ["10 €", "20 €"], ["10 €", "20 €"])
     yield _column("beyond 64 bits", ["9" * 20, "1"], [1e20, 1.0])

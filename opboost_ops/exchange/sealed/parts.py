@@ -117,14 +117,7 @@ def rising_parts(
 def by_part(
     scratch: Scratch, records: Iterable[np.ndarray], count: int, parts: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """`rising_parts` for look-ups, to which the order within a part is nothing.
-
-    Args:
-        scratch: Where they wait, if they are more than it holds.
-        records: Made by `record`, in pieces.
-        count: How many they are.
-        parts: How many parts the list has, a power of two.
-    """
+    """As `rising_parts`, for look-ups: records of one part come in any order."""
     return ((0, r) for r in records) if parts == 1 else rising_parts(scratch, records, count, parts)
 
 

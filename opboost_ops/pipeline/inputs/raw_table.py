@@ -213,6 +213,11 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
         dated = kind.is_temporal() or kind in _TEXT
         if feature.type == "numeric" and not numeric and not (feature.unit and dated):
             remedy = "Convert the column, or declare its type as ordinal or nominal."
+            if kind in _TEXT:
+                remedy += (
+                    " One text makes a column of a CSV file a text: name those that stand for no "
+                    "value under `missing` in site.yaml."
+                )
             if kind.is_temporal():
                 remedy = "Declare in which unit it is counted since 1970, for example unit: days."
             raise ContractError(
