@@ -21,7 +21,8 @@ def category_texts(values: pl.Series) -> pl.Series:
         whole = whole.set(whole.cast(kind) != values, None)
         texts = whole.cast(pl.String).fill_null(values.cast(pl.String))
     elif kind.is_decimal():
-        return category_texts(values.cast(pl.Float64))
+        # As text: a float has no more than 15 digits of a code.
+        texts = values.cast(pl.String).str.replace(r"\.0*$|(\.\d*[1-9])0+$", "$1")
     elif isinstance(kind, pl.Datetime):
         # A day, however fine its type is; a moment to the microsecond, as few digits as it has.
         texts = values.dt.cast_time_unit("us").cast(pl.String)

@@ -133,6 +133,8 @@ def test_a_category_has_one_form_whatever_the_type_of_its_column(values: list[An
         days = pl.Series("x", [datetime(2020, 1, 31), NOON], pl.Datetime(unit))  # type: ignore[arg-type]
         assert seen(days, type="nominal") == ["2020-01-31", "2020-01-31 12:00:00"]
     assert seen([Decimal("1.50")], type="nominal") == seen([1.5], type="nominal") == ["1.5"]
+    codes = ["12345678901234567890", "12345678901234567891"]
+    assert seen([Decimal(code) for code in codes], type="nominal") == codes
     with pytest.raises(ValueError, match="are one in a table"):
         feature(type="nominal", categories=["3", "3.0"])
 
