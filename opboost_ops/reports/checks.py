@@ -4,7 +4,7 @@ from typing import Any
 
 from opboost_ops.quality.profile import VALUES
 from opboost_ops.quality.report import Finding, Report, description
-from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, State, Table, count
+from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Row, State, Table, count
 
 
 def report_blocks(report: Report) -> list[Block]:
@@ -35,23 +35,23 @@ def report_blocks(report: Report) -> list[Block]:
     broken = sorted(report.findings, key=lambda finding: finding.severity)
     good = [result["expectation_config"] for result in results if result["success"]]
     rows = [_broken(finding) for finding in broken]
-    rows += [(Cell("pass", state="good"), Cell(""), Cell(description(e)), Cell("")) for e in good]
+    rows += [(Cell("pass", state="good"), "", description(e), "") for e in good]
     expectations = Table(
         "expectations",
         "Expectations",
         ("result", "column", "expectation", "measured"),
-        tuple(rows),
+        rows,
         "Great Expectations judges the table's profile. A warning stops nothing.",
     )
     return [facts, expectations, _profile(report)]
 
 
-def _broken(finding: Finding) -> tuple[Cell, ...]:
+def _broken(finding: Finding) -> Row:
     states: dict[str, tuple[str, State]] = {"critical": ("fail", "bad")}
     text, state = states.get(finding.severity, ("warning", "warn"))
     column = finding.column or "whole table"
     words = finding.description if finding.evaluated else f"{finding.description} (not evaluated)"
-    return Cell(text, state=state), Cell(column), Cell(words), _cell(finding.value)
+    return Cell(text, state=state), column, words, _cell(finding.value)
 
 
 def _profile(report: Report) -> Table:

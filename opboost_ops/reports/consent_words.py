@@ -97,7 +97,7 @@ def signature(federation: Federation) -> list[Block]:
         federation: As declared.
     """
     keys = tuple(
-        (Cell(party), Cell(fingerprint(spec.signing_key, spec.encryption_key)))
+        (party, fingerprint(spec.signing_key, spec.encryption_key))
         for party, spec in federation.parties.items()
     )
     note = "Compare each by telephone with the fingerprint that its party reads out."
@@ -152,8 +152,8 @@ def _features(sheet: ConsentSheet) -> Table:
         releases = line.releases
         rows.append(
             (
-                Cell(line.column),
-                count(line.guess.values),
+                line.column,
+                line.guess.values,
                 Cell(share_words(line.guess.before), line.guess.before),
                 Cell(share_words(line.guess.after), line.guess.after),
                 _share(line.guess.of_two),
@@ -186,7 +186,7 @@ def _features(sheet: ConsentSheet) -> Table:
     others = [cap for cap in sheet.caps if cap.set_by == "a person"]
     if others:
         note += f" A person has set {', '.join(cap.name for cap in others)}."
-    return Table("released", f"Randomised, to {sheet.receiver}", heads, tuple(rows), note)
+    return Table("released", f"Randomised, to {sheet.receiver}", heads, rows, note)
 
 
 def _odds(loss: float, releases: int | None, what: str) -> Cell:
@@ -197,16 +197,16 @@ def _odds(loss: float, releases: int | None, what: str) -> Cell:
 def _charges(sheet: ConsentSheet) -> Table:
     rows = tuple(
         (
-            Cell(line.column),
-            Cell(line.type),
-            Cell(line.domain),
-            Cell(line.scale),
-            Cell(line.mechanism),
+            line.column,
+            line.type,
+            line.domain,
+            line.scale,
+            line.mechanism,
             number(line.epsilon, 4),
             number(line.loss_1, 4),
             number(line.loss_whole, 4),
             number(line.loss_whole_ever, 4),
-            Cell(line.bounds),
+            line.bounds,
         )
         for line in sheet.columns
     )
@@ -225,14 +225,14 @@ def _share(success: float | None) -> Cell:
 
 
 def _exact(sheet: ConsentSheet) -> Table:
-    rows = tuple((Cell(to), Cell(what)) for to, what in sheet.exact)
+    rows = tuple((to, what) for to, what in sheet.exact)
     note = "None of this is randomised: no epsilon bounds it, unless the line names one."
     title = f"Sent by {sheet.party} exactly"
     return Table("exact", title, ("receiver", "what it discloses"), rows, note, "Nothing.")
 
 
 def _received(sheet: ConsentSheet) -> Table:
-    rows = tuple((Cell(sender), Cell(what)) for sender, what in sheet.received)
+    rows = tuple((sender, what) for sender, what in sheet.received)
     title = f"Sent to {sheet.party} exactly"
     return Table("received", title, ("sender", "what it discloses"), rows, "", "Nothing.")
 
@@ -266,9 +266,7 @@ def _leaks(sheet: ConsentSheet) -> Table:
     }
     if not sheet.columns:
         del keys[f"secret of {sheet.party}"]
-    rows = tuple(
-        (Cell(key), Cell(f"A thief can {can}. Then: {do}.")) for key, (can, do) in keys.items()
-    )
+    rows = tuple((key, f"A thief can {can}. Then: {do}.") for key, (can, do) in keys.items())
     return Table("leaks", "If a key leaks", ("key", "consequence and remedy"), rows)
 
 
@@ -280,5 +278,5 @@ def _ways_out(sheet: ConsentSheet) -> Table:
         ("see everything that left", "opboost ledger show SITE"),
     )
     note = f"SITE is the folder of {sheet.party}. No command recalls what was sent."
-    cells = tuple((Cell(aim), Cell(command)) for aim, command in rows)
+    cells = tuple((aim, command) for aim, command in rows)
     return Table("ways", "Afterwards", ("to", "run"), cells, note)

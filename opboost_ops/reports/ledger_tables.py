@@ -18,7 +18,6 @@ from opboost_ops.reports.display.blocks import (
     Note,
     State,
     Table,
-    count,
     finite,
     moment,
     number,
@@ -124,10 +123,10 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
     """
     rows = tuple(
         (
-            Cell(line.feature),
-            Cell(line.column),
-            Cell(line.receiver),
-            Cell(", ".join(day.isoformat() for day in line.releases) or "none"),
+            line.feature,
+            line.column,
+            line.receiver,
+            ", ".join(day.isoformat() for day in line.releases) or "none",
             Cell(line.since.isoformat() if line.since else "no open release"),
             odds_cell(float(line.loss), "loss(R-L)"),
             _spent(line),
@@ -173,7 +172,7 @@ def exact_table(
         title: Of the table.
     """
     rows = tuple(
-        (count(line.times), Cell(kind_words(line.kind)), Cell(line.receiver), Cell(line.discloses))
+        (line.times, kind_words(line.kind), line.receiver, line.discloses)
         for line in exact_lines(line for _, line in entries)
     )
     heads = ("times", "what", "receiver", "what it discloses")
@@ -192,16 +191,16 @@ def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> 
     rows = tuple(
         (
             moment(at),
-            Cell(r.federation),
+            r.federation,
             Cell(r.run, href=f"run?id={r.run}" if r.run else ""),
-            Cell(kind_words(r.kind)),
-            Cell(r.feature or ""),
-            Cell(r.receiver),
-            Cell(_account(r)),
+            kind_words(r.kind),
+            r.feature or "",
+            r.receiver,
+            _account(r),
             number(float(r.loss.loss[0]) if r.loss else None),
             number(float(r.loss.loss[-1]) if r.loss else None),
             # An entry of no rows is about none.
-            count(r.rows or None),
+            r.rows or None,
             _guarantee(r, r.artifact in attempted),
             Cell(r.artifact[:12], r.artifact, title=r.artifact),
         )
@@ -308,13 +307,13 @@ def models_blocks(
         rows.append(
             (
                 moment(at),
-                Cell(release.federation),
+                release.federation,
                 Cell(release.run, href=f"run?id={release.run}"),
-                Cell(release.kind),
+                release.kind,
                 number(release.epsilon),
                 _so_far(account_of((old for _, old in drawn[: i + 1]), budget).replaced, cap),
-                count(release.rows),
-                Cell(release.receiver),
+                release.rows,
+                release.receiver,
             )
         )
     heads = ("reserved (UTC)", "federation", "run", "what", "epsilon", "epsilon so far", "rows")
@@ -324,7 +323,7 @@ def models_blocks(
         "Epsilon is for a row added or removed, epsilon so far for a row replaced."
     )
     title = "What models have cost"
-    table = Table("models", title, (*heads, "receiver"), tuple(reversed(rows)), note)
+    table = Table("models", title, (*heads, "receiver"), rows[::-1], note)
     return [Facts(tuple(facts)), table]
 
 

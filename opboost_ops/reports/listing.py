@@ -61,7 +61,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
                 moment(last.at) if last else Cell("", ""),
                 Cell(version.verdict, title=last.why if last else ""),
                 version.epsilon(),
-                Cell(version.parameters()),
+                version.parameters(),
                 judged.cell() if judged else Cell("", ""),
                 gain.cell("+") if gain else Cell("", ""),
             )
@@ -71,7 +71,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
         f"versions_{models.federation}",
         "Versions",
         (*heads, f"{main or 'metric'} (95 %)", "gain over alone (95 %)"),
-        tuple(rows),
+        rows,
         "On held-out rows, in the mode of scoring; the gain is over the label holder's columns "
         "alone. The reasons are under Decisions.",
         "No version was registered yet.",
@@ -95,8 +95,8 @@ def decisions_table(
         (
             moment(entry.at),
             Cell(entry.version, href=address(entry.version)),
-            Cell(DECISIONS[entry.event]),
-            Cell(entry.why),
+            DECISIONS[entry.event],
+            entry.why,
         )
         for entry in entries
     )
@@ -220,18 +220,17 @@ def _value(value: Any) -> str:
 def _both_metrics(first: Version, second: Version) -> Table:
     names = by_rank({k for of in (first, second) for k in of.metrics.get(of.mode, {})})
     rows = [
-        (Cell(name.replace("_", " ")), *_both(first.judged(name), second.judged(name)))
-        for name in names
+        (name.replace("_", " "), *_both(first.judged(name), second.judged(name))) for name in names
     ]
     for name in ("auc", "r2"):
         if name in first.gains or name in second.gains:
             both = _both(first.gains.get(name), second.gains.get(name), "+")
-            rows.append((Cell(f"gain in {name} over the label holder alone"), *both))
+            rows.append((f"gain in {name} over the label holder alone", *both))
     return Table(
         "metrics",
         "Metrics with 95 % intervals",
         ("metric", "first", "second", "second minus first"),
-        tuple(rows),
+        rows,
         "Each on its own held-out rows, in the mode of scoring. Overlapping intervals do not mean "
         "that the versions are equal: the paired interval of the gate is under Decisions.",
         "Neither has metrics.",

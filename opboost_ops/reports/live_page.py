@@ -14,9 +14,9 @@ from opboost_ops.reports.display.blocks import (
     Figures,
     Fold,
     Note,
+    Row,
     State,
     Table,
-    count,
     number,
 )
 from opboost_ops.reports.display.charts import bars, colour_of
@@ -107,17 +107,17 @@ def _shifts(shifts: Sequence[Shift]) -> Table:
         words, state = _WORDS[shift.move]
         figures = (number(shift.index), number(shift.chance))
         shares = (_share(shift.missing_then or 0.0), _share(shift.missing or 0.0))
-        rows.append((Cell(words, state=state), Cell(shift.name), *figures, *shares))
+        rows.append((Cell(words, state=state), shift.name, *figures, *shares))
     heads = ("result", "of", "index", "by chance", "missing then", "missing now")
-    return Table("live", "Scores and own columns", heads, tuple(rows), "Shares of rows.")
+    return Table("live", "Scores and own columns", heads, rows, "Shares of rows.")
 
 
 def _partners(partners: Sequence[PartnerAge]) -> Table:
     states = list(dict.fromkeys(state for partner in partners for state in partner.states))
-    rows = tuple(
+    rows: Sequence[Row] = tuple(
         (
-            Cell(partner.party),
-            count(partner.rows),
+            partner.party,
+            partner.rows,
             number(partner.mean_days, 1),
             *(_share(partner.states.get(state, 0.0)) for state in states),
         )

@@ -170,7 +170,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     blocks.append(Figures("Calibration on outcomes", (figure,)))
     rows = tuple(
         (
-            Cell(name.replace("_", " ")),
+            name.replace("_", " "),
             Interval(**outcomes.metrics[name].model_dump()).cell(),
             held_out[name].cell() if name in held_out else Cell("", ""),
         )

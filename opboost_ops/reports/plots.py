@@ -13,7 +13,6 @@ from opboost_ops.reports.display.blocks import (
     Fold,
     Note,
     Table,
-    count,
 )
 from opboost_ops.reports.display.charts import SHARES, Curve, bars, chart, colour_of
 
@@ -187,10 +186,10 @@ def _distribution(
     svg = chart(curves, title="Distribution of scores", x_ticks=marks, x_label="score")
     cells = tuple(
         (
-            Cell(series["name"]),
+            series["name"],
             Cell(f"{low:,.8g}", low),
             Cell(f"{high:,.8g}", high),
-            count(int(of)),
+            int(of),
             Cell(f"{100 * of / series['rows']:.1f} %", of / series["rows"]),
         )
         for series in shown

@@ -13,6 +13,7 @@ from opboost_ops.reports.display.blocks import (
     Facts,
     Figures,
     Note,
+    Row,
     Table,
     count,
     number,
@@ -154,9 +155,9 @@ def _facts(version: Version) -> list[Block]:
 def _metrics(version: Version) -> Table:
     lines = {line["name"]: line for line in version.card.get("modes", ())}
     names = by_rank({name for of in version.metrics.values() for name in of})
-    rows = tuple(
+    rows: Sequence[Row] = tuple(
         (
-            Cell(str(lines.get(mode, {}).get("title") or mode_words(mode))),
+            str(lines.get(mode, {}).get("title") or mode_words(mode)),
             *(number(of.get(name), 4) for name in names),
             Cell("new rows are scored so" if lines.get(mode, {}).get("scoring") else ""),
         )
@@ -171,10 +172,10 @@ def _coverage(version: Version) -> list[Block]:
         return []
     names = {ALONE: "label holder alone", version.mode: "this version"}
     metric = version.main
-    rows = tuple(
+    rows: Sequence[Row] = tuple(
         (
-            Cell(_COVERAGE.get(group, group)),
-            count(of.get("rows")),
+            _COVERAGE.get(group, group),
+            of.get("rows"),
             *(number(of.get("metrics", {}).get(name, {}).get(metric), 4) for name in names),
         )
         for group, of in version.coverage.items()
@@ -189,9 +190,9 @@ def _intervals(version: Version) -> list[Block]:
         return []
     gains = version.evaluation.get("gains", {})
     others = [name for name in _NAMES if name in gains]
-    rows = tuple(
+    rows: Sequence[Row] = tuple(
         (
-            Cell(metric.replace("_", " ")),
+            metric.replace("_", " "),
             version.intervals[metric].cell(),
             *(Interval(**_ends(gains[other][metric])).cell("+") for other in others),
         )
@@ -265,8 +266,8 @@ def _confusion(version: Version) -> list[Block]:
         ]
     if not rows:
         return []
-    cells = tuple(
-        (Cell(f"is {name}"), *map(count, row)) for name, row in zip(classes, rows, strict=False)
+    cells: Sequence[Row] = tuple(
+        (f"is {name}", *map(count, row)) for name, row in zip(classes, rows, strict=False)
     )
     heads = ("held-out rows", *(f"predicted {name}" for name in classes))
     return [Table("confusion", "Confusion matrix", heads, cells)]
@@ -312,13 +313,13 @@ def _features(version: Version) -> Table:
             part = Cell(f"{share:.1%}", share, share=share / most)
         rows.append(
             (
-                Cell(key[0]),
-                Cell(key[1]),
-                Cell(words[key] or unprotected),
+                key[0],
+                key[1],
+                words[key] or unprotected,
                 Cell("") if curve[0] is None else count(len(curve) + 1),
                 *(_loss(end) for end in (curve[0], curve[-1])),
                 part,
-                count(version.splits[key]),
+                version.splits[key],
                 Cell("", "") if gain is None else Cell(f"{gain:.4g}", gain),
             )
         )
@@ -341,7 +342,7 @@ def _features(version: Version) -> Table:
             f" {'.'.join(least)} brings least for its loss: {shares[least]:.1%} of the importance "
             f"for loss(R-L) {ends[least]:.2f}. Where budgets are short, leave it out first."
         )
-    return Table("features", "Features", (*heads, "gain"), tuple(rows), note)
+    return Table("features", "Features", (*heads, "gain"), rows, note)
 
 
 def _loss(value: float | str | None) -> Cell:
@@ -352,10 +353,10 @@ def _parties(version: Version) -> Table:
     shares = {} if version.by_splits else version.shares_by_party
     rows = tuple(
         (
-            Cell(str(party["name"])),
-            Cell(str(party["role"]).replace("_", " ")),
-            count(party["features"]),
-            count(party["splits"]),
+            str(party["name"]),
+            str(party["role"]).replace("_", " "),
+            party["features"],
+            party["splits"],
             Cell(f"{shares[party['name']]:.1%}" if party["name"] in shares else ""),
         )
         for party in version.card.get("parties", ())

@@ -85,7 +85,7 @@ def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block
             Cell(task.title, href=task.href(run)),
             Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
             Cell(f"{task.since:%Y-%m-%d %H:%M}" if task.since else ""),
-            Cell(ago(task.since, task.ended)),
+            ago(task.since, task.ended),
             Cell(task.failure.problem if task.failure else ""),
         )
         for task in tasks(run)

@@ -17,8 +17,8 @@ from opboost_ops.reports.display.blocks import (
     Figure,
     Figures,
     Pager,
+    Row,
     Table,
-    count,
     moment,
     size,
 )
@@ -62,7 +62,7 @@ def artifacts(
         once: Columns that are said once where all artifacts say the same.
     """
     store = open_store(site.store)
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Row] = []
     figures: list[Figure] = []
     learnt: dict[str, None] = {}
     for run in runs:
@@ -99,7 +99,7 @@ def artifacts(
         "artifacts",
         "Artifacts",
         columns,
-        tuple(rows),
+        rows,
         "Verified now: the signature is by the pinned or declared key, and the files have the "
         "digests of the manifest; of encrypted files only their receiver can check more than "
         "names and sizes. In the log: the digest is the one that this party noted when it was "
@@ -130,7 +130,7 @@ def _inspect(store: Store, site: Site, policy: Policy, run: Place) -> list[Inspe
     )
 
 
-def _row(run: Place, artifact: Inspected, noted: Entry | None) -> tuple[Cell, ...]:
+def _row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
     manifest = artifact.manifest
     if artifact.gone:
         verdict = Cell("no longer in the store", state="muted")
@@ -151,10 +151,10 @@ def _row(run: Place, artifact: Inspected, noted: Entry | None) -> tuple[Cell, ..
     return (
         Cell(run.run, href=f"run?id={run.run}"),
         moment(noted.at) if noted else Cell("", ""),
-        Cell(kind_words(artifact.kind)),
-        Cell(artifact.sender),
-        Cell(artifact.receiver or "all"),
-        count(manifest.rows if manifest else None),
+        kind_words(artifact.kind),
+        artifact.sender,
+        artifact.receiver or "all",
+        manifest.rows if manifest else None,
         size(artifact.size) if artifact.size else Cell("", ""),
         Cell("" if manifest is None else "yes" if manifest.encrypted_to else "no"),
         verdict,

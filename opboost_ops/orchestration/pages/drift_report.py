@@ -15,8 +15,8 @@ from opboost_ops.reports.display.blocks import (
     Figure,
     Figures,
     Links,
+    Row,
     Table,
-    number,
 )
 from opboost_ops.reports.display.charts import KINDS, Curve, bars, chart
 
@@ -53,12 +53,12 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
             ),
         )
     )
-    rows = tuple(
+    rows: Sequence[Row] = tuple(
         (
             Cell("no drift", state="good") if good else Cell("drift", state="bad"),
-            Cell(feature),
-            number(float(of["index"])),
-            number(float(of["chance"])),
+            feature,
+            float(of["index"]),
+            float(of["chance"]),
             *(_share(of[name]) for name in ("missing_then", "missing", "clipped_then", "clipped")),
         )
         for feature, of, good in columns

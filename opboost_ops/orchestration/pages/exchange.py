@@ -27,9 +27,9 @@ from opboost_ops.reports.display.blocks import (
     Facts,
     Note,
     Pager,
+    Row,
     State,
     Table,
-    count,
     moment,
     second,
 )
@@ -135,7 +135,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
         (
             moment(entry.at),
             Cell(entry.place.split("/")[1], href=f"run?id={entry.place.split('/')[1]}"),
-            Cell(entry.place.rpartition("/")[2]),
+            entry.place.rpartition("/")[2],
             Cell(entry.detail.replace("_", " "), entry.detail, "bad"),
         )
         for entry in rejected[:_ENTRIES]
@@ -152,13 +152,13 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
         ("#", "at (UTC)", "action", "place", "party", "artifact", "detail"),
         tuple(
             (
-                count(number),
+                number,
                 moment(entry.at),
                 Cell(entry.action, state="bad" if entry.action == "rejected" else ""),
-                Cell(entry.place),
-                Cell(entry.party),
+                entry.place,
+                entry.party,
                 Cell(entry.artifact[:12], entry.artifact, title=entry.artifact),
-                Cell(entry.detail),
+                entry.detail,
             )
             for number, entry in page
         ),
@@ -221,8 +221,8 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
         for agreement in agreements.agreements
         if agreement.withdrawn is None
     }
-    rows = [
-        (Cell(name), Cell(party), *cells)
+    rows: Sequence[Row] = [
+        (name, party, *cells)
         for name, agreement in newest.items()
         if wanted(name)
         for party, spec in known_keys.keys_in(agreement).items()
@@ -231,7 +231,7 @@ def keys_table(site: Site, policy: Policy, wanted: Callable[[str], bool]) -> Tab
     ]
     note = "As agreed. `opboost keys show` prints a party's own; compare them over another channel."
     columns = ("federation", "party", "key", "for", "from", "until", "state")
-    return Table("keys", "Keys", columns, tuple(rows), note, once=("federation",))
+    return Table("keys", "Keys", columns, rows, note, once=("federation",))
 
 
 def _opens(party: str, agreement: Agreement) -> bool:
@@ -239,7 +239,7 @@ def _opens(party: str, agreement: Agreement) -> bool:
     return spec.get("role") in ("label_holder", "active", "passive")
 
 
-def _rows(spec: PublicKeys, today: date) -> Iterator[tuple[Cell, ...]]:
+def _rows(spec: PublicKeys, today: date) -> Iterator[Row]:
     first, last = spec.signing_key_from, spec.signing_key_expires
     yield _row(spec.signing_key, "signing", first, last, _state(first, last, today))
     if spec.encryption_key is not None:
@@ -262,8 +262,6 @@ def _state(first: date | None, last: date | None, today: date) -> _Shown:
     return ("expires soon", "warn") if last - today <= _SOON else ("good", "good")
 
 
-def _row(
-    key: str, use: str, first: date | None, last: date | None, shown: _Shown
-) -> tuple[Cell, ...]:
+def _row(key: str, use: str, first: date | None, last: date | None, shown: _Shown) -> Row:
     name, (text, state) = Cell(key_name(key), key, title=key), shown
-    return name, Cell(use), Cell(str(first or "")), Cell(str(last or "")), Cell(text, state=state)
+    return name, use, str(first or ""), str(last or ""), Cell(text, state=state)

@@ -143,7 +143,7 @@ def _refusals(state: PartyState, query: Query) -> list[Block]:
         if query.wants(federation, run):
             what = Cell(stage.replace("_", " "), state="bad")
             link = Cell(run, href=f"run?id={run}")
-            rows.append((what, link, Cell(federation), moment(entry.at), Cell(entry.detail)))
+            rows.append((what, link, federation, moment(entry.at), entry.detail))
     if not rows:
         return []
     heads = ("refused at", "run", "federation", "at (UTC)", "why")

@@ -23,7 +23,6 @@ from opboost_ops.reports.display.blocks import (
     Facts,
     Note,
     Table,
-    count,
     moment,
     number,
     second,
@@ -197,11 +196,11 @@ def _columns(
         feature, budget = names.get(column, (column, None))
         rows.append(
             (
-                Cell(feature),
-                Cell(column),
-                count(opened[column]),
-                number(float(new.get(column, 0))),
-                number(float(spent)),
+                feature,
+                column,
+                opened[column],
+                float(new.get(column, 0)),
+                float(spent),
                 number(budget),
             )
         )
@@ -210,7 +209,7 @@ def _columns(
     note = "The worst case for one person: each release is charged once, when it opens."
     empty = "No release had opened by the end of the period."
     title = "What each column has cost in the period"
-    return Table("statement", title, (*heads, *ends), tuple(rows), note, empty, preamble=preamble)
+    return Table("statement", title, (*heads, *ends), rows, note, empty, preamble=preamble)
 
 
 def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
@@ -223,9 +222,9 @@ def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
         (
             moment(entry.at),
             Cell(entry.action.replace("_", " "), state="bad" if entry.action in _REFUSALS else ""),
-            Cell(entry.place),
-            Cell(entry.party),
-            Cell(entry.detail),
+            entry.place,
+            entry.party,
+            entry.detail,
         )
         for entry in entries
     )
@@ -263,8 +262,8 @@ def agreements_table(site: Site, query: Query) -> Table:
         what = f"{', '.join(names[:_NAMED])}{more}" if earlier else "all of it: the first"
         rows.append(
             (
-                count(agreement.number),
-                Cell(agreement.federation),
+                agreement.number,
+                agreement.federation,
                 moment(agreement.at),
                 Cell("stands", state="good")
                 if agreement.withdrawn is None
@@ -277,7 +276,7 @@ def agreements_table(site: Site, query: Query) -> Table:
         "agreements",
         "Agreements, all of them",
         ("number", "federation", "agreed (UTC)", "state", "digest", "what it changed"),
-        tuple(rows),
+        rows,
         "A training run must use the newest one of its federation; `opboost agree` shows what a "
         "new federation file would change, and what that costs.",
         "The party has agreed to nothing.",

@@ -17,7 +17,6 @@ from opboost_ops.reports.display.blocks import (
     Note,
     State,
     Table,
-    count,
 )
 from opboost_ops.reports.ledger import Left
 from opboost_ops.reports.ledger_tables import left_cell, left_fact
@@ -192,9 +191,9 @@ def _parties(federation: Federation) -> Table:
         rows.append(
             (
                 Cell(party.party, href=f"ledger?party={party.party}"),
-                count(len(party.ledger)),
+                len(party.ledger),
                 left_cell(left) if party.budget else Cell("", ""),
-                Cell(left.feature),
+                left.feature,
                 _part(party),
                 Cell(party.fault or "readable", state="bad" if party.fault else "good"),
                 _checked(party),
@@ -202,7 +201,7 @@ def _parties(federation: Federation) -> Table:
         )
     heads = ("party", "columns released", "releases left", "first to end", "takes part")
     name = f"parties_{federation.federation}"
-    return Table(name, "Parties", (*heads, "site and state", "state and store"), tuple(rows))
+    return Table(name, "Parties", (*heads, "site and state", "state and store"), rows)
 
 
 def _part(party: Party) -> Cell:

@@ -1,6 +1,6 @@
 """Blocks of pages and documents: notes, facts, tables and charts, as plain data."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -47,6 +47,10 @@ class Cell:
         return self.text if self.value is None else self.value
 
 
+#: A row of a table: cells, or plain values, see `cell`.
+Row = Sequence[Cell | Value]
+
+
 @dataclass(frozen=True)
 class Pager:
     """Where in a longer list a page stands.
@@ -70,7 +74,7 @@ class Table:
     name: str
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    values: Sequence[Row]
     note: str = ""
     empty: str = "Nothing yet."
     pager: Pager | None = None
@@ -89,6 +93,11 @@ class Table:
 
     #: Columns that are said once above the table where all its rows say the same.
     once: tuple[str, ...] = ()
+
+    @cached_property
+    def rows(self) -> tuple[tuple[Cell, ...], ...]:
+        """Its cells."""
+        return tuple(tuple(map(cell, row)) for row in self.values)
 
     @cached_property
     def shown(self) -> tuple[int, ...]:
@@ -225,6 +234,15 @@ class Section:
 
     party: str
     blocks: tuple[Block, ...] = field(default=())
+
+
+def cell(value: Cell | Value) -> Cell:
+    """A value as a cell: an integer is a count, another number has three digits, None is empty."""
+    if isinstance(value, str):
+        return Cell(value)
+    if isinstance(value, Cell):
+        return value
+    return number(value) if isinstance(value, float) else count(value)
 
 
 def number(value: float | None, digits: int = 3) -> Cell:
