@@ -2,15 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from opboost_ops.cli.arguments import AsJson, FederationFile
 from opboost_ops.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
 
 
 def command(federation: FederationFile, as_json: AsJson = False) -> None:

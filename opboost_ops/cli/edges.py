@@ -1,10 +1,11 @@
 """`opboost edges`: edges of a column's cells, of a public sample or privately of the own table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opboost_ops.cli.arguments import AsJson
 from opboost_ops.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,14 +34,7 @@ def command(
             help="With --private: the federation.yaml to write into; default: the party's offer."
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="With a sample: also print a bucket_response, one bucket per cell."
-        ),
-    ] = None,
-    lower: Annotated[int, typer.Option(help="L of the domain, for its buckets.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Find edges of cells that hold about equal shares of the rows.
 
@@ -51,20 +45,14 @@ def command(
     if private is None:
         if federation is not None:
             raise ConfigError("--federation is for edges by --private.")
-        _print_sampled(source, column, cells, epsilon, lower, as_json)
+        _print_sampled(source, column, cells, as_json)
         return
-    if epsilon is not None:
-        raise ConfigError(
-            "--epsilon is for buckets of a public sample.", "Declare the mechanism in the file."
-        )
     from opboost_ops import api
 
     _print_private(api.private_edges(source, private, {column: cells}, federation, number), as_json)
 
 
-def _print_sampled(
-    sample: Path, column: str, cells: int, epsilon: float | None, lower: int, as_json: bool
-) -> None:
+def _print_sampled(sample: Path, column: str, cells: int, as_json: bool) -> None:
     import json
 
     import polars as pl
@@ -78,11 +66,7 @@ def _print_sampled(
         raise ConfigError(f"{sample.name} has no numeric column {column}.")
     values = frame.get_column(column).cast(pl.Float64).drop_nulls().drop_nans()
     edges = quantile_edges(values.to_numpy(), cells)
-    entry: dict[str, Any] = {"scale": {"edges": list(edges)}}
-    if epsilon is not None:
-        # The cells are the domain's first integers: no bucket stays empty, and noise counts these.
-        starts = list(range(lower + 1, lower + 1 + len(edges)))
-        entry["mechanism"] = {"name": "bucket_response", "epsilon": epsilon, "edges": starts}
+    entry = {"scale": {"edges": list(edges)}}
     print(json.dumps(entry) if as_json else yaml.safe_dump(entry, sort_keys=False), end="\n")
 
 

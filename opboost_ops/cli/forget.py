@@ -20,9 +20,6 @@ def command(
         str,
         typer.Argument(help="The ID, or the values of its columns, joined by |. - reads stdin."),
     ],
-    integer: Annotated[
-        bool, typer.Option(help="IDs are integers; by default both forms are tried.")
-    ] = False,
     receipt: Annotated[
         Path | None, typer.Option(help="A new JSON file that states what was done, without the ID.")
     ] = None,
@@ -51,12 +48,12 @@ def command(
         )
     whole = int(entered) if re.fullmatch(r"-?\d{1,19}", entered) else None
     number = whole if whole is not None and -(2**63) <= whole < 2**63 else None
-    if not entered or (integer and number is None):
+    if not entered:
         raise ConfigError("This is not an ID.", "Give the ID as it is in the table.")
     # A party's federations may have IDs of both types; a forgotten person is forgotten in all of
     # them.
-    found_as: list[str | int] = [] if integer else [entered]
-    if number is not None and (integer or str(number) == entered):
+    found_as: list[str | int] = [entered]
+    if number is not None and str(number) == entered:
         found_as.append(number)
     # Under one recipe as under another.
     found_as += [id_of_text(entered, recipe) for _, recipe in _ids_of(declared) if recipe.is_made]

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from opboost_ops.cli.arguments import AsJson
 from opboost_ops.errors import ConfigError
 
 
@@ -20,9 +21,8 @@ def command(
         str | None,
         typer.Option(help="How a CSV file is written: \"decimal: ',', dates: '%d.%m.%Y'\"."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of noise and held-out rows.")] = 0,
     out: Annotated[Path, typer.Option(help="The picture's file.")] = Path("simulation.html"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Split a table among imagined parties, and show what a federation would gain at each loss."""
     import json
@@ -38,7 +38,6 @@ def command(
             label,
             _split(split),
             upper=upper,
-            seed=seed,
             out=out,
             dialect=None if dialect is None else dialect_of(dialect),
             progress=progress,

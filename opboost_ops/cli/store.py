@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from opboost_ops.exchange.audit import Audit
     from opboost_ops.exchange.store.store import Store
 
+#: Seconds after which a file that is unchanged was left behind by its writer.
+_ABANDONED = 86_400.0
+
 app = typer.Typer(help="List and clean up a party's store.", no_args_is_help=True)
 
 
 @app.command("list")
 def list_(
     site: Site,
-    run: Annotated[str | None, typer.Option(help="Only this run's artifacts.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the published artifacts."""
@@ -29,8 +31,7 @@ def list_(
     from opboost_ops.exchange.store.store import open_store
 
     declared = load_site(site / "site.yaml")
-    places = open_store(declared.store).list("")
-    listed = [place for place in places if run is None or place.split("/")[1:2] == [run]]
+    listed = open_store(declared.store).list("")
     if as_json:
         print(json.dumps(listed))
         return
@@ -44,9 +45,6 @@ def list_(
 @app.command("gc")
 def gc(
     site: Site,
-    older_than: Annotated[
-        float, typer.Option(min=0, help="Only files unchanged for this many hours.")
-    ] = 24.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
 ) -> None:
     """Remove what crashed writers left behind, and runs older than `retention_days`.
@@ -70,7 +68,7 @@ def gc(
     # What was published is somewhere else, and its home folder is no old one.
     for federation in declared.tables:
         require_known_store(declared, store, federation)
-    parts = (store.garbage if dry_run else store.collect)(older_than * 3600)
+    parts = (store.garbage if dry_run else store.collect)(_ABANDONED)
     for part in parts:
         print(f"{verb} {plain(part)}, left behind by a writer that did not finish.")
     if declared.retention_days is not None:

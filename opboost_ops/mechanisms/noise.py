@@ -125,11 +125,6 @@ def fingerprint(secret: bytes) -> str:
     return _derive(secret, b"fingerprint").hex()[:16]
 
 
-def agreement_key(secret: bytes) -> bytes:
-    """The key that seals a party's pinned agreements against changes by hand, 32 bytes."""
-    return _derive(secret, b"agreement")
-
-
 def heads_key(secret: bytes, federation: str, receiver: str) -> bytes:
     """The key of a party's heads towards one receiver in one federation, 32 bytes."""
     return _derive(secret, f"heads:{federation}/{receiver}".encode())

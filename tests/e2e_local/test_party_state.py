@@ -92,7 +92,7 @@ def test_a_forgotten_person_leaves_pins_and_next_releases(workspace: Workspace) 
     assert pinned(workspace) == {count - 1 for count in people}
     for path in (workspace.folder / "bank" / "pins").iterdir():
         assert person.encode() not in path.read_bytes()
-    printed("forget", workspace.folder / "bank", "no number", "--integer", fails=True)
+    printed("forget", workspace.folder / "bank", "", fails=True)
 
 
 def test_local_map_has_an_infinite_loss_and_so_no_budget(workspace: Workspace) -> None:

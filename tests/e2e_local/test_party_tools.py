@@ -68,12 +68,7 @@ def test_edges_of_a_sample_hold_equal_shares(tmp_path: Path) -> None:
     assert len(counts) == 8
     assert counts.min() >= 498
     assert counts.max() <= 502
-    out = run(tmp_path, "edges", "sample.parquet", "--column", "income")
-    assert "mechanism" not in yaml.safe_load(out)
-    # A value that fills several cells has one of its own, and a bucket.
+    # A value that fills several cells has one of its own.
     pl.DataFrame({"late": [0] * 950 + [1] * 30 + [2] * 20}).write_parquet(tmp_path / "ties.parquet")
-    out = run(tmp_path, "edges", "ties.parquet", "--column", "late", "--epsilon", "4")
-    assert yaml.safe_load(out) == {
-        "scale": {"edges": [0.0]},
-        "mechanism": {"name": "bucket_response", "epsilon": 4.0, "edges": [2]},
-    }
+    out = run(tmp_path, "edges", "ties.parquet", "--column", "late")
+    assert yaml.safe_load(out) == {"scale": {"edges": [0.0]}}

@@ -102,23 +102,6 @@ def _again(place: Path, what: str, name: str, most: int) -> bytes | None:
             os.close(folder)
 
 
-def read_folder(place: Path) -> Mapping[str, bytes]:
-    """The files of a folder that may be no artifact, within limits; for people.
-
-    Raises:
-        OSError: It cannot be read.
-        Rejected: There is what no artifact has.
-    """
-    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        shown = (name for name in os.listdir(folder) if not name.startswith("."))
-        names = list(islice(shown, MOST_FILES + 1))
-        files = read_within(names, partial(read_file, folder, place.name), None, place.name)
-        return files or {}
-    finally:
-        os.close(folder)
-
-
 def read_file(folder: int, what: str, name: str, most: int) -> bytes:
     """A regular file: no link, device or pipe, at which a reader would wait or never end.
 

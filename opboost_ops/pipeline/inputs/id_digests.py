@@ -40,20 +40,6 @@ def rising_ids(context: Context, secret: bytes) -> tuple[np.ndarray, np.ndarray]
     return digests, rows
 
 
-def keyed_ids(context: Context, secret: bytes) -> np.ndarray:
-    """A key of each person of the party's table, uint8, shape (n, 16).
-
-    Args:
-        context: The party's.
-        secret: Under which.
-
-    Raises:
-        ContractError: The table was rewritten since it was checked.
-    """
-    rows = context.home.json("table")["rows"]
-    return context.home.scratch.filled(rows, ("u1", (16,)), _keys(context, secret))
-
-
 def binary(keys: np.ndarray) -> pa.Array:
     """Keys of shape (n, 16), uint8, as fixed-size binary."""
     buffer = pa.py_buffer(np.ascontiguousarray(keys))

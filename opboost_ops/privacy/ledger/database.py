@@ -64,7 +64,6 @@ class Database:
         try:
             engine = _sqlite(url) if url.startswith("sqlite") else sa.create_engine(url)
             self._engine = engine
-            self._url = url
             self._open: sa.Connection | None = None
             self._reader: sa.Connection | None = None
             self._is_read = False

@@ -60,10 +60,8 @@ def runs(site: Path) -> set[str]:
 def test_list(site: Path, opboost: Opboost) -> None:
     output = opboost("store", "list", site).output
     assert all(text in output for text in (OLD, NEW, "shares", "ranks", "6 artifacts."))
-    assert "2 artifacts." in opboost("store", "list", site, "--run", NEW).output
-    found = json.loads(opboost("store", "list", site, "--run", OLD, "--json").output)
-    assert found == [f"toy/{OLD}/ranks/bank", f"toy/{OLD}/shares/bank"]
-    assert "0 artifacts." in opboost("store", "list", site, "--run", "none").output
+    found = json.loads(opboost("store", "list", site, "--json").output)
+    assert {f"toy/{OLD}/ranks/bank", f"toy/{OLD}/shares/bank"} < set(found)
     # What another party put where no artifact lies hides nothing.
     (site / "exchange" / "strange").mkdir()
     (site / "exchange" / "strange" / "manifest.json").write_text("{}")
@@ -76,11 +74,14 @@ def test_gc_removes_what_writers_left(site: Path, opboost: Opboost) -> None:
     part.mkdir()
     (part / "table.parquet").write_bytes(b"x")
     assert "Removed 0 unfinished and 0 old." in opboost("store", "gc", site).output
-    dry = opboost("store", "gc", site, "--older-than", 0, "--dry-run").output
+    yesterday = time.time() - 25 * 3600
+    for path in (part / "table.parquet", part):
+        os.utime(path, (yesterday, yesterday))
+    dry = opboost("store", "gc", site, "--dry-run").output
     assert f"Would remove toy/{OLD}/.part-0123" in dry
     assert "Would remove 1 unfinished and 0 old." in dry
     assert part.exists()
-    output = opboost("store", "gc", site, "--older-than", 0).output
+    output = opboost("store", "gc", site).output
     assert f"Removed toy/{OLD}/.part-0123" in output
     assert not part.exists()
     assert runs(site) == {OLD, NEW, STRANGE}

@@ -2,9 +2,12 @@
 
 import json
 import sqlite3
+from collections.abc import Callable
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
+from opboost_ops.exchange.signing import Signer
 from opboost_ops.learning.registry.card_words import alignment_words
 from tests.federation import FIRST_RUN, Workspace
 from tests.unit.pages.conftest import Reader
@@ -74,6 +77,67 @@ def test_what_was_changed_on_its_way_is_said(reader: Reader, shown: Workspace) -
     assert found["ranks"]["in the log"] == "another digest"
     assert "does not have the right size" in found["shares"]["verified now"]
     assert found["answer to blinded IDs"]["verified now"].startswith("signature")
+
+
+def content(folder: Path) -> Path:
+    """A file that the manifest lists."""
+    return min(path for path in folder.iterdir() if not path.name.startswith("manifest"))
+
+
+def flip(path: Path) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+def reformat(path: Path) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=1))
+
+
+def claim_more(path: Path) -> None:
+    path.write_text(path.read_text().replace('"rows":', '"rows":1', 1))
+
+
+TAMPERS: list[tuple[str, Callable[[Path], object]]] = [
+    ("ranks/bank", lambda folder: reformat(folder / "manifest.json")),
+    ("ranks/bank", lambda folder: claim_more(folder / "manifest.json")),
+    ("ranks/bank", lambda folder: (folder / "manifest.json").write_text("{")),
+    ("ranks/bank", lambda folder: flip(folder / "manifest.sig")),
+    ("ranks/bank", lambda folder: (folder / "manifest.sig").unlink()),
+    ("ranks/bank", lambda folder: content(folder).unlink()),
+    ("plan/credit", lambda folder: flip(content(folder))),
+]
+
+
+def test_every_change_of_an_artifact_is_found(reader: Reader, shown: Workspace) -> None:
+    store = shown.folder / "exchange" / "credit_scoring" / FIRST_RUN
+    for place, tamper in TAMPERS:
+        kind, _, party = place.partition("/")
+        before = {path: path.read_bytes() for path in (store / place).iterdir()}
+        for path in before:
+            path.chmod(0o600)
+        tamper(store / place)
+        found = rows(reader, f"exchange?run={FIRST_RUN}", f"{party}.artifacts")
+        verdicts = [line["verified now"] for line in found if line["what"] == kind]
+        assert verdicts and not any(verdict.startswith("signature") for verdict in verdicts)
+        for path, raw in before.items():
+            path.write_bytes(raw)
+
+
+def test_names_in_a_manifest_lead_nowhere_else(reader: Reader, shown: Workspace) -> None:
+    """A signed manifest may name any file: only what lies in the folder is ever read."""
+    folder = shown.folder / "exchange" / "credit_scoring" / FIRST_RUN / "plan" / "credit"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (digest, *_) = manifest["files"].values()
+    manifest["files"] = {"../../../../../bank.key": digest}
+    raw = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    (folder / "manifest.json").write_bytes(raw)
+    key = shown.folder / "credit" / "keys" / "signing.key"
+    (folder / "manifest.sig").write_bytes(Signer.from_file(key).sign(raw))
+    plan, *_ = rows(reader, f"exchange?run={FIRST_RUN}", "credit.artifacts")
+    assert not plan["verified now"].startswith("signature")
 
 
 def test_a_broken_chain_is_said(reader: Reader, shown: Workspace) -> None:

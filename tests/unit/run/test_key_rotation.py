@@ -23,6 +23,7 @@ from opboost_ops.pipeline.party.known_keys import replaced
 from opboost_ops.pipeline.party.rollback import check
 from opboost_ops.pipeline.runner.local import run_federation
 from opboost_ops.privacy.consent.agreements import Agreement, Agreements
+from opboost_ops.verifier import verify
 from tests.commands import printed
 from tests.federation import SECOND_RUN, Workspace
 
@@ -139,10 +140,7 @@ def test_keys_are_replaced_in_the_middle_of_a_run(
     # What was signed before is the party's own evidence still, and is verified by date.
     site = workspace.site(BANK)
     assert {gap.run for gap in check(site)} == set()
-    folder = workspace.folder / "exchange" / "credit_scoring" / workspace.run / "ranks" / BANK
-    told = printed("artifact", folder, "--federation", workspace.file)
-    assert f"former key {key_name(before[BANK].signing_key)}" in told
-    assert str(after[BANK].former_keys[0].until) in told
+    assert not any(outcome.is_broken for outcome in verify([workspace.folder / "exchange"]))
 
 
 @pytest.mark.slow
