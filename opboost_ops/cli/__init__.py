@@ -91,14 +91,14 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
 for _name, _command in _COMMANDS.items():
     app.command(_name, cls=agree.YesWithDigest if _name == "agree" else None)(_command)
 for _name, _group in {
-    "ledger": ledger,
-    "models": models,
-    "keys": keys,
-    "audit": audit,
-    "store": store,
-    "airflow": airflow,
+    "ledger": ledger.app,
+    "models": models.app,
+    "keys": keys.app,
+    "audit": audit.app,
+    "store": store.app,
+    "airflow": airflow.app,
 }.items():
-    app.add_typer(_group.app, name=_name)
+    app.add_typer(_group, name=_name)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 
-from opboost_ops.pipeline.stage import Home
+from opboost_ops.pipeline.home import Home
 
 
 class ResumeLog:

@@ -44,6 +44,6 @@ def domain_integers(federation: Federation, party: str, frame: pl.DataFrame) -> 
         else:
             columns[name] = smallest_integers(feature.domain_map(domain).encode(values))
         if feature.missing_bit is not None:
-            missing = raw_table.missing(column)
-            columns[missing_name(name)] = smallest_integers(missing.astype(np.int64))
+            bits = raw_table.missing(column).astype(np.int64)
+            columns[missing_name(name)] = smallest_integers(bits)
     return pa.table(columns)

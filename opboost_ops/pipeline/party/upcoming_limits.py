@@ -1,8 +1,8 @@
 """Limits that will stop later runs, told to the party's own people while there is time."""
 
-import datetime
 import math
 from collections.abc import Iterator
+from datetime import date, timedelta
 from fractions import Fraction
 
 from opboost_ops.config.federation import Federation
@@ -32,7 +32,7 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         yield "budget_low"
     today = clock.today()
     last = last_day(party, federation)
-    if last is not None and last - today <= datetime.timedelta(days=_DAYS):
+    if last is not None and last - today <= timedelta(days=_DAYS):
         yield "key_expires"
 
 
@@ -88,7 +88,7 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     return min(left, default=None)
 
 
-def last_day(party: Publisher, federation: Federation) -> datetime.date | None:
+def last_day(party: Publisher, federation: Federation) -> date | None:
     """The last day on which a party can sign with a key that it has; None if there is none.
 
     Args:
@@ -96,7 +96,7 @@ def last_day(party: Publisher, federation: Federation) -> datetime.date | None:
         federation: The plan's.
     """
     spec = federation.parties[party.name]
-    dates: list[datetime.date] = []
+    dates: list[date] = []
     own_keys = [signer.public for signer in each(party.site.signing_key, Signer.from_file)]
     if spec.signing_key in own_keys:
         if spec.signing_key_expires is None:
