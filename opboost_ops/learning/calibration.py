@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from opboost_ops.domain import greatest
@@ -33,6 +32,9 @@ def fit(method: Method, label: np.ndarray, score: np.ndarray) -> dict[str, Any]:
     if method == "platt":
         slope, intercept = _platt(label, _log_odds(score))
         return {"method": method, "slope": slope, "intercept": intercept}
+    # Loading it takes half a second, which runs without calibration need not spend.
+    from scipy.optimize import isotonic_regression
+
     # Equal scores are one point, or their order would decide.
     points, at = np.unique(score, return_inverse=True)
     rows = np.bincount(at).astype(np.float64)
@@ -116,6 +118,8 @@ def _log_odds(score: np.ndarray) -> np.ndarray:
 
 
 def _platt(label: np.ndarray, raw: np.ndarray) -> tuple[float, float]:
+    from scipy.optimize import minimize
+
     positive = float(label.sum())
     negative = len(label) - positive
     target = np.where(label == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))

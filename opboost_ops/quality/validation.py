@@ -4,7 +4,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy, deepcopy
 from functools import cache
 from importlib import import_module
 from threading import Lock
@@ -155,9 +157,9 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-#: A third of the time and memory of an import of Great Expectations: one chart, and statistics of
-#: expectations that no suite here has.
-_DEFERRED = ("altair", "scipy.stats")
+#: A third of the time and memory of an import of Great Expectations: one chart, S3, JSON's schemas
+#: and statistics; no suite here has their expectations, and profiles come from memory.
+_DEFERRED = ("altair", "boto3", "jsonschema", "scipy.stats")
 
 
 class _Deferred(ModuleType):
@@ -175,8 +177,36 @@ def _great_expectations() -> Any:
     deferred = {name: _Deferred(name) for name in _DEFERRED if name not in sys.modules}
     sys.modules.update(deferred)
     try:
-        return import_module("great_expectations")
+        with _quick_copies():
+            return import_module("great_expectations")
     finally:
         for name, module in deferred.items():
             if sys.modules.get(name) is module:
                 del sys.modules[name]
+
+
+@contextmanager
+def _quick_copies() -> Iterator[None]:
+    """Copy of an inherited field what a subclass may change, while classes of models are made.
+
+    Pydantic 1 copies all that an inherited field refers to, its types and validators, too; in
+    Great Expectations that is a quarter of the import.
+    """
+    from pydantic.v1 import fields
+
+    kind: Any = fields.ModelField
+
+    def copied(inherited: Any, memo: dict[int, Any]) -> Any:
+        made = copy(inherited)
+        made.class_validators = dict(inherited.class_validators)
+        made.field_info = copy(inherited.field_info)
+        made.key_field = deepcopy(inherited.key_field, memo)
+        made.sub_fields = deepcopy(inherited.sub_fields, memo)
+        made.sub_fields_mapping = deepcopy(inherited.sub_fields_mapping, memo)
+        return made
+
+    kind.__deepcopy__ = copied
+    try:
+        yield
+    finally:
+        del kind.__deepcopy__

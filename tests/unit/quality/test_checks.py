@@ -166,7 +166,7 @@ def test_a_check_imports_statistics_and_charts_only_for_an_expectation_that_need
         from opboost_ops.quality.validation import validate
         profile = [{"column": name, "index": 0.0, "limit": 1.0} for name in "ab"]
         assert validate(expectations("drift"), profile, {})["success"]
-        assert not {"altair", "scipy.stats"} & set(sys.modules)
+        assert not {"altair", "boto3", "jsonschema", "scipy.stats"} & set(sys.modules)
         kwargs = {
             "column": "limit",
             "partition_object": {"bins": [0.5, 1.0, 1.5], "weights": [0.0, 1.0]},
@@ -176,6 +176,8 @@ def test_a_check_imports_statistics_and_charts_only_for_an_expectation_that_need
         assert validate(expectations("drift"), profile, {}, [divergence])["success"]
         from scipy.stats import norm
         assert norm.cdf(0) == 0.5
+        import boto3
+        assert boto3.session.Session
     """
     subprocess.run([sys.executable, "-c", program], check=True)
 
