@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.loading import load_site
+from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets import lenders, load
 from opboost_ops.extras.datasets.workspace import write_workspace
 from opboost_ops.extras.lab import centralised
 from opboost_ops.learning.boosters.trainer import format_of
 from opboost_ops.learning.registry.registry import Registry
+from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner.artifact_sizes import artifact_sizes
 from opboost_ops.pipeline.runner.local import Finished
@@ -104,6 +105,29 @@ def run_document(file: Path, finished: Finished, *, experiment: bool = False) ->
         "quality_seconds": round(sum(finished.seconds("quality_seconds").values()), 6),
         "model": str(models / declared.name / finished.run / name),
     }
+
+
+def described_run(
+    federation_file: str,
+    run: str,
+    form: Mapping[str, Any],
+    summaries: dict[str, dict[str, dict[str, Any]]],
+    spent: dict[str, dict[str, dict[str, float]]],
+    experiment: bool,
+) -> dict[str, Any]:
+    """`run_document` of a run whose parts are JSON values.
+
+    Args:
+        federation_file: ``federation.yaml``.
+        run: The run's id.
+        form: As in the trigger form.
+        summaries: See `Finished`.
+        spent: See there.
+        experiment: See `run_document`.
+    """
+    file = Path(federation_file)
+    finished = Finished(run, with_form(load_federation(file), form), summaries, spent)
+    return run_document(file, finished, experiment=experiment)
 
 
 def _vertical(

@@ -10,6 +10,7 @@ import typer
 
 from opboost_ops.cli.arguments import AsJson
 from opboost_ops.errors import ConfigError
+from opboost_ops.pipeline.runner.fork_server import ForkServer, early_environment
 
 
 def command(
@@ -51,30 +52,11 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Train a federation on this machine, each party in its own process."""
-    from opboost_ops.cli.output.progress import Progress
-    from opboost_ops.pipeline.party.party_sites import federation_file
-    from opboost_ops.pipeline.runner.local import run_federation
-
     if (federation is None) == (dataset is None):
         raise ConfigError(
             "Give either a federation file or --dataset.", "See `opboost run --help`."
         )
-    form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
-    form["denoise"] = denoise
-    form["parameters"] = _parameters(parameter) if parameter else None
-    if dataset is not None:
-        from opboost_ops.api.experiments import write_named
-
-        file, form = write_named(
-            dataset,
-            out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}",
-            form,
-            seed=seed,
-            epsilon=epsilon,
-            upper=upper,
-            model_epsilon=model_epsilon,
-        )
-    else:
+    if federation is not None:
         only_dataset = {"--epsilon": epsilon, "--model-epsilon": model_epsilon,
                         "--upper": upper, "--seed": seed, "--out": out}  # fmt: skip
         extra = [name for name, value in only_dataset.items() if value is not None]
@@ -84,19 +66,45 @@ def command(
                 "Domain and epsilons are part of a federation file, and a seed would make noise "
                 "predictable.",
             )
-        assert federation is not None
-        file = federation_file(federation)
-    answer = None
-    if because is not None:
-        from opboost_ops.api.runs import answering
+    form: dict[str, Any] = {"trees": trees, "learning_rate": learning_rate, "depth": depth}
+    form["denoise"] = denoise
+    form["parameters"] = _parameters(parameter) if parameter else None
+    # It imports what the parties need while this process imports its own part.
+    with ForkServer(early_environment()) as server:
+        from opboost_ops.cli.output.progress import Progress
+        from opboost_ops.pipeline.party.party_sites import federation_file
+        from opboost_ops.pipeline.runner.local import call, run_federation
 
-        answer = answering(because)
-    with Progress() as progress:
-        finished = run_federation(file, form, progress, at_wait=answer)
-    # Only now: the parties' processes import at the same time as this one.
-    from opboost_ops.api.experiments import run_document
+        if federation is not None:
+            file = federation_file(federation)
+        else:
+            from opboost_ops.api.experiments import write_named
 
-    result = run_document(file, finished, experiment=dataset is not None)
+            file, form = write_named(
+                str(dataset),
+                out or Path("runs") / f"{dataset}-{secrets.token_hex(4)}",
+                form,
+                seed=seed,
+                epsilon=epsilon,
+                upper=upper,
+                model_epsilon=model_epsilon,
+            )
+        answer = None
+        if because is not None:
+            from opboost_ops.api.runs import answering
+
+            answer = answering(because)
+        with Progress() as progress:
+            finished = run_federation(file, form, progress, at_wait=answer, server=server)
+        parts = {
+            "federation_file": str(file.resolve()),
+            "run": finished.run,
+            "form": form,
+            "summaries": finished.summaries,
+            "spent": finished.spent,
+            "experiment": dataset is not None,
+        }
+        result = call(server, "opboost_ops.api.experiments:described_run", parts)
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opboost_ops.pipeline.runner.fork_server import ForkServer, early_environment
 from opboost_ops.pipeline.runner.local import run_federation
 from tests.federation import Workspace
 
@@ -54,8 +55,8 @@ def test_no_process_of_a_party_knows_another_partys_variables(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parties = list(workspace.declared.parties)
-    # Each in a variable of a common form, of the party's own, and of a former key.
-    names = {p: (f"AWS_{p.upper()}_LEDGER", f"{p.upper()}_TOKEN") for p in parties}
+    # Each in a variable that libraries might read, of the party's own, and of a former key.
+    names = {p: (f"OMP_{p.upper()}_LEDGER", f"{p.upper()}_TOKEN") for p in parties}
     canaries = {party: f"canary-{party}-{os.urandom(12).hex()}" for party in parties}
     for party in parties:
         ledger, token = names[party]
@@ -74,6 +75,8 @@ def test_no_process_of_a_party_knows_another_partys_variables(
         before = workspace.folder / party / "ledger.sqlite"
         before.rename(before.with_name(f"{canaries[party]}.sqlite"))
 
+    # As a command starts it before it has read any site: here it knows what it should not.
+    early = ForkServer(early_environment())
     # Those of other tests, which share this process.
     others = started_here()
     knows: dict[int, set[str]] = {}
@@ -97,7 +100,8 @@ def test_no_process_of_a_party_knows_another_partys_variables(
                 if canary.encode() in read
             )
 
-    run_federation(workspace.file, {}, look)
+    with early:
+        run_federation(workspace.file, {}, look, server=early)
     assert not looks
     found = sorted(sorted(known) for known in knows.values())
     # The server's own process knows nobody's.

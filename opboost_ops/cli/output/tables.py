@@ -1,12 +1,14 @@
 """A run's result, and a party's own rows and columns, as tables for people."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opboost_ops.cli.output.printing import print_line, print_table
-from opboost_ops.extras.lab.scales import ScaleLine
-from opboost_ops.quality.domain_filling import Filling
 from opboost_ops.reports.run_outcome import outcome_words
+
+if TYPE_CHECKING:
+    from opboost_ops.extras.lab.scales import ScaleLine
+    from opboost_ops.quality.domain_filling import Filling
 
 #: What people call the rows of `metrics`; each names its mode.
 MODES = {
@@ -78,7 +80,7 @@ def show_horizontal(result: Mapping[str, Any]) -> None:
 _NUMBERED = 10
 
 
-def print_fillings(party: str, fillings: Sequence[Filling]) -> None:
+def print_fillings(party: str, fillings: Sequence["Filling"]) -> None:
     """Print a small histogram of each column, and what is wrong with its scale.
 
     Args:
@@ -103,7 +105,7 @@ def print_fillings(party: str, fillings: Sequence[Filling]) -> None:
             print_line(filling.warning, "yellow")
 
 
-def print_scales(name: str, lines: Sequence[ScaleLine]) -> None:
+def print_scales(name: str, lines: Sequence["ScaleLine"]) -> None:
     """Print a column's losses by kind of cells, at one loss of a step.
 
     Args:

@@ -9,17 +9,18 @@ from opboost_ops.config.federation import Federation
 from opboost_ops.config.source import ENVIRONMENT
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
+from opboost_ops.pipeline.runner.fork_server import PROGRAMS, THREADS
 
 #: Variables that every party's process gets: what programs need, and TLS and proxies.
 _COMMON = (
-    "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV",
+    *PROGRAMS,
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
     "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip
 
 #: How further ones begin: threads of libraries, S3, and PostgreSQL's client.
-_PREFIXES = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_", "AWS_", "PG")
+_PREFIXES = (*THREADS, "AWS_", "PG")
 
 #: What a key by ``env:NAME`` is followed by while a former key is still accepted.
 _FORMER = "_FORMER"

@@ -15,14 +15,14 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
+from select import select
 from types import TracebackType
 
 #: Ours. The runner is first: it says how OpenMP's threads wait, which is read when that is loaded.
 OURS = (
     "opboost_ops.pipeline.runner.runner",
     "opboost_ops.quality.checks",
-    "opboost_ops.pipeline.party.form_values",
-    "opboost_ops.pipeline.runner.opening",
+    "opboost_ops.pipeline.runner.readiness",
 )
 
 #: What these import when it is first needed.
@@ -34,11 +34,28 @@ THEIRS = (
     "pyarrow.vendored.version",
 )
 
+#: Variables that programs need, and how those of libraries begin that set threads.
+PROGRAMS = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "VIRTUAL_ENV")
+THREADS = ("OMP_", "GOMP_", "KMP_", "OPENBLAS_", "POLARS_")
+
+
+def early_environment() -> dict[str, str]:
+    """What a server needs that is started before it is known what variables are a party's own."""
+    return {n: v for n, v in os.environ.items() if n in PROGRAMS or n.startswith(THREADS)}
+
 
 def preload() -> None:
     """Import all of it."""
+    _preload_ours()
+    _preload_theirs()
+
+
+def _preload_ours() -> None:
     for name in OURS:
         import_module(name)
+
+
+def _preload_theirs() -> None:
     for name in THEIRS:
         # A system library may be missing: the stages that need it say so, others go on.
         with suppress(OSError):
@@ -67,12 +84,13 @@ class ForkServer:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
         self._socket, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-X", "faulthandler", "-m", __name__, str(theirs.fileno())]
             self._process = subprocess.Popen(
                 command,
-                env=dict(environment),
+                env=self.environment,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -117,42 +135,62 @@ class ForkServer:
 
 
 def _main(number: int) -> int:
-    """Fork a process for each request, until the other side closes the socket."""
-    # Nothing that is imported is garbage; collections would take a fifth of the time.
-    gc.disable()
-    from opboost_ops.pipeline.runner.worker import serve
-
-    # LightGBM would import it for its estimators, which no stage uses: a second, and 40 MiB.
-    sys.modules["sklearn"] = None  # type: ignore[assignment]
-    preload()
-    # A collection in a process would look through all of it, and copy the memory it is in.
-    gc.freeze()
-    gc.enable()
     # Ctrl-C reaches all processes of a terminal. This one stays, so that no PID is another's while
     # the driver ends the parties' processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with socket.socket(fileno=number) as mine:
-        while True:
-            request, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
-            if not request:
-                break
-            # Nobody waits for it before the end: until then its PID stays its own.
-            pid = os.fork()
-            if pid == 0:
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-                mine.close()
-                for standard, descriptor in enumerate(descriptors):
-                    os.dup2(descriptor, standard)
-                    os.close(descriptor)
-                return serve()
-            for descriptor in descriptors:
-                os.close(descriptor)
-            mine.sendall(_PID.pack(pid))
+        if _until_forked(mine):
+            from opboost_ops.pipeline.runner.worker import serve
+
+            return serve()
     # So that what they took counts as what this process took.
     with suppress(ChildProcessError):
         while True:
             os.wait()
     return 0
+
+
+def _until_forked(mine: socket.socket) -> bool:
+    """Import, and fork a process for each request, until the other side closes the socket.
+
+    Returns:
+        True in a process that was forked, False in this one at the end.
+    """
+    # Nothing that is imported is garbage; collections would take a fifth of the time.
+    gc.disable()
+    # LightGBM would import it for its estimators, which no stage uses: a second, and 40 MiB.
+    sys.modules["sklearn"] = None  # type: ignore[assignment]
+    _preload_ours()
+    # Whether a run can begin is asked first, and needs nothing else.
+    if select([mine], [], [], 0)[0] and (forked := _fork(mine)) is not None:
+        return forked
+    _preload_theirs()
+    # A collection in a process would look through all of it, and copy the memory it is in.
+    gc.freeze()
+    gc.enable()
+    while (forked := _fork(mine)) is None:
+        pass
+    return forked
+
+
+def _fork(mine: socket.socket) -> bool | None:
+    """Answer a request: True in the process that was forked, False where there is none any more."""
+    request, descriptors, _, _ = socket.recv_fds(mine, 1, 2)
+    if not request:
+        return False
+    # Nobody waits for it before the end: until then its PID stays its own.
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        mine.close()
+        for standard, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, standard)
+            os.close(descriptor)
+        return True
+    for descriptor in descriptors:
+        os.close(descriptor)
+    mine.sendall(_PID.pack(pid))
+    return None
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 Each party executes its stages in the order of `phases`. A phase begins when the parties whose
 artifacts it awaits have ended all their earlier phases; parties meet only at the store.
 
-What the parties' processes import takes longer than all else of a small run, so that is begun
-first; this process imports its own part meanwhile, within functions.
+What the parties' processes import takes longer than all else of a small run. So that is begun
+first, and once: what needs it is called in a process of its own, whose libraries this one never
+imports.
 """
 
 import json
@@ -13,7 +14,7 @@ import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Condition
@@ -22,17 +23,15 @@ from typing import TYPE_CHECKING, Any
 from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.config.loading import load_federation, load_site
 from opboost_ops.errors import OpBoostError
+from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.party_sites import common_environment, party_environment, site_files
 from opboost_ops.pipeline.phases import OPEN, phases, stages_of
 from opboost_ops.pipeline.protocol import Phase
 from opboost_ops.pipeline.runner.fork_server import ForkServer
+from opboost_ops.pipeline.runner.worker import Assignment, call_line, received_error
 
 if TYPE_CHECKING:
     from opboost_ops.pipeline.party.inbox import Run
-    from opboost_ops.pipeline.runner.worker import Assignment
-
-#: Seconds that a party waits for another's artifact.
-TIMEOUT = 900.0
 
 Listener = Callable[[str, dict[str, Any]], None]
 
@@ -94,6 +93,7 @@ def run_federation(
     listener: Listener | None = None,
     purpose: Purpose = "train",
     at_wait: AtWait | None = None,
+    server: ForkServer | None = None,
 ) -> Finished:
     """Run a federation, all its parties on this machine; each knows its own site alone.
 
@@ -104,6 +104,8 @@ def run_federation(
             at a time.
         purpose: What the run is for.
         at_wait: Answers for a party's people, or raises; without, the run waits for their answer.
+        server: Forks the processes, unless it has a variable that is one party's own; another is
+            started when absent.
 
     Raises:
         ConfigError: A party has not agreed to the file as it is; nothing was published.
@@ -112,30 +114,49 @@ def run_federation(
     """
     federation = load_federation(federation_file)
     sites = site_files(federation_file, federation)
-    with ForkServer(common_environment(sites)) as server:
-        from opboost_ops.pipeline.party.form_values import with_form
-        from opboost_ops.pipeline.party.inbox import Run
-        from opboost_ops.pipeline.runner.readiness import require_agreed, require_ready_parties
-        from opboost_ops.pipeline.runner.worker import Assignment
-
+    common = common_environment(sites)
+    usable = server is not None and server.environment.keys() <= common.keys()
+    with nullcontext(server) if server and usable else ForkServer(common) as forks:
+        run, file = secrets.token_hex(8), str(federation_file.resolve())
+        asked = {"federation_file": file, "run": run, "form": dict(form), "purpose": purpose}
+        call(forks, "opboost_ops.pipeline.runner.readiness:require_ready_parties", asked)
         if purpose == "train":
-            require_agreed(federation_file, federation)
             federation = with_form(federation, form)
-        finished = Finished(secrets.token_hex(8), federation)
-        run = Run(federation.name, finished.run, federation.label_holder, TIMEOUT)
-        require_ready_parties(federation_file, sites, finished.run, form, purpose)
+        finished = Finished(run, federation)
         assignments = [
-            Assignment(party, run, purpose, form, str(federation_file.resolve()))
+            Assignment(party, federation.name, run, federation.label_holder, purpose, form, file)
             for party in federation.parties
             if stages_of(federation, purpose, party)
         ]
-        _drive(finished, assignments, sites, server, listener, at_wait)
+        _drive(finished, assignments, sites, forks, listener, at_wait)
     return finished
+
+
+def call(server: ForkServer, function: str, arguments: Mapping[str, Any]) -> Any:
+    """Call a function in a process that has imported what stages need, with all variables of this.
+
+    Args:
+        server: Forks it.
+        function: Its module, a colon and its name; its result is a JSON value.
+        arguments: JSON values, by name.
+
+    Raises:
+        OpBoostError: The function does, or the process ended.
+        ConnectionError: The function does.
+    """
+    process = _Process("this command", call_line(function, arguments), server)
+    try:
+        event = process.next()
+    finally:
+        process.end()
+    if event["event"] == "failed":
+        raise received_error(event)
+    return event["result"]
 
 
 def _drive(
     finished: Finished,
-    assignments: Sequence["Assignment"],
+    assignments: Sequence[Assignment],
     sites: Mapping[str, Path],
     server: ForkServer,
     listener: Listener | None,
@@ -155,18 +176,19 @@ def _drive(
         OpBoostError: The first failure of any party.
     """
     workers: dict[str, _Process] = {}
-    runs = {assignment.party: assignment.run for assignment in assignments}
+    by_party = {assignment.party: assignment for assignment in assignments}
 
     def asked(party: str) -> None:
         if at_wait is not None:
-            at_wait(sites[party], runs[party])
+            at_wait(sites[party], by_party[party].run)
 
     with ExitStack() as stack:
-        for each in assignments:
-            workers[each.party] = _Process(each, sites, server)
-            stack.callback(workers[each.party].end)
+        for party, each in by_party.items():
+            line = each.first_line(party_environment(party, sites), sites[party].parent)
+            workers[party] = _Process(party, line, server)
+            stack.callback(workers[party].end)
         for worker in workers.values():
-            worker.wait_until_ready()
+            worker.next()
         _Driver(finished, assignments[0].purpose, workers, listener, asked).drive()
 
 
@@ -293,12 +315,10 @@ class _Driver:
 
 
 class _Process:
-    """A process that gets the party's own site and variables, and no other party's."""
+    """A process that does what its first line says; a party's has its own variables and site."""
 
-    def __init__(
-        self, assignment: "Assignment", sites: Mapping[str, Path], server: ForkServer
-    ) -> None:
-        self._party = assignment.party
+    def __init__(self, whose: str, first_line: str, server: ForkServer) -> None:
+        self._whose = whose
         theirs, mine = os.pipe()
         self._input = os.fdopen(mine, "w", encoding="utf-8")
         mine, answers = os.pipe()
@@ -306,21 +326,15 @@ class _Process:
         try:
             self._pid = server.fork(theirs, answers)
         except ChildProcessError as error:
-            raise OpBoostError(f"No process could be started for {self._party}: {error}.") from None
+            raise OpBoostError(f"No process could be started for {whose}: {error}.") from None
         finally:
             os.close(theirs)
             os.close(answers)
-        environment = party_environment(self._party, sites)
-        self._write(assignment.first_line(environment, sites[self._party].parent))
-
-    def wait_until_ready(self) -> None:
-        self._next()
+        self._write(first_line)
 
     def execute(self, stage: str, progress: Callable[..., None], waits: _Waits) -> _Result:
-        from opboost_ops.pipeline.runner.worker import received_error
-
         self._write(f"{stage}\n")
-        while (event := self._next())["event"] in ("progress", "waits"):
+        while (event := self.next())["event"] in ("progress", "waits"):
             if event["event"] == "progress":
                 progress(event["text"], event["stage"])
             else:
@@ -329,7 +343,7 @@ class _Process:
             raise received_error(event)
         return event["summary"], event["spent"]
 
-    def _next(self) -> dict[str, Any]:
+    def next(self) -> dict[str, Any]:
         for line in self._output:
             try:
                 event = json.loads(line)
@@ -338,12 +352,12 @@ class _Process:
             if isinstance(event, dict) and "event" in event:
                 return event
         raise OpBoostError(
-            f"The process of {self._party} ended without a message.",
+            f"The process of {self._whose} ended without a message.",
             "The system may have killed it for lack of memory; see its log.",
         )
 
     def _write(self, text: str) -> None:
-        # If it has just ended, `_next` says so.
+        # If it has just ended, `next` says so.
         with suppress(BrokenPipeError):
             self._input.write(text)
             self._input.flush()

@@ -6,12 +6,13 @@ from shlex import quote
 from typing import Any
 
 from opboost_ops.config.federation import Federation, Purpose
-from opboost_ops.config.loading import load_site, site_of, sites_known
+from opboost_ops.config.loading import load_federation, load_site, site_of, sites_known
 from opboost_ops.errors import BudgetError, ConfigError, Fault, OpBoostError, PolicyError
 from opboost_ops.exchange.plan import Plan
 from opboost_ops.exchange.store.store import open_store
 from opboost_ops.pipeline.party import agreement, clock
 from opboost_ops.pipeline.party.admission import reasons_against
+from opboost_ops.pipeline.party.form_values import with_form
 from opboost_ops.pipeline.party.inbox import Run, note_refused
 from opboost_ops.pipeline.party.party_sites import site_files
 from opboost_ops.pipeline.runner.opening import resolved
@@ -45,11 +46,7 @@ def require_agreed(federation_file: Path, federation: Federation, *, named: bool
 
 
 def require_ready_parties(
-    federation_file: Path,
-    sites: Mapping[str, Path],
-    run: str,
-    form: Mapping[str, Any],
-    purpose: Purpose,
+    federation_file: str, run: str, form: Mapping[str, Any], purpose: Purpose
 ) -> None:
     """Refuse a run that a party could not do its part of, before any of them begins.
 
@@ -58,18 +55,23 @@ def require_ready_parties(
 
     Args:
         federation_file: ``federation.yaml``.
-        sites: Where each party's ``site.yaml`` is.
         run: The run's id.
         form: As in the trigger form.
         purpose: What the run is for.
 
     Raises:
+        ConfigError: A party has not agreed to the file, or the form is wrong.
         OpBoostError: All that is in the way, by party; nothing was published or charged.
     """
+    file = Path(federation_file)
+    federation = load_federation(file)
+    if purpose == "train":
+        require_agreed(file, federation)
+        with_form(federation, form)
     errors: list[OpBoostError] = []
     refused: list[OpBoostError] = []
-    with sites_known(sites):
-        owner, plan = resolved(federation_file, run, form, purpose, errors)
+    with sites_known(site_files(file, federation)):
+        owner, plan = resolved(file, run, form, purpose, errors)
         if isinstance(plan, str):
             return  # The party that opens the run says so.
         for name in plan.federation.parties:

@@ -1,7 +1,8 @@
-"""One party's worker in a run without Airflow: it executes the stages that the driver names.
+"""What a process does in a run without Airflow, for the driver that had it forked.
 
-The driver calls `execute` in a thread of its own process, or has a process of the party's `serve`,
-which reads a stage's name from each line of its input.
+A party's worker executes the stages that the driver names, one on each line of its input. Another
+process calls a function for the driver, which so loads none of the libraries that the stages have.
+The driver imports this module, too: those libraries are imported within functions.
 """
 
 import json
@@ -11,21 +12,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opboost_ops.config.federation import Purpose
 from opboost_ops.config.loading import site_file, site_of
-from opboost_ops.errors import ApprovalError, ConfigError, OpBoostError
-from opboost_ops.exchange.party_state import reuse_open_state
+from opboost_ops.errors import ApprovalError, ConfigError, Fault, OpBoostError
 from opboost_ops.exchange.rounds.protocol import LOGGER
-from opboost_ops.pipeline.party.inbox import Run, home_of
 from opboost_ops.pipeline.phases import OPEN, ROUNDS
-from opboost_ops.pipeline.redaction import whole
-from opboost_ops.pipeline.runner.facts import spent_by
-from opboost_ops.pipeline.runner.opening import open_run
-from opboost_ops.pipeline.runner.runner import run_stage
-from opboost_ops.pipeline.stage import SKIP
+
+if TYPE_CHECKING:
+    from opboost_ops.pipeline.party.inbox import Run
+
+#: Seconds that a party waits for another's artifact.
+TIMEOUT = 900.0
 
 #: Seconds between two looks for a person's answer.
 _AGAIN = 2.0
@@ -37,17 +38,28 @@ class Assignment:
 
     Attributes:
         party: Its name.
-        run: The run.
+        federation: Name of the federation.
+        run_id: The run's id.
+        label_holder: Who opens it.
         purpose: What the run is for.
         form: As in the trigger form.
         federation_file: ``federation.yaml``, absolute.
     """
 
     party: str
-    run: Run
+    federation: str
+    run_id: str
+    label_holder: str
     purpose: Purpose
     form: Mapping[str, Any]
     federation_file: str
+
+    @property
+    def run(self) -> "Run":
+        """The run."""
+        from opboost_ops.pipeline.party.inbox import Run
+
+        return Run(self.federation, self.run_id, self.label_holder, TIMEOUT)
 
     def first_line(self, environment: Mapping[str, str], folder: Path) -> str:
         """The line that a party's process reads before the names of stages.
@@ -56,8 +68,22 @@ class Assignment:
             environment: All variables that the process may know.
             folder: Where it works.
         """
-        about = {"environment": dict(environment), "folder": str(folder)}
-        return json.dumps({"assignment": asdict(self), **about}) + "\n"
+        return _first_line({"assignment": asdict(self)}, environment, folder)
+
+
+def call_line(function: str, arguments: Mapping[str, Any]) -> str:
+    """The line that makes a process call a function, where this process works and by its variables.
+
+    Args:
+        function: Its module, a colon and its name.
+        arguments: JSON values, by name.
+    """
+    return _first_line({"call": function, "arguments": arguments}, os.environ, Path.cwd())
+
+
+def _first_line(work: Mapping[str, Any], environment: Mapping[str, str], folder: Path) -> str:
+    about = {"environment": dict(environment), "folder": str(folder)}
+    return json.dumps({**work, **about}) + "\n"
 
 
 def execute(
@@ -76,6 +102,12 @@ def execute(
     Raises:
         OpBoostError: The stage failed, or there is nothing to do.
     """
+    from opboost_ops.pipeline.party.inbox import home_of
+    from opboost_ops.pipeline.redaction import whole
+    from opboost_ops.pipeline.runner.facts import spent_by
+    from opboost_ops.pipeline.runner.opening import open_run
+    from opboost_ops.pipeline.stage import SKIP
+
     party, run = assignment.party, assignment.run
     if stage == OPEN:
         file = Path(assignment.federation_file)
@@ -89,8 +121,10 @@ def execute(
 
 
 def _after_approval(
-    party: str, stage: str, run: Run, waits: Callable[[str], None]
+    party: str, stage: str, run: "Run", waits: Callable[[str], None]
 ) -> dict[str, Any]:
+    from opboost_ops.pipeline.runner.runner import run_stage
+
     while True:
         try:
             return run_stage(party, stage, run)
@@ -108,17 +142,20 @@ def sent_error(error: OpBoostError | ConnectionError) -> dict[str, Any]:
     """
     if isinstance(error, OpBoostError):
         facts = {name: value for name, value in vars(error).items() if isinstance(value, str)}
-        return {"kind": type(error).__name__, "facts": facts}
+        faults = [asdict(fault) for fault in error.faults] if isinstance(error, ConfigError) else []
+        return {"kind": type(error).__name__, "facts": facts, "faults": faults}
     return {"kind": "ConnectionError", "facts": {"problem": str(error)}}
 
 
 def received_error(event: Mapping[str, Any]) -> Exception:
-    """The error that `sent_error` sent, with the stage before its problem.
+    """The error that `sent_error` sent, with the stage, if it was one, before its problem.
 
     Args:
-        event: The event of a stage that has failed.
+        event: The event of a stage or call that has failed.
     """
-    facts = {**event["facts"], "problem": f"{event['stage']}: {event['facts']['problem']}"}
+    facts = dict(event["facts"])
+    if stage := event.get("stage"):
+        facts["problem"] = f"{stage}: {facts['problem']}"
     if event["kind"] == "ConnectionError":
         return ConnectionError(facts["problem"])
     kinds = {kind.__name__: kind for kind in _kinds(OpBoostError)}
@@ -127,6 +164,8 @@ def received_error(event: Mapping[str, Any]) -> Exception:
     error = kind.__new__(kind)
     OpBoostError.__init__(error, facts["problem"], facts["remedy"])
     vars(error).update(facts)
+    if isinstance(error, ConfigError):
+        error.faults = tuple(Fault(**fault) for fault in event["faults"])
     return error
 
 
@@ -137,12 +176,12 @@ def _kinds(kind: type[OpBoostError]) -> Iterator[type[OpBoostError]]:
 
 
 def serve() -> int:
-    """Execute the stages named on stdin, a line each; events go to stdout, a JSON line each.
+    """Do what the first line of stdin asks for; events go to stdout, a JSON line each.
 
-    The first line is `Assignment.first_line`.
+    It is `Assignment.first_line`, which the names of stages follow, a line each, or `call_line`.
 
     Returns:
-        0 at the end of the input, 1 as soon as a stage failed.
+        0 at the end of the input, 1 as soon as something failed.
     """
     first = sys.stdin.readline()
     if not first:
@@ -151,14 +190,27 @@ def serve() -> int:
     os.environ.clear()
     os.environ.update(about["environment"])
     os.chdir(about["folder"])
-    data = about["assignment"]
-    assignment = Assignment(**{**data, "run": Run(**data["run"])})
+    if "call" in about:
+        return _answer(about["call"], about["arguments"])
+    from opboost_ops.exchange.party_state import reuse_open_state
+
     logger = logging.getLogger(LOGGER)
     logger.setLevel(logging.INFO)
     logger.addHandler(_ProgressHandler())
     _emit(event="ready")
     with reuse_open_state():
-        return _serve(assignment)
+        return _serve(Assignment(**about["assignment"]))
+
+
+def _answer(function: str, arguments: Mapping[str, Any]) -> int:
+    module, _, name = function.partition(":")
+    try:
+        result = getattr(import_module(module), name)(**arguments)
+    except (OpBoostError, ConnectionError) as error:
+        _emit(event="failed", **sent_error(error))
+        return 1
+    _emit(event="finished", result=result)
+    return 0
 
 
 def _serve(assignment: Assignment) -> int:

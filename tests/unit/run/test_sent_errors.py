@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from opboost_ops.errors import ClosedSessionError, ConfigError, OpBoostError, PolicyError
+from opboost_ops.errors import ClosedSessionError, ConfigError, Fault, OpBoostError, PolicyError
 from opboost_ops.exchange.party_state import LostDatabase
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.pipeline.runner.worker import received_error, sent_error
@@ -22,7 +22,7 @@ def received(error: OpBoostError | ConnectionError) -> Exception:
         LostDatabase("The database is gone.", "Restore it."),
         ClosedSessionError("The session has ended.", "Start another run."),
         PolicyError("The policy refuses this.", "Change it.", notice="policy_refused"),
-        ConfigError("The file is wrong", "Correct it.", file="site.yaml"),
+        ConfigError("1 fault", "Fix it.", file="site.yaml", faults=[Fault("store", "is empty")]),
         OpBoostError("Something else."),
     ],
 )
@@ -32,7 +32,7 @@ def test_kind_problem_and_remedy_arrive(error: OpBoostError) -> None:
     assert arrived.problem == f"rank: {error.problem}"
     assert arrived.remedy == error.remedy
     assert str(arrived) == f"rank: {error}"
-    for name in ("reason", "notice", "file"):
+    for name in ("reason", "notice", "file", "faults"):
         assert getattr(arrived, name, None) == getattr(error, name, None)
 
 
