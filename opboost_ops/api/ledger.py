@@ -1,13 +1,12 @@
 """Releases of a party, and their cost."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from opboost_ops.config.loading import load_party
-from opboost_ops.privacy.ledger import statement
-from opboost_ops.privacy.ledger.model_account import ModelAccount, account_of
+from opboost_ops.privacy.ledger.model_account import ModelAccount
 from opboost_ops.reports.ledger import ledger_of
 
 
@@ -43,15 +42,10 @@ def ledger(site: str | Path) -> Statement:
     Raises:
         ConfigError: The site or its database cannot be read.
     """
-    folder = Path(site)
-    declared, policy = load_party(folder / "site.yaml")
+    declared, policy = load_party(Path(site) / "site.yaml")
     view = ledger_of(declared, policy)
-    entries = [entry for _, entry in view.entries]
-    columns = [line.document for line in view.lines]
-    exact = [asdict(line) for line in statement.exact_lines(entries)]
-    return Statement(
-        party=declared.party,
-        columns=pl.DataFrame(columns, infer_schema_length=None),
-        exact=pl.DataFrame(exact, infer_schema_length=None),
-        models=account_of(entries, policy.model_budget),
+    content = view.document()
+    columns, exact = (
+        pl.DataFrame(content[name], infer_schema_length=None) for name in ("columns", "exact")
     )
+    return Statement(declared.party, columns, exact, view.models)

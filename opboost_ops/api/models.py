@@ -47,36 +47,34 @@ class Models:
         return self._registry.champion()
 
     @property
+    def view(self) -> versions.Models:
+        """What the pages show of them."""
+        return versions.Models(self.site.models, self.federation)
+
+    @property
     def versions(self) -> pl.DataFrame:
         """A row a version, oldest first, with a column for each metric of each mode."""
         return pl.DataFrame([_flat(line) for line in self.lines()[0]], infer_schema_length=None)
 
     def lines(self) -> tuple[list[dict[str, Any]], list[str]]:
         """As `opboost models list --json`, and what is damaged."""
-        damages: list[str] = []
-        champion: str | None = None
-        try:
-            champion = self._registry.champion()
-        except ContractError as error:
-            damages.append(str(error))
-        decisions = {entry.version: entry for entry in self._registry.history()}
+        view = self.view
+        damages = [str(view.fault)] if view.fault else []
         lines = []
-        for version in self._registry.versions():
+        for version in map(view.version, view.names[::-1]):
             try:
-                files = self._registry.files(version)
+                evaluation = json.loads(view.registry.files(version.name)["evaluation.json"])
             except ContractError as error:
                 damages.append(str(error))
-                files = {}
-            evaluation = json.loads(files["evaluation.json"]) if files else {}
-            last = decisions.get(version)
+                evaluation = {}
             lines.append(
                 {
-                    "version": version,
-                    "champion": version == champion,
-                    "damaged": not files,
+                    "version": version.name,
+                    "champion": version.champion,
+                    "damaged": not evaluation,
                     "mode": evaluation.get("mode"),
                     "metrics": evaluation.get("metrics", {}),
-                    "decision": last.model_dump() if last else None,
+                    "decision": version.decision and version.decision.model_dump(),
                 }
             )
         return lines, damages
@@ -115,9 +113,7 @@ class Models:
         Raises:
             ContractError: There is none.
         """
-        return versions.Models(self.site.models, self.federation).version(
-            version or self.champion or ""
-        )
+        return self.view.version(version or self.champion or "")
 
     def pictures(self, version: str | None = None) -> dict[str, Picture]:
         """Return a version's pictures by title: importance, and curves of the held-out rows.
@@ -218,8 +214,7 @@ def models_at(site: str | Path, federation: str | None = None) -> Models:
         ConfigError: There are several federations and none is named, or none of that name.
     """
     loaded = load_site(Path(site) / "site.yaml")
-    folder = loaded.models
-    names = sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+    names = versions.federations_in(loaded.models)
     if federation is None and len(names) == 1:
         return Models(loaded, names[0])
     if federation is None or federation not in names:

@@ -165,15 +165,11 @@ def workspace(dataset: str, work: Path) -> Path:
     file = folder / "federation.yaml"
     if file.is_file():
         return file
-    from opboost_ops.extras.datasets import lenders, load
-    from opboost_ops.extras.datasets.workspace import write_workspace
+    from opboost_ops.api.experiments import write_named
 
     # Written aside and then moved, so that an interrupted demo leaves no half of one.
     aside = folder.with_name(f".{dataset}.{time.time_ns()}")
-    if dataset == lenders.NAME:
-        lenders.write_lenders(aside, training=lenders.SMALL)
-    else:
-        write_workspace(load(dataset), aside)
+    write_named(dataset, aside, {})
     if folder.exists():
         raise ConfigError(
             f"{folder} is not a workspace.", "Remove it, or choose another by --work."

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,27 +18,12 @@ def show(site: Site, as_json: AsJson = False) -> None:
     import json
 
     from opboost_ops.config.loading import load_party
-    from opboost_ops.privacy.ledger import statement
-    from opboost_ops.privacy.ledger.model_account import account_of, more_such
     from opboost_ops.reports.ledger import ledger_of
 
     declared, policy = load_party(site / "site.yaml")
     view = ledger_of(declared, policy)
-    entries = [entry for _, entry in view.entries]
-    columns = [line.document for line in view.lines]
-    budget = policy.model_budget
     if as_json:
-        models = {
-            **account_of(entries, budget).document,
-            "budget": None if budget is None else budget.model_dump(),
-            "more": None if budget is None else more_such(entries, budget),
-        }
-        result: dict[str, Any] = {
-            "columns": columns,
-            "exact": [asdict(line) for line in statement.exact_lines(entries)],
-            "models": [models] if any(e.account == "model" for e in entries) else [],
-        }
-        print(json.dumps(result))
+        print(json.dumps(view.document()))
         return
     from opboost_ops.cli.output.printing import print_blocks
     from opboost_ops.reports import ledger_tables
@@ -50,7 +35,7 @@ def show(site: Site, as_json: AsJson = False) -> None:
             *ledger_tables.open_notes(policy, view.lines),
             *([ledger_tables.totals(view.lines, view, view.entries)] if view.lines else []),
             ledger_tables.columns_table(view.lines),
-            *ledger_tables.models_blocks(view.entries, view.entries, budget),
+            *ledger_tables.models_blocks(view.entries, view.entries, policy.model_budget),
             ledger_tables.exact_table(view.entries),
         ]
     )

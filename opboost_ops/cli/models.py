@@ -1,7 +1,7 @@
 """`opboost models`: the label holder's versions, and which one is champion."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,30 +18,23 @@ Because = Annotated[str, typer.Option(help="The reason, for the history of decis
 
 @app.command("list")
 def list_(site: Site, federation: Federation = None, as_json: AsJson = False) -> None:
-    """List versions, oldest first, with metrics and decisions."""
+    """List versions and decisions, newest first; with --json oldest first, with all metrics."""
     import json
 
     from opboost_ops.api.models import models_at
 
-    lines, damages = models_at(site, federation).lines()
+    models = models_at(site, federation)
+    lines, damages = models.lines()
     for damage in damages:
         typer.secho(damage, fg="yellow", err=True)
     if as_json:
         print(json.dumps(lines))
         return
-    from opboost_ops.cli.output.printing import print_table
+    from opboost_ops.cli.output.printing import print_blocks
+    from opboost_ops.reports.listing import decisions_table, versions_table
 
-    shown = []
-    for line in lines:
-        metrics: dict[str, float] = line["metrics"].get(f"federated_{line['mode']}", {})
-        text = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        text = "damaged" if line["damaged"] else f"{line['mode']}: {text}"
-        decision: dict[str, Any] = line["decision"] or {"event": "", "at": "", "why": ""}
-        decided = f"{decision['event']} {decision['at']}"
-        champion = "yes" if line["champion"] else ""
-        shown.append((line["version"], champion, text, decided, decision["why"]))
-    columns = ("version", "champion", "federated, in the mode of scoring", "decided", "why")
-    print_table("Model versions", columns, shown)
+    view = models.view
+    print_blocks([versions_table(view, view.names), decisions_table(view)])
 
 
 @app.command("show")

@@ -126,17 +126,7 @@ def parse_plan(document: Any, what: str) -> Plan:
         raise Rejected("malformed", error.problem) from None
     if not (is_epoch(fields.epoch) if asks(federation, fields.purpose) else fields.epoch is None):
         raise Rejected("malformed", f"{what}: it names no month, or needs none.")
-    return Plan(
-        federation,
-        fields.purpose,
-        fields.model,
-        fields.agreement,
-        fields.protocol,
-        fields.form,
-        fields.reference,
-        fields.epoch,
-        day,
-    )
+    return Plan(**{**dict(fields), "federation": federation, "day": day})
 
 
 def asks(federation: Federation, purpose: Purpose) -> bool:

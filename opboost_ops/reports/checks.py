@@ -60,8 +60,8 @@ def _profile(report: Report) -> Table:
     return Table(
         "profile",
         "Profile of the table",
-        tuple(name.replace("_", " ") for name in names),
-        tuple(tuple(_cell(row[name]) for name in names) for row in rows),
+        [name.replace("_", " ") for name in names],
+        [tuple(_cell(row[name]) for name in names) for row in rows],
         "Counts and shares of rows; no value of the table is shown.",
     )
 

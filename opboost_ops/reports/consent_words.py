@@ -103,7 +103,7 @@ def signature(federation: Federation) -> list[Block]:
     note = "Compare each by telephone with the fingerprint that its party reads out."
     return [
         Table("keys", "Fingerprints of the keys", ("party", "fingerprint"), keys, note),
-        Facts(tuple(Fact(label, "\N{NO-BREAK SPACE}") for label in ("Date", "Name", "Signature"))),
+        Facts([Fact(label, "\N{NO-BREAK SPACE}") for label in ("Date", "Name", "Signature")]),
     ]
 
 
@@ -135,7 +135,7 @@ def _terms(sheet: ConsentSheet) -> Facts:
             Fact("Budget of all columns", "none" if cap.value is None else f"{cap.value:,g}",
                  f"loss, set by {cap.set_by}", "warn" if cap.value is None else ""),
         ]  # fmt: skip
-    return Facts(tuple(facts))
+    return Facts(facts)
 
 
 def _features(sheet: ConsentSheet) -> Table:
@@ -195,7 +195,7 @@ def _odds(loss: float, releases: int | None, what: str) -> Cell:
 
 
 def _charges(sheet: ConsentSheet) -> Table:
-    rows = tuple(
+    rows = [
         (
             line.column,
             line.type,
@@ -209,7 +209,7 @@ def _charges(sheet: ConsentSheet) -> Table:
             line.bounds,
         )
         for line in sheet.columns
-    )
+    ]
     losses = ("epsilon", "loss(1)", "loss(R-L)", "over all releases")
     form = ("column", "type", "released as", "scale", "mechanism")
     heads = (*form, *losses, "bounds or categories")
@@ -225,14 +225,14 @@ def _share(success: float | None) -> Cell:
 
 
 def _exact(sheet: ConsentSheet) -> Table:
-    rows = tuple((to, what) for to, what in sheet.exact)
+    rows = [(to, what) for to, what in sheet.exact]
     note = "None of this is randomised: no epsilon bounds it, unless the line names one."
     title = f"Sent by {sheet.party} exactly"
     return Table("exact", title, ("receiver", "what it discloses"), rows, note, "Nothing.")
 
 
 def _received(sheet: ConsentSheet) -> Table:
-    rows = tuple((sender, what) for sender, what in sheet.received)
+    rows = [(sender, what) for sender, what in sheet.received]
     title = f"Sent to {sheet.party} exactly"
     return Table("received", title, ("sender", "what it discloses"), rows, "", "Nothing.")
 
@@ -266,7 +266,7 @@ def _leaks(sheet: ConsentSheet) -> Table:
     }
     if not sheet.columns:
         del keys[f"secret of {sheet.party}"]
-    rows = tuple((key, f"A thief can {can}. Then: {do}.") for key, (can, do) in keys.items())
+    rows = [(key, f"A thief can {can}. Then: {do}.") for key, (can, do) in keys.items()]
     return Table("leaks", "If a key leaks", ("key", "consequence and remedy"), rows)
 
 
@@ -278,5 +278,5 @@ def _ways_out(sheet: ConsentSheet) -> Table:
         ("see everything that left", "opboost ledger show SITE"),
     )
     note = f"SITE is the folder of {sheet.party}. No command recalls what was sent."
-    cells = tuple((aim, command) for aim, command in rows)
+    cells = [(aim, command) for aim, command in rows]
     return Table("ways", "Afterwards", ("to", "run"), cells, note)

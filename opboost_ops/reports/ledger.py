@@ -6,7 +6,7 @@ words and thresholds from here.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from fractions import Fraction
 from functools import cached_property
@@ -21,7 +21,8 @@ from opboost_ops.privacy.consent.agreements import Agreement, Agreements
 from opboost_ops.privacy.declarations import Loss, declarations, exact
 from opboost_ops.privacy.ledger.budgets import budget_of, total
 from opboost_ops.privacy.ledger.entries import Dated, LedgerEntry
-from opboost_ops.privacy.ledger.model_account import account_of
+from opboost_ops.privacy.ledger.model_account import ModelAccount, account_of, more_such
+from opboost_ops.privacy.ledger.statement import exact_lines
 from opboost_ops.privacy.releases import Release
 from opboost_ops.reports.display.blocks import Block, Note, State, finite
 
@@ -35,13 +36,13 @@ def queries(state: PartyState, rules: AlignmentRules, federations: Collection[st
         federations: Names of those that are shown; a label holder of one of them is counted over
             all of its federations, as its caps are.
     """
-    lines = tuple(
+    lines = [
         f"{asker.receiver}: {asker.counted.epoch:,} different people in "
         f"{asker.epoch} ({_cap(rules.max_new_queries)}), {asker.counted.ever:,} in all months "
         f"({_cap(rules.max_queries_total)})"
         for asker in state.query_counts.answered()
         if not asker.federations.isdisjoint(federations)
-    )
+    ]
     text = "People queried by label holders: each query can test a guess of who is in this table."
     return [Note("", text, "", lines)] if lines else []
 
@@ -145,33 +146,21 @@ def left_of(lines: Iterable[ColumnLine]) -> Left:
     return Left(first.more, first.feature, hint)
 
 
+@dataclass(frozen=True)
 class LedgerView:
     """A party's ledger at the moment when it was read.
 
-    Args:
+    Attributes:
         entries: All of it, oldest first.
         waiting: Entries of artifacts that are not known to be published.
         policy: The party's.
         releases: The party's.
-
-    Attributes:
-        entries: As given.
-        waiting: As given.
-        policy: As given.
-        releases: As given.
     """
 
-    def __init__(
-        self,
-        entries: Sequence[Dated],
-        waiting: Sequence[LedgerEntry],
-        policy: Policy,
-        releases: Sequence[Release] = (),
-    ) -> None:
-        self.entries = entries
-        self.waiting = waiting
-        self.policy = policy
-        self.releases = releases
+    entries: Sequence[Dated]
+    waiting: Sequence[LedgerEntry]
+    policy: Policy
+    releases: Sequence[Release] = ()
 
     @cached_property
     def federations(self) -> Mapping[str, set[str]]:
@@ -187,6 +176,25 @@ class LedgerView:
     def lines(self) -> list[ColumnLine]:
         """All columns towards all receivers."""
         return self.of(self.federations)
+
+    @property
+    def models(self) -> ModelAccount:
+        """The cost of all private models together."""
+        return account_of((entry for _, entry in self.entries), self.policy.model_budget)
+
+    def document(self) -> dict[str, Any]:
+        """As `opboost ledger show --json` prints it."""
+        entries, budget = [entry for _, entry in self.entries], self.policy.model_budget
+        models = {
+            **self.models.document,
+            "budget": budget and budget.model_dump(),
+            "more": budget and more_such(entries, budget),
+        }
+        return {
+            "columns": [line.document for line in self.lines],
+            "exact": [asdict(line) for line in exact_lines(entries)],
+            "models": [models] if any(e.account == "model" for e in entries) else [],
+        }
 
     def of(self, federations: Collection[str]) -> list[ColumnLine]:
         """The columns that some federations use.

@@ -84,7 +84,7 @@ def loss_curves(entries: Iterable[LedgerEntry]) -> Figures:
         entries: Oldest first.
     """
     latest = {e.feature: e.loss for e in entries if e.feature is not None and e.loss is not None}
-    figures = tuple(_loss_curve(name, curve) for name, curve in latest.items())
+    figures = [_loss_curve(name, curve) for name, curve in latest.items()]
     return Figures(
         "Loss curves",
         figures,

@@ -121,7 +121,7 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
         lines: The columns.
         planned: Whether nothing was released yet.
     """
-    rows = tuple(
+    rows = [
         (
             line.feature,
             line.column,
@@ -134,7 +134,7 @@ def columns_table(lines: Sequence[ColumnLine], planned: bool = False) -> Table:
             _next(line),
         )
         for line in lines
-    )
+    ]
     heads = (
         "feature",
         "raw column",
@@ -171,10 +171,10 @@ def exact_table(
         entries: Of the ledger.
         title: Of the table.
     """
-    rows = tuple(
+    rows = [
         (line.times, kind_words(line.kind), line.receiver, line.discloses)
         for line in exact_lines(line for _, line in entries)
-    )
+    ]
     heads = ("times", "what", "receiver", "what it discloses")
     note = "None of this is differentially private, and no budget limits it."
     return Table("exact", title, heads, rows, note, "Nothing.")
@@ -188,7 +188,7 @@ def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> 
         attempted: Artifacts of which it is not known that they were published.
     """
     heads = ("reserved (UTC)", "federation", "run", "what", "feature", "receiver", "account")
-    rows = tuple(
+    rows = [
         (
             moment(at),
             r.federation,
@@ -205,7 +205,7 @@ def entries_table(entries: Iterable[Dated], attempted: Collection[str] = ()) -> 
             Cell(r.artifact[:12], r.artifact, title=r.artifact),
         )
         for at, r in entries
-    )
+    ]
     rest = ("loss(1)", "loss(R-L)", "rows", "guarantee", "artifact")
     return Table("lines", "Ledger entries", (*heads, *rest), rows, once=("federation",))
 
@@ -324,7 +324,7 @@ def models_blocks(
     )
     title = "What models have cost"
     table = Table("models", title, (*heads, "receiver"), rows[::-1], note)
-    return [Facts(tuple(facts)), table]
+    return [Facts(facts), table]
 
 
 def _so_far(spent: Fraction, cap: float | None) -> Cell:

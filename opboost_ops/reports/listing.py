@@ -91,7 +91,7 @@ def decisions_table(
         address: Of a version's page.
     """
     entries = [e for e in reversed(models.history) if only in (None, e.version)][:most]
-    rows = tuple(
+    rows = [
         (
             moment(entry.at),
             Cell(entry.version, href=address(entry.version)),
@@ -99,7 +99,7 @@ def decisions_table(
             entry.why,
         )
         for entry in entries
-    )
+    ]
     heads = ("at (UTC)", "version", "decision", "why")
     name = f"history_{models.federation}"
     return Table(name, "Decisions", heads, rows, federation=models.federation)
@@ -135,7 +135,7 @@ def over_versions(models: Models, names: Sequence[str]) -> Figures:
         figures.append(Figure(svg, metric))
     return Figures(
         "Metrics over versions",
-        tuple(figures),
+        figures,
         f"The {len(names)} newest, oldest to the left, by the day of their decision (UTC); a ring "
         "marks the champion, the area is the 95 % interval. On held-out rows.",
     )
@@ -162,7 +162,7 @@ def comparison(first: Version, second: Version, start: str) -> list[Block]:
         judged = of.judged()
         hint = f"{of.main} {judged.cell().text}" if judged else "no metrics"
         facts.append(Fact(label, of.name, hint, href=f"{start}/{of.name}"))
-    blocks: list[Block] = [Facts(tuple(facts)), _parameters(first, second)]
+    blocks: list[Block] = [Facts(facts), _parameters(first, second)]
     if first.mode != second.mode:
         text = f"{mode_words(first.mode)} and {mode_words(second.mode)}"
         remedy = "A metric in one mode says nothing about the other."
@@ -175,7 +175,7 @@ def comparison(first: Version, second: Version, start: str) -> list[Block]:
     }
     if len(named) == 2 and (figures := held_out_figures(named)):
         note = "In the mode of scoring."
-        blocks.append(Figures("Held-out rows, both versions", tuple(figures), note))
+        blocks.append(Figures("Held-out rows, both versions", figures, note))
     swapped = f"{start}/{second.name}/beside/{first.name}"
     links = Links((("The other way round", swapped), ("All versions", "models")))
     return [*blocks, _both_importances(first, second), links]
@@ -199,10 +199,10 @@ def _parameters(first: Version, second: Version) -> Table:
         for name in dict.fromkeys([*first.training, *second.training])
     ]
     rows.append(("held-out rows", f"{first.rows:,}", f"{second.rows:,}"))
-    cells = tuple(
+    cells = [
         (*map(Cell, row), Cell("", "") if row[1] == row[2] else Cell("differs", state="warn"))
         for row in rows
-    )
+    ]
     heads = ("what", "first", "second", "difference")
     return Table("parameters", "Parameters", heads, cells, "Protections only where they differ.")
 
@@ -253,14 +253,14 @@ def _both_importances(first: Version, second: Version) -> Table:
     keys = {*first.shares, *second.shares}
     gaps = {key: second.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
     most = max(map(abs, gaps.values()), default=0.0) or 1.0
-    rows = tuple(
+    rows = [
         (
             *map(Cell, key),
             *(number(100 * of.shares.get(key, 0.0), 1) for of in (first, second)),
             Cell(f"{100 * gaps[key]:+.1f}", 100 * gaps[key], share=abs(gaps[key]) / most),
         )
         for key in sorted(keys, key=lambda key: (-abs(gaps[key]), key))[:_FEATURES]
-    )
+    ]
     what = "splits" if first.by_splits or second.by_splits else "the mean absolute contribution"
     heads = ("party", "feature", "first, %", "second, %", "second minus first")
     note = f"Shares of {what}, the greatest difference first."

@@ -62,7 +62,7 @@ def live_blocks(live: Live, owner: str, parties: Sequence[str]) -> list[Block]:
         title = "Mean age of other parties' values"
         figures.append(Figure(bars(dated, title=title), "mean age in days"))
     if figures:
-        blocks.append(Figures("Moved since training", tuple(figures), _INDEX))
+        blocks.append(Figures("Moved since training", figures, _INDEX))
     if shifts:
         blocks.append(Fold("Moved since training: table", (_shifts(shifts),)))
     if live.partners:
@@ -98,7 +98,7 @@ def _facts(live: Live) -> Facts:
         far = any(column.move == "far" for column in moved)
         state = "bad" if far else "warn" if moved else "good"
         facts.insert(2, Fact("Own columns", words, "beside the training table", state))
-    return Facts(tuple(facts))
+    return Facts(facts)
 
 
 def _shifts(shifts: Sequence[Shift]) -> Table:
@@ -114,7 +114,7 @@ def _shifts(shifts: Sequence[Shift]) -> Table:
 
 def _partners(partners: Sequence[PartnerAge]) -> Table:
     states = list(dict.fromkeys(state for partner in partners for state in partner.states))
-    rows: Sequence[Row] = tuple(
+    rows: Sequence[Row] = [
         (
             partner.party,
             partner.rows,
@@ -122,7 +122,7 @@ def _partners(partners: Sequence[PartnerAge]) -> Table:
             *(_share(partner.states.get(state, 0.0)) for state in states),
         )
         for partner in partners
-    )
+    ]
     note = f"Of rows scored one by one. Shares of fewer than {LEAST} rows are empty."
     heads = ("party", "rows", "mean days", *states)
     return Table("partners", "Other parties' values", heads, rows, note)

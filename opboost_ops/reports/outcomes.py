@@ -168,14 +168,14 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
     )
     figure = Figure(svg, f"{label}; the band is a 95 % interval")
     blocks.append(Figures("Calibration on outcomes", (figure,)))
-    rows = tuple(
+    rows = [
         (
             name.replace("_", " "),
             Interval(**outcomes.metrics[name].model_dump()).cell(),
             held_out[name].cell() if name in held_out else Cell("", ""),
         )
         for name in names
-    )
+    ]
     heads = ("metric", "on outcomes", "on held-out rows")
     note = (
         "People whose outcome is known may be others than all who were scored, where decisions "

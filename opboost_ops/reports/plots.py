@@ -184,7 +184,7 @@ def _distribution(
     ticks = [min(edges) + part * (max(edges) - min(edges)) / 4 for part in range(5)]
     marks = [(at, f"{at:,.8g}") for at in ticks]
     svg = chart(curves, title="Distribution of scores", x_ticks=marks, x_label="score")
-    cells = tuple(
+    cells = [
         (
             series["name"],
             Cell(f"{low:,.8g}", low),
@@ -194,7 +194,7 @@ def _distribution(
         )
         for series in shown
         for low, high, of in _bins(series)
-    )
+    ]
     table = Table(name, "Scores", ("whose", "from", "below", "rows", "share"), cells)
     figure = Figure(svg, f"% of the rows for each {step:,.8g} of the score")
     return [Figures(title, (figure,), note), Fold(f"{title}: table", (table,))]

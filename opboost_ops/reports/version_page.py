@@ -20,7 +20,7 @@ from opboost_ops.reports.display.blocks import (
 )
 from opboost_ops.reports.display.html import document_html
 from opboost_ops.reports.plots import held_out_figures, held_out_scores, importance_figures
-from opboost_ops.reports.versions import ALONE, Interval, Version, by_rank, key_of, mode_words
+from opboost_ops.reports.versions import ALONE, Version, by_rank, key_of, mode_words
 
 #: What people call the models of an evaluation; all others are this version.
 _NAMES = {ALONE: "label holder alone", "reference": "reference"}
@@ -107,11 +107,11 @@ def _curves(version: Version) -> list[Block]:
         "In the mode of scoring. Each step of a curve is a row: these pictures are for the label "
         "holder alone."
     )
-    return [Figures("Held-out rows", tuple(figures), note)] if figures else []
+    return [Figures("Held-out rows", figures, note)] if figures else []
 
 
 def _lines(title: str, lines: Sequence[str] | None) -> list[Block]:
-    return [Note("", title, lines=tuple(lines))] if lines else []
+    return [Note("", title, lines=lines)] if lines else []
 
 
 def _target(card: Mapping[str, Any]) -> str:
@@ -155,14 +155,14 @@ def _facts(version: Version) -> list[Block]:
 def _metrics(version: Version) -> Table:
     lines = {line["name"]: line for line in version.card.get("modes", ())}
     names = by_rank({name for of in version.metrics.values() for name in of})
-    rows: Sequence[Row] = tuple(
+    rows: Sequence[Row] = [
         (
             str(lines.get(mode, {}).get("title") or mode_words(mode)),
             *(number(of.get(name), 4) for name in names),
             Cell("new rows are scored so" if lines.get(mode, {}).get("scoring") else ""),
         )
         for mode, of in version.metrics.items()
-    )
+    ]
     return Table("metrics", "Metrics on held-out rows", ("trained on", *names, "scoring"), rows)
 
 
@@ -172,14 +172,14 @@ def _coverage(version: Version) -> list[Block]:
         return []
     names = {ALONE: "label holder alone", version.mode: "this version"}
     metric = version.main
-    rows: Sequence[Row] = tuple(
+    rows: Sequence[Row] = [
         (
             _COVERAGE.get(group, group),
             of.get("rows"),
             *(number(of.get("metrics", {}).get(name, {}).get(metric), 4) for name in names),
         )
         for group, of in version.coverage.items()
-    )
+    ]
     heads = ("people", "held-out rows", *(f"{metric} of {name}" for name in names.values()))
     note = "Of people whom a feature holder lacks, its columns are missing. In the mode of scoring."
     return [Table("coverage", "Metrics by who has the people", heads, rows, note)]
@@ -188,17 +188,16 @@ def _coverage(version: Version) -> list[Block]:
 def _intervals(version: Version) -> list[Block]:
     if not version.intervals:
         return []
-    gains = version.evaluation.get("gains", {})
-    others = [name for name in _NAMES if name in gains]
-    rows: Sequence[Row] = tuple(
+    gains = {name: of for name in _NAMES if (of := version.gains_over(name))}
+    rows: Sequence[Row] = [
         (
             metric.replace("_", " "),
             version.intervals[metric].cell(),
-            *(Interval(**_ends(gains[other][metric])).cell("+") for other in others),
+            *(of[metric].cell("+") for of in gains.values()),
         )
         for metric in by_rank(version.intervals)
-    )
-    heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in others))
+    ]
+    heads = ("metric", "this version", *(f"gain over {_NAMES[name]}" for name in gains))
     method = version.evaluation["interval_method"]
     note = (
         f"Where a figure would lie on other held-out rows ({method}; the same rows for both "
@@ -211,10 +210,6 @@ def _intervals(version: Version) -> list[Block]:
             "mean absolute error too."
         )
     return [Table("intervals", "Metrics with 95 % intervals", heads, rows, note)]
-
-
-def _ends(interval: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(interval[name]) for name in ("value", "low", "high")}
 
 
 def _read(version: Version) -> list[Block]:
@@ -266,9 +261,7 @@ def _confusion(version: Version) -> list[Block]:
         ]
     if not rows:
         return []
-    cells: Sequence[Row] = tuple(
-        (f"is {name}", *map(count, row)) for name, row in zip(classes, rows, strict=False)
-    )
+    cells: Sequence[Row] = [(f"is {name}", *row) for name, row in zip(classes, rows, strict=False)]
     heads = ("held-out rows", *(f"predicted {name}" for name in classes))
     return [Table("confusion", "Confusion matrix", heads, cells)]
 
@@ -292,7 +285,7 @@ def _importance(version: Version) -> list[Block]:
             "noise looks less important than it is."
         )
     figures = importance_figures(version.shares, version.parties)
-    return [Figures("Importance", tuple(figures), note)]
+    return [Figures("Importance", figures, note)]
 
 
 def _features(version: Version) -> Table:
@@ -351,7 +344,7 @@ def _loss(value: float | str | None) -> Cell:
 
 def _parties(version: Version) -> Table:
     shares = {} if version.by_splits else version.shares_by_party
-    rows = tuple(
+    rows = [
         (
             str(party["name"]),
             str(party["role"]).replace("_", " "),
@@ -360,6 +353,6 @@ def _parties(version: Version) -> Table:
             Cell(f"{shares[party['name']]:.1%}" if party["name"] in shares else ""),
         )
         for party in version.card.get("parties", ())
-    )
+    ]
     heads = ("party", "role", "features", "splits", "importance")
     return Table("parties", "Parties", heads, rows)

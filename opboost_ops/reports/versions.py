@@ -110,7 +110,11 @@ class Version:
     @cached_property
     def gains(self) -> dict[str, Interval]:
         """Over the label holder's columns alone, by metric."""
-        return _intervals(_dict(_dict(self.evaluation, "gains"), ALONE))
+        return self.gains_over(ALONE)
+
+    def gains_over(self, other: str) -> dict[str, Interval]:
+        """Over another model on the same rows, by metric; empty where it was not compared."""
+        return _intervals(_dict(_dict(self.evaluation, "gains"), other))
 
     @property
     def curves(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def guarded(build: Callable[[], list[Block]]) -> list[Block]:
         return build()
     except ConfigError as error:
         head = error.problem.partition("\n")[0]
-        return [Note("bad", head, error.remedy, tuple(map(str, error.faults)))]
+        return [Note("bad", head, error.remedy, [*map(str, error.faults)])]
     except OpBoostError as error:
         return [Note("bad", error.problem, error.remedy)]
     except (ConnectionError, TimeoutError) as error:

@@ -55,7 +55,7 @@ def of_run(
                 "bad",
                 f"This run has failed: it timed out before {names} ended.",
                 "See whether the workers of these parties run, then clear the failed tasks.",
-                tuple(after),
+                after,
                 links=(("The run in Airflow", run.href),),
             )
         ]
@@ -80,7 +80,7 @@ def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block
     """
     if run is None:
         return []
-    rows = tuple(
+    rows = [
         (
             Cell(task.title, href=task.href(run)),
             Cell(task.state.replace("_", " ") or "not begun", state=_STATES.get(task.state, "")),
@@ -89,7 +89,7 @@ def ways_of_run(run: AirflowRun | None, box: Sequence[Block] = ()) -> list[Block
             Cell(task.failure.problem if task.failure else ""),
         )
         for task in tasks(run)
-    )
+    ]
     heads = ("task and its log", "state", "began (UTC)", "took", "what it says")
     way = ("The run in Airflow", run.href)
     led = any(isinstance(block, Note) and way in block.links for block in box)
@@ -114,7 +114,7 @@ def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary
         places = [(party, task) for stage in stages for task in tasks_with(stage)]
         mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
         ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
-    return Links(tuple(ways))
+    return Links(ways)
 
 
 def _marked(run: AirflowRun, who: str, after: Sequence[str]) -> Note:
@@ -122,7 +122,7 @@ def _marked(run: AirflowRun, who: str, after: Sequence[str]) -> Note:
         "bad",
         f"{who} marked this run as failed, in Airflow.",
         GO_ON,
-        tuple(after),
+        after,
         (("The run in Airflow", run.href),),
     )
 
@@ -153,11 +153,6 @@ def _lines(problem: str) -> list[str]:
     return [line.strip().removeprefix("- ") for line in problem.splitlines()]
 
 
-def _for(task: Task, far: Far) -> str:
-    parts = [f"for {ago(task.since, task.ended)}"] if task.since else []
-    return ": ".join([*parts, *filter(None, [far(task)])])
-
-
 def _running(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
     done = sum(task.state in ENDED for task in instances)
     busy = [task for task in instances if task.state in BUSY]
@@ -169,13 +164,12 @@ def _running(run: AirflowRun, instances: Sequence[Task], far: Far) -> Note:
             )
         else:
             text = f"{task.title}: {task.state.replace('_', ' ')}, {ago(task.since)}"
-            how_far = far(task)
-            lines.append(": ".join([text, *filter(None, [how_far])]))
+            lines.append(": ".join(filter(None, (text, far(task)))))
     return Note(
         "",
         f"This run is under way: {done} of {len(instances)} tasks have ended, "
         f"after {ago(run.began)}.",
         "This page refreshes every ten seconds.",
-        tuple(lines),
+        lines,
         (("The run in Airflow", run.href),),
     )

@@ -111,7 +111,7 @@ def artifacts(
     blocks: list[Block] = []
     if figures:
         # Side by side they would hide the third party behind an edge.
-        blocks.append(Figures("Who sent what to whom", tuple(figures), wide=True))
+        blocks.append(Figures("Who sent what to whom", figures, wide=True))
     return [*blocks, table]
 
 

@@ -53,7 +53,7 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
             ),
         )
     )
-    rows: Sequence[Row] = tuple(
+    rows: Sequence[Row] = [
         (
             Cell("no drift", state="good") if good else Cell("drift", state="bad"),
             feature,
@@ -62,7 +62,7 @@ def drift_report(profile: Sequence[Mapping[str, Any]], folders: Sequence[Path]) 
             *(_share(of[name]) for name in ("missing_then", "missing", "clipped_then", "clipped")),
         )
         for feature, of, good in columns
-    )
+    ]
     heads = (
         "result",
         "feature",

@@ -131,7 +131,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
     rejected = [entry for entry in entries if entry.action == "rejected"]
     if not rejected:
         return []
-    rows = tuple(
+    rows = [
         (
             moment(entry.at),
             Cell(entry.place.split("/")[1], href=f"run?id={entry.place.split('/')[1]}"),
@@ -139,7 +139,7 @@ def rejections(entries: Sequence[Entry]) -> list[Block]:
             Cell(entry.detail.replace("_", " "), entry.detail, "bad"),
         )
         for entry in rejected[:_ENTRIES]
-    )
+    ]
     note = "Nothing of a rejected artifact was used."
     columns = ("at (UTC)", "run", "stage", "reason")
     return [Table("rejected", "Rejected", columns, rows, note)]
@@ -150,7 +150,7 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
         "log",
         "Audit log",
         ("#", "at (UTC)", "action", "place", "party", "artifact", "detail"),
-        tuple(
+        [
             (
                 number,
                 moment(entry.at),
@@ -161,7 +161,7 @@ def _entries(page: Entries, pager: Pager | None) -> Table:
                 entry.detail,
             )
             for number, entry in page
-        ),
+        ],
         "Each entry is chained to the one before it. Note the head of the chain elsewhere, to "
         "notice entries that were cut off its end.",
         pager=pager,

@@ -127,7 +127,7 @@ def _agreed(state: PartyState, sees: Callable[[str], bool]) -> list[Block]:
     except ArtifactError:
         return []  # The damaged log is told of above.
     last = {entry.place.partition("/")[0]: entry.detail for entry in entries}
-    lines = tuple(f"{name}: {detail}" for name, detail in last.items() if sees(name))
+    lines = [f"{name}: {detail}" for name, detail in last.items() if sees(name)]
     return [Note("", "What the party agreed to", "", lines)] if lines else []
 
 

@@ -87,7 +87,7 @@ def _all(party: str, models: Models, query: Query) -> list[Block]:
             )
         verdict = models.version(names[0]).verdict
         text = f"The newest version is {last.version}: {verdict}, {moment(last.at).text} UTC."
-        blocks.append(Note("", text, lines=(last.why,), links=tuple(links)))
+        blocks.append(Note("", text, lines=(last.why,), links=links))
     if len(names) > 1:
         blocks.append(over_versions(models, names[:_PLOTTED][::-1]))
     most = None if query.whole else _VERSIONS
@@ -110,7 +110,7 @@ def _champion(models: Models, start: str) -> Facts:
         for metric in by_rank(of) if mode != ALONE else ():
             beside = f"; label holder alone {alone[metric]:.4f}" if metric in alone else ""
             facts.append(Fact(metric, f"{of[metric]:.4f}", f"{mode_words(mode)}{beside}"))
-    return Facts(tuple(facts))
+    return Facts(facts)
 
 
 def _count(models: Models) -> Fact:
@@ -205,7 +205,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         assert of is not None
         span = "" if of.low is None else f", 95 %: {of.low:.4f} to {of.high:.4f}"
         facts.append(Fact(metric, f"{of.value:.4f}", f"{mode_words(model.mode)}{span}"))
-    return [Heading(MODEL), *_mlflow(party, federation), Facts(tuple(facts))]
+    return [Heading(MODEL), *_mlflow(party, federation), Facts(facts)]
 
 
 def _mlflow(party: str, federation: str) -> list[Block]:
@@ -256,4 +256,4 @@ def on_version(
     if not champion:
         lines.append(f"To score with it: Trigger, version {version}.")
     text = "What can be done with this version"
-    return Note("", text, "Each asks for Airflow's permission.", tuple(lines), tuple(links))
+    return Note("", text, "Each asks for Airflow's permission.", lines, links)

@@ -103,7 +103,7 @@ def build(party: str, query: Query) -> list[Block]:
             *(["federation"] if several else []),
             *(name.replace("_", " ") for name in names),
         ),
-        tuple(
+        [
             (
                 moment(run.at),
                 Cell(run.run, href=f"run?id={run.run}"),
@@ -111,7 +111,7 @@ def build(party: str, query: Query) -> list[Block]:
                 *(_cell(party, run, name, verdicts) for name in names),
             )
             for run, verdicts in checked
-        ),
+        ],
         "A failed check stops the run before anything of that stage is published. Open one to see "
         "its expectations, with counts.",
         pager=pager,

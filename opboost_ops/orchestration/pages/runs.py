@@ -95,12 +95,12 @@ def _part(party: str, federation: str, query: Query) -> list[Block]:
     exchanged = guarded(lambda: exchange.run_blocks(party, federation, run, entries()))
     notes = [block for block in exchanged if isinstance(block, Note)]
     blocks += [block for block in notes if block not in blocks]
-    blocks.append(Fold("Exchange", tuple(block for block in exchanged if block not in notes)))
+    blocks.append(Fold("Exchange", [block for block in exchanged if block not in notes]))
     rest = tuple(block for block in charged if block not in important)
     if rest:
         blocks.append(Fold("Privacy ledger", rest))
     pages = {"ledger": "privacy ledger", "exchange": "exchange", "quality": "data quality"}
-    links = tuple((f"Whole {words} of {party}", f"{p}?party={party}") for p, words in pages.items())
+    links = [(f"Whole {words} of {party}", f"{p}?party={party}") for p, words in pages.items()]
     return [*blocks, Links(links)]
 
 

@@ -115,7 +115,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
     ]
     return [
         Heading(SCORES),
-        Facts(tuple(facts)),
+        Facts(facts),
         *new_scores([("this run", distribution)], evaluation),
     ]
 

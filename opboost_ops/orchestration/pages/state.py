@@ -115,6 +115,10 @@ class Account(Record):
     more: int | None = None
 
 
+#: What an account has of its column as it is.
+_COLUMN = ("feature", "column", "budget", "since", "more")
+
+
 class Party(Record):
     """A party of this deployment: what its columns have cost, and what cannot be read.
 
@@ -304,14 +308,10 @@ def _party(party: str, federation: str, site: Site, policy: Policy, runs: Sequen
     left = left_of(lines)
     accounts = [
         Account(
-            feature=column.feature,
-            column=column.column,
+            **{name: getattr(column, name) for name in _COLUMN},
             releases=len(column.releases),
             loss=float(column.loss),
             spent=float(column.spent),
-            budget=column.budget,
-            since=column.since,
-            more=column.more,
         )
         for column in view.of([federation])
     ]

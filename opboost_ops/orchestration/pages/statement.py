@@ -218,7 +218,7 @@ def _exact(inside: Sequence[Dated], preamble: Preamble) -> Table:
 
 
 def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
-    rows = tuple(
+    rows = [
         (
             moment(entry.at),
             Cell(entry.action.replace("_", " "), state="bad" if entry.action in _REFUSALS else ""),
@@ -227,7 +227,7 @@ def _decisions(entries: Sequence[Entry], preamble: Preamble) -> Table:
             entry.detail,
         )
         for entry in entries
-    )
+    ]
     heads = ("at (UTC)", "what", "where", "party", "detail")
     note = ", ".join(f"{n} {action}" for action, n in Counter(e.action for e in entries).items())
     title, empty = "What was decided", "Nothing was decided."

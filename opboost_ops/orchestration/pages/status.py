@@ -50,7 +50,7 @@ def _problems(federation: Federation) -> list[Block]:
         # The DAG's text has them in a block of code.
         block = federation.faults.split("```")
         listed = (block[1] if len(block) > 2 else federation.faults).strip().splitlines()
-        lines = tuple(line.strip().removeprefix("- ") for line in listed)
+        lines = [line.strip().removeprefix("- ") for line in listed]
         text = f"The file of {federation.federation} is faulty: no run begins."
         remedy = "Correct federation.yaml; Airflow reads it again by itself."
         notes.append(Note("bad", text, remedy, lines))
@@ -60,7 +60,7 @@ def _problems(federation: Federation) -> list[Block]:
             notes.append(_failed(federation, of, last, words))
         if last is not None and last.ongoing:
             longest = max(last.waiting.values(), default=0.0)
-            lines = tuple(f"{task}, {lasting(seconds)}" for task, seconds in last.waiting.items())
+            lines = [f"{task}, {lasting(seconds)}" for task, seconds in last.waiting.items()]
             text = f"A {words} run started {ago(last.began)} ago."
             state: State = "warn" if longest > _LONG else ""
             notes.append(Note(state, text, "", lines, _links(last)))

@@ -73,7 +73,7 @@ class Table:
     kind: ClassVar[str] = "table"
     name: str
     title: str
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     values: Sequence[Row]
     note: str = ""
     empty: str = "Nothing yet."
@@ -142,8 +142,8 @@ class Note:
     state: State
     text: str
     remedy: str = ""
-    lines: tuple[str, ...] = ()
-    links: tuple[tuple[str, str], ...] = ()
+    lines: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Facts:
     """Figures side by side."""
 
     kind: ClassVar[str] = "facts"
-    facts: tuple[Fact, ...]
+    facts: Sequence[Fact]
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Figures:
 
     kind: ClassVar[str] = "figures"
     title: str
-    figures: tuple[Figure, ...]
+    figures: Sequence[Figure]
     note: str = ""
     wide: bool = False
 
@@ -192,7 +192,7 @@ class Links:
     """
 
     kind: ClassVar[str] = "links"
-    links: tuple[tuple[str, str], ...]
+    links: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Fold:
 
     kind: ClassVar[str] = "fold"
     title: str
-    blocks: "tuple[Block, ...]"
+    blocks: "Sequence[Block]"
 
 
 Block = Note | Facts | Table | Figures | Links | Heading | Fold
