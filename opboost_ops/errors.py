@@ -136,6 +136,25 @@ class ApprovalError(PolicyError):
         super().__init__(problem, remedy, notice="approval_waiting" if new else "")
 
 
+#: Numbers of errors that are the network's.
+_NETWORK = {
+    errno.EHOSTDOWN,
+    errno.EHOSTUNREACH,
+    errno.ENETDOWN,
+    errno.ENETRESET,
+    errno.ENETUNREACH,
+    errno.ESTALE,
+    errno.ETIMEDOUT,
+}
+
+
+def of_the_network(error: Exception) -> bool:
+    """True if an error is the network's, so that the same may succeed later."""
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return isinstance(error, OSError) and error.errno in _NETWORK
+
+
 def is_disk_full(error: BaseException | None) -> bool:
     """True if a disk was full, by the error or its causes; SQLite has words of its own."""
     while error is not None:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from opboost_ops.config.declared_map import canonical
-from opboost_ops.config.resources import schemas_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.config.yaml_text import bounded_text
 from opboost_ops.errors import ConfigError, Fault
 from opboost_ops.mechanisms.designed import Table
@@ -104,7 +104,7 @@ def _read(name: str, folder: Path) -> dict[str, Any] | str:
         return "names a file elsewhere; a table lies beside the federation file"
     file = folder / name
     if name == STANDARD["table"]:
-        file = schemas_folder() / "channels" / "standard.json"
+        file = shipped("schemas") / "channels" / "standard.json"
     try:
         content = json.loads(bounded_text(file, _MOST_BYTES))
     except OSError:

@@ -1,36 +1,18 @@
 """Files that ship with the package."""
 
 from pathlib import Path
+from typing import Literal
 
 
-def schemas_folder() -> Path:
-    """The folder ``schemas``: inside an installed package, or beside it in a checkout.
+def shipped(name: Literal["schemas", "dags", "docs"]) -> Path:
+    """A folder: inside an installed package, or beside it in a checkout.
 
-    Raises:
-        FileNotFoundError: Neither is there.
-    """
-    return _folder("schemas")
-
-
-def dags_folder() -> Path:
-    """The folder ``dags``, which Airflow reads: found as `schemas_folder` is.
+    Args:
+        name: ``schemas``, ``dags``, which Airflow reads, or ``docs``, to which pages link.
 
     Raises:
         FileNotFoundError: Neither is there.
     """
-    return _folder("dags")
-
-
-def docs_folder() -> Path:
-    """The folder ``docs``, with the documents that pages link to: found as `schemas_folder` is.
-
-    Raises:
-        FileNotFoundError: Neither is there.
-    """
-    return _folder("docs")
-
-
-def _folder(name: str) -> Path:
     package = Path(__file__).resolve().parents[1]
     for folder in (package / name, package.parent / name):
         if folder.is_dir():

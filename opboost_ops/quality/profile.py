@@ -178,7 +178,8 @@ class _Column:
         if declared.role == "id":
             return row | {"empty": counts["empty"]}
         if declared.values and self._fits:
-            row["undeclared"] = self._undeclared_rows()
+            as_whole, as_named, broken = self._undeclared
+            row["undeclared"] = as_named if broken else as_whole
         if declared.dense:
             row["unused_ranks"] = self._unused_ranks()
         if self._numeric:
@@ -259,10 +260,6 @@ class _Column:
             same = numbered.filter(numbered.cast(pl.String) == texts)
             return [(present & ~values.is_in(same.implode())).sum()]
         return [(present & ~values.cast(pl.String).is_in(names)).sum()]
-
-    def _undeclared_rows(self) -> int:
-        as_whole, as_named, broken = self._undeclared
-        return as_named if broken else as_whole
 
 
 def _present(cells: pl.Series) -> pl.Series:

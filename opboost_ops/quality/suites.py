@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
-from opboost_ops.config.resources import schemas_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.domain import Domain
 
 #: What a column is to its boundary.
@@ -70,7 +70,7 @@ _UNLIMITED = 10**9
 @lru_cache
 def expectations(boundary: str) -> str:
     """A boundary's suite as its file in `schemas/expectations` has it, in JSON."""
-    path = schemas_folder() / "expectations" / f"{boundary}.json"
+    path = shipped("schemas") / "expectations" / f"{boundary}.json"
     return path.read_text(encoding="utf-8")
 
 

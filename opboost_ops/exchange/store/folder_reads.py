@@ -9,19 +9,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from opboost_ops.errors import ArtifactError
+from opboost_ops.errors import ArtifactError, of_the_network
 from opboost_ops.exchange.manifest import MANIFEST
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.limits import MOST_FILES, Admit, read_within, too_large
-
-_NETWORK = {
-    errno.EHOSTDOWN,
-    errno.EHOSTUNREACH,
-    errno.ENETDOWN,
-    errno.ENETRESET,
-    errno.ENETUNREACH,
-    errno.ESTALE,
-}
 
 
 @contextmanager
@@ -41,7 +32,7 @@ def faults(what: str) -> Iterator[None]:
         return
     except OSError as error:
         name = errno.errorcode.get(error.errno or 0, type(error).__name__)
-        if isinstance(error, ConnectionError | TimeoutError) or error.errno in _NETWORK:
+        if of_the_network(error):
             failure = ConnectionError(f"{what}: the store's network failed ({name}).")
         else:
             failure = ArtifactError(

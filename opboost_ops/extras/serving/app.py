@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import hashlib
 import hmac
-import json
 import logging
 import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
+from opboost_ops.exchange.json_text import read_json
 from opboost_ops.extras.serving.answers import Score
 from opboost_ops.extras.serving.counters import Counters
 from opboost_ops.extras.serving.scorer import LOOK, Scorer
@@ -279,7 +279,7 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
         'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
     )
     try:
-        request = json.loads(body, parse_constant=_no_constant, object_pairs_hook=_object)
+        request = read_json(body)
     except (ValueError, RecursionError):
         raise form from None
     if not isinstance(request, dict) or not request.keys() <= {"row", "rows", "reasons"}:
@@ -295,19 +295,6 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
     if len(rows) > MOST_ROWS:
         raise _RequestError(413, f"A request has at most {MOST_ROWS:,} rows.", "Send fewer rows.")
     return rows, reasons, single
-
-
-def _no_constant(_: str) -> None:
-    # NaN and Infinity are no JSON.
-    raise ValueError
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # Of a key that is there twice nobody knows which value was meant.
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError
-    return entries
 
 
 def _answer(scores: list[Score], single: bool) -> dict[str, Any]:

@@ -134,7 +134,8 @@ def rows_for(federation: Federation, text: str, rows: int) -> np.ndarray:
         At most 10,000, evenly spaced, and fewer for a large model (see `row_cap`); integers.
     """
     splits = sum(model_of(text).split_counts().values())
-    return _evenly(rows, row_cap(federation.training, splits))
+    count = min(rows, row_cap(federation.training, splits))
+    return np.arange(count) * rows // max(count, 1)
 
 
 def row_cap(training: Training, splits: int) -> int:
@@ -149,8 +150,3 @@ def row_cap(training: Training, splits: int) -> int:
     row = _SECONDS_A_STEP * leaves * training.depth
     enough = min(_ENOUGH_ROWS, int(_MOST / row))
     return min(_ROWS, max(_FEWEST_ROWS, enough, int(_BUDGET / row)))
-
-
-def _evenly(rows: int, most: int) -> np.ndarray:
-    count = min(rows, most)
-    return np.arange(count) * rows // max(count, 1)

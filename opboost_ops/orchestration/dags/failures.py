@@ -4,7 +4,6 @@ Airflow prints every exception with its traceback, which says nothing to who run
 frames are Airflow's and this software's own. What a task of ours raises is told by its lines.
 """
 
-import errno
 import json
 import logging
 import sys
@@ -22,16 +21,6 @@ from opboost_ops.orchestration.pages.airflow import FAILURE
 XCOM_LIMIT = 2048
 
 _WIDTH = 100
-
-#: Numbers of errors that are the network's.
-_NETWORK = {
-    errno.ENETDOWN,
-    errno.ENETUNREACH,
-    errno.ENETRESET,
-    errno.EHOSTDOWN,
-    errno.EHOSTUNREACH,
-    errno.ETIMEDOUT,
-}
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -142,10 +131,3 @@ def _plain(logger: Any, method: str, event: Any) -> Any:  # noqa: ARG001
         del event["exc_info"]
         event["event"] = "The task has failed; the lines above say why, and what to do."
     return event
-
-
-def of_the_network(error: Exception) -> bool:
-    """True if an error is the network's, so that the same may succeed later."""
-    if isinstance(error, ConnectionError | TimeoutError):
-        return True
-    return isinstance(error, OSError) and error.errno in _NETWORK

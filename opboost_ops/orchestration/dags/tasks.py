@@ -16,6 +16,7 @@ from opboost_ops.errors import (
     ConfigError,
     OpBoostError,
     PolicyError,
+    of_the_network,
 )
 from opboost_ops.exchange import manifest
 from opboost_ops.orchestration.dags import failures, notifications
@@ -63,7 +64,9 @@ def open_run(
         if form is None:
             values = {name: context["params"].get(name) for name in form_values.FORM[purpose]}
         else:
-            values = {name: _of_template(value) for name, value in form.items()}
+            # Templates make a word of what is absent, and texts of numbers, which `form_values`
+            # reads field by field: a version's digits may look like a number.
+            values = {name: None if value == "None" else value for name, value in form.items()}
         fields = {name: value for name, value in values.items() if value not in (None, "")}
         if form is None:
             # Airflow drops what its form does not know; a misspelt field must not run as declared.
@@ -72,14 +75,6 @@ def open_run(
         return opening.open_run(Path(federation_file), run, fields, purpose, faults)
 
     return execute("open_run", work)
-
-
-def _of_template(value: Any) -> Any:
-    """A field's value: templates make a word of one that is absent, and texts of numbers.
-
-    Texts are read by `form_values`, field by field: a version's digits may look like a number.
-    """
-    return None if value == "None" else value
 
 
 @plainly
@@ -253,7 +248,7 @@ def execute(
             meter.refused()
     except Exception as error:
         name = type(error).__name__
-        if failures.of_the_network(error):
+        if of_the_network(error):
             words = f"{what}: the network failed ({name}). It is tried again."
             failure = failures.NetworkError(words, stage)
             outcome = "again"

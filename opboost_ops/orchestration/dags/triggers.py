@@ -63,8 +63,7 @@ class StoreTrigger(BaseTrigger):
     def _something(self) -> bool:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-        from opboost_ops.errors import OpBoostError
-        from opboost_ops.orchestration.dags.failures import of_the_network
+        from opboost_ops.errors import OpBoostError, of_the_network
         from opboost_ops.orchestration.dags.wait_conditions import LOOKS
         from opboost_ops.orchestration.settings import adopt_section, use_airflow_secrets
 

@@ -18,7 +18,7 @@ from typing import IO
 import httpx
 
 from opboost_ops.config.loading import load_federation
-from opboost_ops.config.resources import dags_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.errors import ConfigError, OpBoostError
 from opboost_ops.orchestration.deployment.client import Client
 from opboost_ops.orchestration.deployment.installation import LOCAL_SETTINGS
@@ -307,7 +307,7 @@ class Standalone:
                     "api.port": self.port,
                     "api.base_url": self.url,
                     "api.workers": 1,
-                    "core.dags_folder": dags_folder(),
+                    "core.dags_folder": shipped("dags"),
                     "core.dags_are_paused_at_creation": False,
                     "core.execution_api_server_url": self._tasks_url,
                     "core.executor": "LocalExecutor",

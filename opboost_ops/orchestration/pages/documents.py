@@ -7,7 +7,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from opboost_ops.config.resources import docs_folder
+from opboost_ops.config.resources import shipped
 
 #: Of each page, by the first part of its path, the document that explains it.
 ABOUT = {
@@ -32,7 +32,7 @@ def document(name: str) -> tuple[str, str] | None:
     Returns:
         None where there is none.
     """
-    file = docs_folder() / f"{name}.md"
+    file = shipped("docs") / f"{name}.md"
     if not re.fullmatch("[a-z0-9-]+", name) or not file.is_file():
         return None
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -55,7 +55,7 @@ def _within(token: Token) -> Token:
     if token.type == "link_open":
         to = str(token.attrGet("href"))
         match = _DOCUMENT.fullmatch(to)
-        if match and (docs_folder() / f"{match[1]}.md").is_file():
+        if match and (shipped("docs") / f"{match[1]}.md").is_file():
             token.attrSet("href", f"{match[1]}{match[2] or ''}")
         elif not to.startswith("#"):
             token.attrs = {}

@@ -1,6 +1,7 @@
 """Reading a party's own Parquet table: a block of rows at a time, or all of some columns."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -57,7 +58,10 @@ def unchanged_blocks(
         ContractError: Also if it has other rows now.
     """
     rows, end = context.home.json("table")["rows"], 0
-    for block in _own_copy(context, columns) or blocks(context, columns):
+    # A feature holder has a copy of the IDs; elsewhere the table itself is read.
+    copied = "desensitize" in context.stages
+    read = blocks_of(context.home.table(IDS)) if copied else partial(blocks, context)
+    for block in read(columns):
         begin, end = end, end + block.height
         if end > rows:
             break
@@ -65,13 +69,6 @@ def unchanged_blocks(
         del block
     if end != rows:
         raise raw_table.changed(context)
-
-
-def _own_copy(context: Context, columns: Sequence[str]) -> Iterator[pl.DataFrame] | None:
-    """A feature holder's copy of the IDs; None where the table itself is read."""
-    if "desensitize" not in context.stages:
-        return None
-    return blocks_of(context.home.table(IDS))(columns)
 
 
 def whole_table(

@@ -64,7 +64,13 @@ def agree(
             names keys that it may not; or the party has no record of a version to keep.
     """
     require_member(site, federation)
-    _require_future(federation)
+    until = federation.terms.until
+    # By terms that have ended nothing would be answered.
+    if clock.today() > until:
+        raise ConfigError(
+            f"The terms of {federation.name} ended on {until}.",
+            "Write a later day as terms.until in the federation file.",
+        )
     content = document(federation)
     digest = digest_of(content)
     with open_state(site) as state, state.together():
@@ -98,16 +104,6 @@ def agree(
             detail = f"{detail}. {means}"
         _enter(state, "agreed", new, federation.label_holder, detail)
     return new
-
-
-def _require_future(federation: Federation) -> None:
-    """Refuse terms by which nothing would be answered."""
-    until = federation.terms.until
-    if clock.today() > until:
-        raise ConfigError(
-            f"The terms of {federation.name} ended on {until}.",
-            "Write a later day as terms.until in the federation file.",
-        )
 
 
 def _require_same_uuid(before: Sequence[Agreement], federation: Federation) -> None:

@@ -99,7 +99,10 @@ def changes(agreements: Agreements, federation: Federation) -> list[Change]:
         *_fields("protocol", before.get("protocol"), after["protocol"]),
         *_fields("federation", before.get("federation"), after["federation"]),
     ]
-    costs = _costs(federation, agreements.party)
+    # Loss(R - L) of one more draw, by what is charged.
+    costs = {
+        line.charge: float(line.curve.loss[-1]) for line in leaving(federation, agreements.party)
+    }
     on_domain = {
         charge: loss
         for charge, loss in costs.items()
@@ -168,11 +171,6 @@ def _column_of(path: str) -> str:
 def _column(content: Mapping[str, Any], party: str, charge: str) -> Any:
     """Map and channel of a number or an ordered category; None of a nominal feature."""
     return content.get("columns", {}).get(f"{party}.{charge}")
-
-
-def _costs(federation: Federation, party: str) -> Costs:
-    """Loss(R - L) of one more draw, by what is charged."""
-    return {line.charge: float(line.curve.loss[-1]) for line in leaving(federation, party)}
 
 
 def _means(

@@ -66,7 +66,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_is(workspace: Workspace) -> None:
     )
     (version,) = models(workspace.file).versions["version"].to_list()
     lines = [line for line in done.stdout.splitlines() if version in line]
-    assert "champion" in lines[0] and "80 trees, depth 3" in lines[0]
+    assert "champion" in lines[0] and "4 trees, depth 3" in lines[0]
     assert "the first model" in lines[1]
 
 

@@ -18,7 +18,7 @@ from opboost_ops.config.agreement import (
 from opboost_ops.config.columns import columns_of
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.loading import parse_federation
-from opboost_ops.config.resources import schemas_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.exchange.signing import new_signing_key
 from opboost_ops.extras.datasets.workspace import federation_terms
 from opboost_ops.pipeline.evaluation.gate import maps
@@ -82,7 +82,7 @@ DEFAULTS = "76939fbe1e3026d2"
 
 
 def test_no_default_of_an_agreed_key_changes_unnoticed() -> None:
-    schema = json.loads((schemas_folder() / "federation.schema.json").read_text())
+    schema = json.loads((shipped("schemas") / "federation.schema.json").read_text())
     models = {"Federation": schema, **schema["$defs"]}
     free = {"Party": {"queue"}, "Federation": {"schedule"}}
     free["Scoring"] = {"cron", "cost_ratio", "calibration", "interval", "reasons"}

@@ -7,7 +7,7 @@ from typing import get_args
 import jsonschema
 import pytest
 
-from opboost_ops.config.resources import schemas_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.config.schemas import schemas, write_schemas
 from opboost_ops.exchange.manifest import File, Kind, Manifest
 
@@ -17,12 +17,12 @@ ALL = schemas(MANIFEST)
 
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_schemas_have_not_drifted(name: str) -> None:
-    committed = (schemas_folder() / name).read_text(encoding="utf-8")
+    committed = (shipped("schemas") / name).read_text(encoding="utf-8")
     assert committed == ALL[name], "run `python -m opboost_ops.extras.setup.schemas`"
 
 
 def test_no_schema_is_forgotten() -> None:
-    committed = {path.name for path in schemas_folder().glob("*.schema.json")}
+    committed = {path.name for path in shipped("schemas").glob("*.schema.json")}
     assert committed == set(ALL)
 
 

@@ -14,7 +14,7 @@ import pytest
 from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import IdColumn, Label, Party
 from opboost_ops.config.policy import Checks
-from opboost_ops.config.resources import schemas_folder
+from opboost_ops.config.resources import shipped
 from opboost_ops.domain import Domain
 from opboost_ops.quality import suites
 from opboost_ops.quality.checks import run_suite
@@ -271,7 +271,7 @@ def declared(boundary: str) -> list[str]:
 
 
 def test_every_expectation_has_a_fault() -> None:
-    folder = schemas_folder() / "expectations"
+    folder = shipped("schemas") / "expectations"
     boundaries = {name.partition("/")[0] for name in FAULTS}
     assert {path.stem for path in folder.glob("*.json")} == {*boundaries, "drift"}
     for boundary in boundaries:
@@ -279,7 +279,7 @@ def test_every_expectation_has_a_fault() -> None:
         assert set(declared(boundary)) == faults
 
 
-@pytest.mark.parametrize("path", (schemas_folder() / "expectations").glob("*.json"), ids=str)
+@pytest.mark.parametrize("path", (shipped("schemas") / "expectations").glob("*.json"), ids=str)
 def test_great_expectations_loads_a_suite_as_it_is(path: Path) -> None:
     document = json.loads(path.read_text())
     suite = gx.ExpectationSuite(**document)
