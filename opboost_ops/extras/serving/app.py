@@ -8,8 +8,10 @@ import contextlib
 import hashlib
 import hmac
 import logging
+import re
 import time
 from collections.abc import AsyncIterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from opboost_ops.errors import ConfigError, OpBoostError, PolicyError
@@ -32,8 +34,11 @@ BODY_SECONDS = 30.0
 #: Most features that are named beside a score, as in a batch.
 MOST_REASONS = 50
 
-#: So few rows are scored at once; more are scored in a thread, and others are answered meanwhile.
-_FEW = 20
+#: Bodies of so few bytes are answered at once; others in a thread, while others are answered.
+_FEW_BYTES = 4096
+
+#: The beginning of an object or list, or a whole text; one that nothing ends goes on to the end.
+_PIECE = re.compile(rb'[{\[]|"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 _LOG = logging.getLogger("opboost_ops")
 
@@ -63,14 +68,16 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
     require_server()
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
-    from starlette.requests import Request
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
     counters, wanted = Counters(), _digest(token.encode())
 
     def require_token(request: Request) -> None:
-        kind, _, shown = request.headers.get("authorization", "").partition(" ")
+        # Of two tokens a proxy may have read the other one.
+        shown_tokens = request.headers.getlist("authorization")
+        kind, _, shown = (shown_tokens[0] if len(shown_tokens) == 1 else "").partition(" ")
         # Digests, so that neither a character nor the length is told by how long it takes.
         same = hmac.compare_digest(_digest(shown.strip().encode("utf-8", "replace")), wanted)
         if kind.lower() != "bearer" or not same:
@@ -96,21 +103,28 @@ def make_app(scorer: Scorer, token: str) -> "Starlette":
         figures = await asyncio.to_thread(_production, scorer)
         return PlainTextResponse(counters.text(in_use(scorer), *figures))
 
+    def scored(body: bytes) -> Response:
+        rows, reasons, single = _asked(body)
+        scores = scorer.score_rows(rows, reasons)
+        response = JSONResponse(_answer(scores, single))
+        for one in scores:
+            counters.row(one.refused, {p: of.state for p, of in one.partners.items()})
+        return response
+
     async def score(request: Request) -> Response:
         begin = time.perf_counter()
         try:
             require_token(request)
-            rows, reasons, single = _asked(await _body(request))
-            if len(rows) <= _FEW:
-                scores = scorer.score_rows(rows, reasons)
+            body = await _body(request)
+            if len(body) <= _FEW_BYTES:
+                response = scored(body)
             else:
-                scores = await asyncio.to_thread(scorer.score_rows, rows, reasons)
-            answer = _answer(scores, single)
-            for scored in scores:
-                counters.row(scored.refused, {p: of.state for p, of in scored.partners.items()})
-            response: Response = JSONResponse(answer)
+                response = await asyncio.to_thread(scored, body)
         except (_RequestError, OpBoostError) as error:
             response = refusal(error)
+        except ClientDisconnect:
+            # Nobody reads it, and no server has failed: 499 is what proxies log.
+            response = Response(status_code=499)
         except Exception as error:
             # The text of a foreign error may print cells.
             _LOG.error("A request for scores failed: %s.", type(error).__name__)
@@ -278,6 +292,8 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
         "The body is not a JSON object of the required form.",
         'Send {"row": {...}} or {"rows": [{...}, ...]}, and "reasons": N for at most 50 reasons.',
     )
+    if last := _beyond_rows(body):
+        raise _too_many_rows() if last == b"{" else form
     try:
         request = read_json(body)
     except (ValueError, RecursionError):
@@ -293,8 +309,24 @@ def _asked(body: bytes) -> tuple[list[dict[str, Any]], int, bool]:
     if type(reasons) is not int or not 0 <= reasons <= MOST_REASONS:
         raise form
     if len(rows) > MOST_ROWS:
-        raise _RequestError(413, f"A request has at most {MOST_ROWS:,} rows.", "Send fewer rows.")
+        raise _too_many_rows()
     return rows, reasons, single
+
+
+def _beyond_rows(body: bytes) -> bytes:
+    """The first object or list beyond those that rows need; empty if there is none.
+
+    Millions of them would be made before the first is refused.
+    """
+    most = MOST_ROWS + 2
+    if sum(map(body.count, (b"{", b"["))) <= most:
+        return b""
+    begins = (piece[0] for piece in _PIECE.finditer(body) if piece[0] in (b"{", b"["))
+    return next(islice(begins, most, None), b"")
+
+
+def _too_many_rows() -> _RequestError:
+    return _RequestError(413, f"A request has at most {MOST_ROWS:,} rows.", "Send fewer rows.")
 
 
 def _answer(scores: list[Score], single: bool) -> dict[str, Any]:

@@ -4,10 +4,13 @@ import asyncio
 import json
 import logging
 import os
+import threading
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import polars as pl
 import pytest
 from starlette.testclient import TestClient
@@ -105,6 +108,84 @@ def test_what_is_refused_shows_nothing_of_it(
         answer = client.post("/score", content=body, headers=HEADERS)
     assert answer.status_code == status and answer.json().keys() == {"error", "remedy"}
     assert "canary" not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize("piece", [b"{}", b"[]", b'{"a[":"{\\"["}', b"[["])
+def test_millions_of_pieces_are_refused_before_they_are_made(
+    client: TestClient, piece: bytes
+) -> None:
+    """Each made an object, and all other requests waited for seconds."""
+    body = b'{"rows": [' + b",".join([piece] * ((MOST_BYTES - 100) // (len(piece) + 1))) + b"]}"
+    tracemalloc.start()
+    try:
+        answer = client.post("/score", content=body, headers=HEADERS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert answer.status_code in (400, 413)
+    assert peak < 6 * MOST_BYTES
+
+
+def test_brackets_in_a_text_are_no_rows(client: TestClient, rows: list[dict[str, Any]]) -> None:
+    row = {**rows[0], "note": '{["\\' * MOST_ROWS}
+    answer = client.post("/score", json={"row": row}, headers=HEADERS)
+    assert answer.json()["score"] == client.post(
+        "/score", json={"row": rows[0]}, headers=HEADERS
+    ).json()["score"]  # fmt: skip
+
+
+def test_others_are_answered_while_a_large_body_is(
+    workspace: Workspace, rows: list[dict[str, Any]]
+) -> None:
+    """Also where it holds a single row."""
+    answered = threading.Event()
+    waited = []
+
+    class Slow(api.Scorer):
+        def score_rows(self, rows: Any, reasons: int = 0) -> Any:
+            waited.append(answered.wait(20))
+            return super().score_rows(rows, reasons)
+
+    app = make_app(Slow(workspace.folder / "a", workspace.folder), TOKEN)
+
+    async def both() -> int:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
+            large = {"row": {**rows[0], "note": "x" * 10_000}}
+            scoring = asyncio.create_task(client.post("/score", json=large, headers=HEADERS))
+            while not scoring.done():
+                await asyncio.sleep(0.01)
+                await client.get("/health")
+                answered.set()
+            return (await scoring).status_code
+
+    assert asyncio.run(both()) == 200 and waited == [True]
+
+
+def test_a_client_that_goes_away_is_no_failure(
+    workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was logged and counted as a failure of the server."""
+    app = make_app(api.Scorer(workspace.folder / "a", workspace.folder), TOKEN)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.disconnect"}
+
+    async def send(_: dict[str, Any]) -> None:
+        pass
+
+    scope = {"type": "http", "method": "POST", "path": "/score", "query_string": b"",
+             "headers": [(b"authorization", f"Bearer {TOKEN}".encode())]}  # fmt: skip
+    asyncio.run(app(scope, receive, send))  # type: ignore[arg-type]
+    assert not caplog.records
+    with TestClient(app) as client:
+        assert 'status="5' not in client.get("/metrics", headers=HEADERS).text
+
+
+def test_two_tokens_are_none(client: TestClient) -> None:
+    """A proxy may have read the other one."""
+    both = [("Authorization", HEADERS["Authorization"]), ("Authorization", "Bearer other")]
+    assert client.get("/version", headers=both).status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/score/", "/score%2f", "/health/"])
