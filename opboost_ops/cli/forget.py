@@ -32,6 +32,7 @@ def command(
     from opboost_ops.config.loading import load_party
     from opboost_ops.errors import ConfigError
     from opboost_ops.exchange.party_state import open_state
+    from opboost_ops.extras.backup.restoring import ASIDE
     from opboost_ops.learning.registry.registry import Registry
     from opboost_ops.pipeline.cache import cached_files
     from opboost_ops.pipeline.party.forgotten_rows import remove_points, remove_rows
@@ -110,6 +111,11 @@ def command(
         "Still here: the row in the party's own table or source, and other intermediate tables of "
         "earlier runs until `opboost store gc` removes those runs."
     )
+    if aside := sorted(path.name for path in declared.pins.parent.glob(f"*{ASIDE}*")):
+        print(
+            f"Also in the state that `opboost restore` moved aside, until it is deleted: "
+            f"{', '.join(aside)}."
+        )
 
     if receipt is not None:
         content = {

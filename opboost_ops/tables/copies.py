@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -25,7 +24,7 @@ from opboost_ops.tables.names import column_form
 from opboost_ops.tables.parquet import scan, scan_common
 from opboost_ops.tables.people import People, write_ids
 from opboost_ops.tables.sorted_copy import Kept, write_sorted
-from opboost_ops.tables.spill.files import private_folder
+from opboost_ops.tables.spill.files import working_folder
 from opboost_ops.tables.text import no_room
 
 #: Bytes at home for each byte of a source, while it is sorted; once more while IDs are made, and
@@ -75,11 +74,10 @@ def copy(
         OpBoostError: It cannot be read, or the disk has too little room.
         ConnectionError: A server cannot be reached.
     """
-    private_folder(target.parent)
     failure: Exception
-    with TemporaryDirectory(prefix=".source-", dir=target.parent) as folder:
+    with working_folder(target.parent, ".source-") as folder:
         try:
-            return _copy(source, party, Path(folder), target, columns, people, keep)
+            return _copy(source, party, folder, target, columns, people, keep)
         except (OpBoostError, ConnectionError) as error:
             failure = error
         except (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError, OpBoostError
-from opboost_ops.exchange.party_state import open_state
+from opboost_ops.exchange.party_state import PartyState, open_state
 from opboost_ops.pipeline.party.taking_part import stopped
 from opboost_ops.privacy.consent.agreements import Agreements
 from opboost_ops.privacy.ledger.database import has_tables
@@ -41,7 +41,7 @@ class Present:
 
 
 def look(site: Site) -> Present:
-    """Look at a site's present state.
+    """Look at a site's present state, which others may change until its database is locked.
 
     Args:
         site: The party's.
@@ -55,20 +55,32 @@ def look(site: Site) -> Present:
         return Present(files, False)
     try:
         with open_state(site, fresh=True) as state:
-            entries = state.ledger.entries()
-            listed = state.forgotten.read().people
-            agreements = state.agreements.read()
-            agreed = agreements.agreements
-            withdrawn = _not_in_force(agreements)
-            stops = frozenset(a.federation for a in agreed if stopped(state, a.federation))
-            happened, _ = state.audit.head()
-            stores = {name: pin.identity for name, pin in state.stores.pins().items()}
+            return present_of(state, files=files)
     except (OpBoostError, ValueError):
         if not url.startswith("sqlite:///"):
             raise
         return Present(True, False)
-    anything = files or bool(entries) or happened > 0
-    return Present(anything, True, entries, listed, withdrawn, stops, stores)
+
+
+def present_of(state: PartyState, *, files: bool) -> Present:
+    """What a party's database says.
+
+    Args:
+        state: The party's.
+        files: Whether there are pins or models.
+    """
+    agreements = state.agreements.read()
+    agreed, entries = agreements.agreements, state.ledger.entries()
+    happened, _ = state.audit.head()
+    return Present(
+        anything=files or bool(entries) or happened > 0,
+        readable=True,
+        entries=entries,
+        forgotten=state.forgotten.read().people,
+        withdrawn=_not_in_force(agreements),
+        stopped=frozenset(a.federation for a in agreed if stopped(state, a.federation)),
+        stores={name: pin.identity for name, pin in state.stores.pins().items()},
+    )
 
 
 def _not_in_force(agreements: Agreements) -> frozenset[tuple[str, str]]:

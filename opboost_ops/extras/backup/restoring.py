@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from opboost_ops import __version__
 from opboost_ops.config.loading import POLICY, load_site
@@ -37,7 +36,13 @@ from opboost_ops.extras.backup.archive import (
     require_sealed,
     unpack,
 )
-from opboost_ops.extras.backup.present import Present, look, not_in_backup, require_meant
+from opboost_ops.extras.backup.present import (
+    Present,
+    look,
+    not_in_backup,
+    present_of,
+    require_meant,
+)
 from opboost_ops.extras.backup.writing import key_places
 from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.taking_part import stopped
@@ -52,7 +57,10 @@ from opboost_ops.privacy.ledger.tables import (
     table_names,
 )
 from opboost_ops.quality.tightening import TIGHTENING
-from opboost_ops.tables.spill.files import private_folder
+from opboost_ops.tables.spill.files import private_folder, working_folder
+
+#: Part of the names under which the state that was there is kept.
+ASIDE = ".before-restore-"
 
 
 @dataclass(frozen=True)
@@ -100,16 +108,15 @@ def restore(
         if not folder.exists():
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             private_folder(folder)
-        with TemporaryDirectory(prefix=".restore-", dir=folder) as name:
-            stage = Path(name)
+        with working_folder(folder, ".restore-") as stage:
             contents = unpack(source, identity, stage, progress)
             site = _site_of(folder, stage, contents)
             require_sealed(stage, contents, _secret(site, stage, contents))
             small = _small(folder, site, stage)
             present = look(site)
-            beyond = not_in_backup(present, stage / DATABASE / "entries.jsonl")
+            entries = stage / DATABASE / "entries.jsonl"
             if not over:
-                require_meant(present, beyond, contents.at, site.party)
+                require_meant(present, not_in_backup(present, entries), contents.at, site.party)
             unchanged = []
             for path, content in small.items():
                 if not path.exists():
@@ -118,8 +125,9 @@ def restore(
                 elif path.read_bytes() != content:
                     unchanged.append(path.name)
             places = Places(undo)
-            _replace(site, contents, stage, places, present)
+            present = _replace(site, contents, stage, places, present)
             undo.pop_all()
+            beyond = not_in_backup(present, entries)
     return Restored(site, contents, tuple(places.aside), tuple(unchanged), tuple(beyond))
 
 
@@ -132,7 +140,7 @@ class Places:
 
     def __init__(self, undo: ExitStack) -> None:
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S")
-        self._end, self._undo = f".before-restore-{stamp}", undo
+        self._end, self._undo = f"{ASIDE}{stamp}", undo
         #: The end of the names of tables that are set aside.
         self.table_end = f"before_restore_{stamp}".lower()
         #: Everything that was set aside.
@@ -257,8 +265,14 @@ def _room(party: str) -> Iterator[None]:
         )
 
 
-def _replace(site: Site, contents: Contents, stage: Path, places: Places, present: Present) -> None:
-    """Let database, pins and models be those of the backup: all or nothing."""
+def _replace(
+    site: Site, contents: Contents, stage: Path, places: Places, present: Present
+) -> Present:
+    """Let database, pins and models be those of the backup: all or nothing.
+
+    Returns:
+        What was there at that moment: others may have gone on since it was looked at.
+    """
     url = site.ledger_url()
     file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
     if file is not None:
@@ -271,6 +285,9 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
     database = Database(url)
     try:
         with database.writing() as connection:
+            state = PartyState.of(site, database)
+            if present.readable and present.anything:
+                present = present_of(state, files=True)
             if present.readable and present.anything and file is not None:
                 copy = places.free_name(file)
                 places.written(copy)
@@ -280,7 +297,6 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
                 places.aside.append(f"the tables ..._{places.table_end}")
             for name in table_names():
                 replace_rows(connection, name, _lines(stage / DATABASE / f"{name}.jsonl"))
-            state = PartyState.of(site, database)
             if state.audit.verify() != (contents.entries, contents.head):
                 raise damaged("its audit log")
             places.swap(stage / PINS, site.pins)
@@ -288,6 +304,7 @@ def _replace(site: Site, contents: Contents, stage: Path, places: Places, presen
             _carry_over(state, site, present)
     finally:
         database.close()
+    return present
 
 
 def _carry_over(state: PartyState, site: Site, present: Present) -> None:

@@ -8,11 +8,9 @@ showing what there was. All is copied afterwards, while runs write again.
 import hashlib
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pyrage
 import sqlalchemy as sa
@@ -40,13 +38,7 @@ from opboost_ops.extras.backup.archive import (
 from opboost_ops.mechanisms import noise
 from opboost_ops.privacy.ledger.tables import VERSION, lines_of, now, table_names
 from opboost_ops.quality.tightening import TIGHTENING
-from opboost_ops.tables.spill.files import private_folder, second_name, whole_file
-
-#: Beginning of the name of the folder in which a backup is collected.
-_STAGE = ".backup-"
-
-#: Seconds after which such a folder is that of a backup that was killed.
-_LEFT = 86_400.0
+from opboost_ops.tables.spill.files import private_folder, second_name, whole_file, working_folder
 
 #: Files that are replaced as a whole, by the ends of their names; others are copied.
 _REPLACED = (".parquet", ".people")
@@ -82,15 +74,12 @@ def back_up(
             f"The folder of {target.name} does not exist; nothing was written.",
             "Mount its disk, or create the folder.",
         )
-    for left in folder.glob(f"{_STAGE}*"):
-        if time.time() - left.stat().st_mtime > _LEFT:
-            shutil.rmtree(left, ignore_errors=True)
     try:
-        with TemporaryDirectory(prefix=_STAGE, dir=folder) as name:
-            contents = _collect(folder, site, Path(name))
-            seal(Path(name), contents, site.noise_secret())
+        with working_folder(folder, ".backup-") as stage:
+            contents = _collect(folder, site, stage)
+            seal(stage, contents, site.noise_secret())
             with whole_file(target) as file:
-                pack(Path(name), file, public, progress)
+                pack(stage, file, public, progress)
     except (OSError, pyrage.EncryptError) as error:
         raise ContractError(
             f"The backup {target.name} cannot be written "

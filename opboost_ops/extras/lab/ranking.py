@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from opboost_ops.reports.display.html import charts_html
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
 from opboost_ops.tables.people import people_of
-from opboost_ops.tables.spill.files import private_folder
+from opboost_ops.tables.spill.files import working_folder
 
 #: With every ranking by the party's own table.
 PRIVATE = (
@@ -257,9 +256,8 @@ def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFra
     table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
     if not isinstance(table, Source):
         return read_rows(table), table, home
-    private_folder(site.home)
-    with TemporaryDirectory(prefix=".plan-", dir=site.home) as folder:
-        path = Path(folder) / f"{holder}.parquet"
+    with working_folder(site.home, ".plan-") as folder:
+        path = folder / f"{holder}.parquet"
         policy = load_policy(site_file.parent / POLICY)
         people = people_of(site, policy, declared.name, declared.id)
         columns = expected_columns(declared, policy, holder, train=True)

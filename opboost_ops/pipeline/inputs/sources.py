@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
@@ -22,7 +21,7 @@ from opboost_ops.tables.column_types import Expected, Kind, expected_feature, ex
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.people import PEOPLE, people_of
 from opboost_ops.tables.sorted_copy import Kept
-from opboost_ops.tables.spill.files import private_folder
+from opboost_ops.tables.spill.files import working_folder
 
 
 def take(context: Context) -> None:
@@ -65,9 +64,8 @@ def borrowed(context: Context) -> Iterator[Context]:
     if not isinstance(_table(context), Source):
         yield context
         return
-    private_folder(context.site.home)
-    with TemporaryDirectory(prefix=".table-", dir=context.site.home) as folder:
-        lent = replace(context, home=Home(Path(folder)))
+    with working_folder(context.site.home, ".table-") as folder:
+        lent = replace(context, home=Home(folder))
         try:
             take(lent)
         except ConnectionError as error:

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from opboost_ops.config.federation import IdColumn, Purpose
@@ -21,7 +19,7 @@ from opboost_ops.tables.content import content_fingerprint
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.parquet import files_of
 from opboost_ops.tables.people import people_of
-from opboost_ops.tables.spill.files import private_folder
+from opboost_ops.tables.spill.files import working_folder
 
 _SEEN: dict[Purpose, str] = {"train": "table_version", "score": "new_rows_version"}
 
@@ -70,9 +68,8 @@ def changed(party: str, federation: str, look: str, purpose: Purpose = "train") 
     home = Home(site.home / federation)
     fingerprint: str | None = None
     if isinstance(path, Source):
-        private_folder(home.folder)
-        with TemporaryDirectory(prefix=".look-", dir=home.folder) as folder:
-            looked = Path(folder) / COPY
+        with working_folder(home.folder, ".look-") as folder:
+            looked = folder / COPY
             people = people_of(site, policy, federation, identity)
             columns = {raw: Expected(name, "text") for name, raw in people.parts.items()}
             copy(path, party, looked, columns, people)

@@ -1,10 +1,12 @@
 """Files that are there whole or not at all, and folders; only the party's own user reads them."""
 
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import BinaryIO
 from uuid import uuid4
 
@@ -19,6 +21,42 @@ def private_folder(folder: Path) -> None:
     for path in reversed((folder, *folder.parents)):
         if not path.is_dir():
             path.mkdir(exist_ok=True, mode=0o700)
+
+
+@contextmanager
+def working_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """A folder for rows or keys, gone afterwards; those that killed processes left go, too.
+
+    Its process keeps it locked, by which others see that it is in use. The lock on the parent lets
+    nobody take a new one for abandoned.
+
+    Args:
+        parent: Where it is made; a folder that is missing is made.
+        prefix: How the names of such folders begin.
+    """
+    private_folder(parent)
+    with ExitStack() as stack:
+        with _locked(parent):
+            for left in parent.glob(f"{prefix}*"):
+                with suppress(OSError), _locked(left, wait=False):
+                    shutil.rmtree(left, ignore_errors=True)
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix=prefix, dir=parent)))
+            stack.enter_context(_locked(folder))
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Lock a folder; where the disk knows no locks, only who does not wait fails."""
+    with ExitStack() as stack:
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            if not wait:
+                raise
+        yield
 
 
 @contextmanager

@@ -1,8 +1,14 @@
 """A backup that was put back is what there was; what is there is never lost by it."""
 
+import multiprocessing
+import os
 import shutil
+import signal
 import sqlite3
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +175,61 @@ def test_who_was_forgotten_since_stays_forgotten(
     with state_of(workspace, "bank") as state:
         assert state.forgotten.read() == listed
         assert people_of(state) == people
+    # What was set aside holds people, too.
+    (aside,) = bank.glob("pins.before-restore-*")
+    assert aside.name in opboost("forget", bank, person).out
+
+
+def test_who_is_forgotten_while_it_begins_stays_forgotten(
+    workspace: Workspace, backup: Path, officer: Officer
+) -> None:
+    """Others write until it holds the database: it went by what it had looked at before."""
+    bank = workspace.folder / "bank"
+    begun = threading.Event()
+
+    def progress(done: int, whole: int) -> None:
+        begun.set()
+
+    with ThreadPoolExecutor(1) as pool, state_of(workspace, "bank") as state, state.together():
+        restoring_it = pool.submit(restore, bank, backup, officer.file, True, progress)
+        begun.wait(60)
+        # It looks at the state, then waits for this transaction.
+        time.sleep(2)
+        gone = state.forgotten.hashed(
+            str(pl.read_parquet(bank / "tables" / "train.parquet")["id"][0])
+        )
+        state.forgotten.add([gone])
+        state.releases.forget([gone])
+    restoring_it.result()
+    with state_of(workspace, "bank") as state:
+        assert gone in state.forgotten.read().people
+
+
+@pytest.mark.parametrize("killed", [back_up, restore])
+def test_one_that_was_killed_leaves_no_key_in_the_open(
+    workspace: Workspace, backup: Path, officer: Officer, tmp_path: Path, killed: Any
+) -> None:
+    """Its folder, with keys, secret and pins, stayed beside `site.yaml` for ever."""
+    bank = workspace.folder / "bank"
+
+    def run(function: Any, *end: Any) -> None:
+        if function is back_up:
+            back_up(bank, tmp_path / "another.backup", officer.public, *end)
+        else:
+            restore(bank, backup, officer.file, True, *end)
+
+    def end(done: int, whole: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    process = multiprocessing.get_context("fork").Process(target=run, args=(killed, end))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    stages = [f".{name}-*" for name in ("backup", "restore")]
+    (left,) = (folder for stage in stages for folder in bank.glob(stage))
+    assert list(left.iterdir())
+    run(killed)
+    assert not [folder for stage in stages for folder in bank.glob(stage)]
 
 
 def test_what_was_withdrawn_since_stays_withdrawn(

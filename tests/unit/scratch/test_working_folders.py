@@ -1,0 +1,28 @@
+"""Folders of rows and keys: those of killed processes go, those in use stay."""
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+from opboost_ops.tables.spill.files import working_folder
+
+
+def killed_in(parent: Path) -> None:
+    with working_folder(parent, ".rows-") as folder:
+        (folder / "people").write_text("a person")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_a_killed_process_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    with working_folder(tmp_path, ".rows-") as in_use:
+        (in_use / "people").write_text("another")
+        process = multiprocessing.get_context("fork").Process(target=killed_in, args=(tmp_path,))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+        assert len(list(tmp_path.glob(".rows-*/people"))) == 2
+        with working_folder(tmp_path, ".rows-") as folder:
+            assert {*tmp_path.iterdir()} == {in_use, folder}
+            assert (in_use / "people").is_file()
+    assert not list(tmp_path.iterdir())
