@@ -9,7 +9,6 @@ from opboost_ops.errors import ContractError
 
 if TYPE_CHECKING:
     from opboost_ops.extras.lab.attacks import Attacked
-    from opboost_ops.privacy.consent.guessing import Guess
 
 
 def command(
@@ -38,10 +37,6 @@ def command(
         )
 
 
-def _rates(guess: "Guess") -> tuple[float | None, ...]:
-    return guess.after, guess.of_two, guess.of_three
-
-
 def _show(attacked: "Attacked") -> None:
     from opboost_ops.cli.output.printing import print_line, print_table
     from opboost_ops.privacy.consent.exposure import share_words
@@ -56,8 +51,9 @@ def _show(attacked: "Attacked") -> None:
     )  # fmt: skip
     print_table(f"{attacked.party}: attacks on the release it would make now", heads, rows)
     stated = [
-        (name, str(guess.values), *(share_words(rate) if rate else "" for rate in _rates(guess)))
+        (name, guess.values, *(share_words(rate) if rate else "" for rate in rates))
         for name, guess in result.stated.items()
+        for rates in [(guess.after, guess.of_two, guess.of_three)]
     ]
     priors = ("column", "values", "all equally likely", "of two, at worst", "of three, at worst")
     print_table("Guessed right, as the consent sheet states it", priors, stated)

@@ -9,7 +9,6 @@ loader silently takes the last, merge keys and tags, and aliases that make a sma
 import os
 import re
 import stat
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -185,7 +184,7 @@ class _Reader:
         Raises:
             yaml.YAMLError: It is not YAML.
         """
-        for event in _events(text):
+        for event in yaml.parse(text, Loader=_LOADER):
             line = (event.start_mark.line if event.start_mark else 0) + 1
             if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag:
                 raise _Refused(
@@ -245,7 +244,3 @@ class _Reader:
             parent.height = max(parent.height, node.height + 1)
             if parent.nodes > MOST_NODES:
                 raise _Refused(f"has more than {MOST_NODES} entries", line)
-
-
-def _events(text: str) -> Iterator[yaml.Event]:
-    return yaml.parse(text, Loader=_LOADER)

@@ -173,15 +173,11 @@ def person_keys(
 
     keys = cmac.keys_of_ids(_derive(secret, b"id"), _TAGS[id_type], ids, id_type)
     if keys is None:
-        raise _no_ids(id_type)
+        raise ContractError(
+            f"The ID column has missing values, or values that are not of type {id_type}.",
+            "Give every row an ID of the declared type.",
+        )
     return keys
-
-
-def _no_ids(id_type: str) -> ContractError:
-    return ContractError(
-        f"The ID column has missing values, or values that are not of type {id_type}.",
-        "Give every row an ID of the declared type.",
-    )
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:

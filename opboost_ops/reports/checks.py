@@ -4,7 +4,16 @@ from typing import Any
 
 from opboost_ops.quality.profile import VALUES
 from opboost_ops.quality.report import Finding, Report, description
-from opboost_ops.reports.display.blocks import Block, Cell, Fact, Facts, Row, State, Table, count
+from opboost_ops.reports.display.blocks import (
+    Block,
+    Cell,
+    Fact,
+    Facts,
+    Row,
+    State,
+    Table,
+    Value,
+)
 
 
 def report_blocks(report: Report) -> list[Block]:
@@ -66,11 +75,9 @@ def _profile(report: Report) -> Table:
     )
 
 
-def _cell(value: Any) -> Cell:
-    if value is None:
-        return Cell("", "")
+def _cell(value: Any) -> Cell | Value:
     if isinstance(value, bool):
-        return Cell("yes" if value else "no")
-    if isinstance(value, float) and not value.is_integer():
-        return Cell(f"{value:.4g}", value)
-    return count(int(value)) if isinstance(value, int | float) else Cell(str(value))
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Cell(f"{value:.4g}", value)
+    return value if value is None or isinstance(value, int) else str(value)

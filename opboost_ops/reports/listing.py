@@ -12,6 +12,7 @@ from opboost_ops.reports.display.blocks import (
     Figures,
     Links,
     Note,
+    Row,
     Table,
     moment,
     number,
@@ -48,7 +49,7 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
     for name in names:
         version = models.version(name)
         judged, gain, last = version.judged(main), version.gains.get(main), version.decision
-        use = Cell("", "")
+        use = None
         if version.champion:
             use = Cell("champion", state="good")
         elif models.champion and address(name):
@@ -58,12 +59,12 @@ def versions_table(models: Models, names: Sequence[str], address: Address = lamb
             (
                 Cell(name, href=address(name)),
                 use,
-                moment(last.at) if last else Cell("", ""),
+                moment(last.at) if last else None,
                 Cell(version.verdict, title=last.why if last else ""),
                 version.epsilon(),
                 version.parameters(),
-                judged.cell() if judged else Cell("", ""),
-                gain.cell("+") if gain else Cell("", ""),
+                judged.cell() if judged else None,
+                gain.cell("+") if gain else None,
             )
         )
     heads = ("version", "in use", "decided (UTC)", "decision", "epsilon", "trained with")
@@ -199,10 +200,7 @@ def _parameters(first: Version, second: Version) -> Table:
         for name in dict.fromkeys([*first.training, *second.training])
     ]
     rows.append(("held-out rows", f"{first.rows:,}", f"{second.rows:,}"))
-    cells = [
-        (*map(Cell, row), Cell("", "") if row[1] == row[2] else Cell("differs", state="warn"))
-        for row in rows
-    ]
+    cells = [(*row, None if row[1] == row[2] else Cell("differs", state="warn")) for row in rows]
     heads = ("what", "first", "second", "difference")
     return Table("parameters", "Parameters", heads, cells, "Protections only where they differ.")
 
@@ -237,15 +235,9 @@ def _both_metrics(first: Version, second: Version) -> Table:
     )
 
 
-def _both(left: Interval | None, right: Interval | None, sign: str = "") -> tuple[Cell, Cell, Cell]:
-    gap = (
-        Cell("", "")
-        if left is None or right is None
-        else Interval(right.value - left.value).cell("+")
-    )
-    first, second = (
-        Cell("", "") if interval is None else interval.cell(sign) for interval in (left, right)
-    )
+def _both(left: Interval | None, right: Interval | None, sign: str = "") -> Row:
+    first, second = (of.cell(sign) if of else None for of in (left, right))
+    gap = Interval(right.value - left.value).cell("+") if left and right else None
     return first, second, gap
 
 
@@ -253,9 +245,9 @@ def _both_importances(first: Version, second: Version) -> Table:
     keys = {*first.shares, *second.shares}
     gaps = {key: second.shares.get(key, 0.0) - first.shares.get(key, 0.0) for key in keys}
     most = max(map(abs, gaps.values()), default=0.0) or 1.0
-    rows = [
+    rows: Sequence[Row] = [
         (
-            *map(Cell, key),
+            *key,
             *(number(100 * of.shares.get(key, 0.0), 1) for of in (first, second)),
             Cell(f"{100 * gaps[key]:+.1f}", 100 * gaps[key], share=abs(gaps[key]) / most),
         )

@@ -128,5 +128,5 @@ def _partners(partners: Sequence[PartnerAge]) -> Table:
     return Table("partners", "Other parties' values", heads, rows, note)
 
 
-def _share(value: float | None) -> Cell:
-    return Cell("", "") if value is None else Cell(f"{100 * value:.2f} %", value)
+def _share(value: float | None) -> Cell | None:
+    return None if value is None else Cell(f"{100 * value:.2f} %", value)

@@ -7,7 +7,6 @@ from opboost_ops.config.schema import Record
 from opboost_ops.learning.metrics import LOSSES
 from opboost_ops.reports.display.blocks import (
     Block,
-    Cell,
     Fact,
     Facts,
     Figure,
@@ -172,7 +171,7 @@ def outcome_blocks(outcomes: Outcomes, version: Version) -> list[Block]:
         (
             name.replace("_", " "),
             Interval(**outcomes.metrics[name].model_dump()).cell(),
-            held_out[name].cell() if name in held_out else Cell("", ""),
+            held_out[name].cell() if name in held_out else None,
         )
         for name in names
     ]

@@ -15,7 +15,6 @@ from opboost_ops.reports.display.blocks import (
     Note,
     Row,
     Table,
-    count,
     number,
 )
 from opboost_ops.reports.display.html import document_html
@@ -301,19 +300,17 @@ def _features(version: Version) -> Table:
     rows = []
     for key in keys:
         curve, share, gain = loss[key].get("loss") or (None,), shares.get(key), gains.get(key)
-        part = Cell("", "")
-        if share is not None:
-            part = Cell(f"{share:.1%}", share, share=share / most)
+        part = None if share is None else Cell(f"{share:.1%}", share, share=share / most)
         rows.append(
             (
                 key[0],
                 key[1],
                 words[key] or unprotected,
-                Cell("") if curve[0] is None else count(len(curve) + 1),
-                *(_loss(end) for end in (curve[0], curve[-1])),
+                None if curve[0] is None else len(curve) + 1,
+                *(None if end is None else float(end) for end in (curve[0], curve[-1])),
                 part,
                 version.splits[key],
-                Cell("", "") if gain is None else Cell(f"{gain:.4g}", gain),
+                None if gain is None else Cell(f"{gain:.4g}", gain),
             )
         )
     losses = ("values", "loss(1)", "loss(R-L)")
@@ -336,10 +333,6 @@ def _features(version: Version) -> Table:
             f"for loss(R-L) {ends[least]:.2f}. Where budgets are short, leave it out first."
         )
     return Table("features", "Features", (*heads, "gain"), rows, note)
-
-
-def _loss(value: float | str | None) -> Cell:
-    return number(None if value is None else float(value))
 
 
 def _parties(version: Version) -> Table:

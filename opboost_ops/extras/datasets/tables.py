@@ -9,7 +9,7 @@ import io
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,6 @@ def credit_default() -> Dataset:
     features |= {f"X{i}": {"bounds": [0, 500_000], "scale": "log1p"} for i in range(18, 24)}
     return _two_parties(
         "credit_default",
-        read(SOURCES["credit_default"]),
         {"column": "Y", "task": "binary", "classes": [0, 1]},
         {"X2": {}, "X3": {}, "X4": {}, "X5": {}},
         features,
@@ -237,7 +236,6 @@ def give_me_some_credit() -> Dataset:
     }
     return _two_parties(
         "give_me_some_credit",
-        read(SOURCES["give_me_some_credit"]),
         {"column": "SeriousDlqin2yrs", "task": "binary", "classes": [0, 1]},
         {"age": {}, "NumberOfDependents": {"missing": "keep"}},
         features,
@@ -258,7 +256,6 @@ def abalone() -> Dataset:
     }
     return _two_parties(
         "abalone",
-        read(SOURCES["abalone"]),
         {"column": "Rings", "task": "regression"},
         {"Sex": {"type": "nominal"}},
         {name: {"bounds": b} for name, b in bounds.items()},
@@ -281,7 +278,6 @@ def adult() -> Dataset:
     features = {name: {"bounds": b} for name, b in bounds.items()}
     return _two_parties(
         "adult",
-        read(SOURCES["adult"]),
         {"column": "income", "task": "binary", "classes": ["<=50K", ">50K"]},
         own,
         features,
@@ -293,16 +289,15 @@ def pendigits() -> Dataset:
 
     Rows held out are drawn from the whole table, so its writers are in both parts.
     """
-    both = pl.concat([read(SOURCES["pendigits_train"]), read(SOURCES["pendigits_test"])])
     features = {name: {"bounds": [0, 100]} for name in _PEN[:-1]}
     label = {"column": "class", "task": "multiclass", "classes": list(range(10))}
     return _two_parties(
         "pendigits",
-        both,
         label,
         {},
         features,
         holdout=0.3,
+        files=("pendigits_train", "pendigits_test"),
     )
 
 
@@ -311,7 +306,6 @@ def powerplant() -> Dataset:
     bounds = {"AT": [0, 40], "V": [25, 85], "AP": [990, 1035], "RH": [25, 105]}
     return _two_parties(
         "powerplant",
-        read(SOURCES["powerplant"]),
         {"column": "PE", "task": "regression"},
         {},
         {name: {"bounds": b} for name, b in bounds.items()},
@@ -333,7 +327,6 @@ def casp() -> Dataset:
     }
     return _two_parties(
         "casp",
-        read(SOURCES["casp"]),
         {"column": "RMSD", "task": "regression"},
         {},
         {name: {"bounds": b} for name, b in bounds.items()},
@@ -342,12 +335,13 @@ def casp() -> Dataset:
 
 def _two_parties(
     name: str,
-    table: pl.DataFrame,
     label: dict[str, Any],
     own: dict[str, Any],
     protected: dict[str, Any],
     holdout: float = 0.2,
+    files: Sequence[str] = (),
 ) -> Dataset:
+    table = pl.concat([read(SOURCES[file]) for file in files or (name,)])
     table = table.with_columns(row_ids(name, table.height))
     return Dataset(
         name=name,

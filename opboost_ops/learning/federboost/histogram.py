@@ -120,12 +120,9 @@ class Tree:
             left, right = len(self.leaves), len(self.leaves) + 1
             self.leaves += [split.left, split.right]
             self.splits[node] = (split, left, right)
-            new += [n for n in (left, right) if _splittable(self.leaves[n], growth)]
+            most = 2 * growth.least_node
+            new += [n for n in (left, right) if self.leaves[n].rows >= most]
         self.open = [] if last else new
-
-
-def _splittable(leaf: Leaf, growth: Growth) -> bool:
-    return leaf.rows >= 2 * growth.least_node
 
 
 class Rows:

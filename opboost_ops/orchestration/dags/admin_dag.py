@@ -82,7 +82,7 @@ def admin_dag(
                 "audit log.",
                 python_callable=tasks.act,
                 op_kwargs={"party": party, "federation": federation.name},
-                **common_of(federation.parties[party], party),
+                **common_of(federation, party),
             )
     # Set last, as for the other DAGs: each operator would copy them.
     dag.params = ParamsDict(_form(federation, parties))

@@ -70,7 +70,6 @@ def tables_dag(
     ) as dag:
         for purpose, (what, words) in _LOOKS.items():
             for party, asset in table_assets(federation, purpose, here).items():
-                spec = federation.parties[party]
                 PartyOperator(
                     task_id=f"{party}_{what}",
                     doc_md=words,
@@ -81,6 +80,6 @@ def tables_dag(
                         "federation": federation.name,
                         "purpose": purpose,
                     },
-                    **common_of(spec, party),
+                    **common_of(federation, party),
                 )
     return dag

@@ -151,7 +151,8 @@ def _faulty(path: Path, others: Mapping[str, DAG], problem: str) -> DAG:
     names = [re.sub(r"[^a-z0-9_]+", "_", n.lower()).strip("_") or "federation" for n in names]
     names.append(f"{names[-1]}_{len(others)}")
     name = next(name for name in names if f"{name}_train" not in others)
-    return _invalid(f"{name}_train", problem, name, cron if _is_cron(cron) else _DAILY)
+    valid = isinstance(cron, str) and not cron_problem(cron)
+    return _invalid(f"{name}_train", problem, name, cron if valid else _DAILY)
 
 
 def _invalid(dag_id: str, problem: str, owner: str, cron: str | None) -> DAG:
@@ -271,10 +272,6 @@ def _when(cron: str | None, assets: Any) -> Any:
     if cron is None or assets is None:
         return assets if cron is None else at(cron)
     return AssetOrTimeSchedule(timetable=at(cron), assets=assets)
-
-
-def _is_cron(text: Any) -> bool:
-    return isinstance(text, str) and not cron_problem(text)
 
 
 def federation_dags(place: str | Path | None = None) -> dict[str, DAG]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from airflow.sdk import Asset, TaskGroup
 
-from opboost_ops.config.federation import Federation, Party, Purpose
+from opboost_ops.config.federation import Federation, Purpose
 from opboost_ops.orchestration.dags import tasks
 from opboost_ops.orchestration.dags.descriptions import OPENS, description
 from opboost_ops.orchestration.dags.notifications import CALLBACKS
@@ -76,7 +76,7 @@ def opens(
         form: What stands for the DAG's trigger form; its own when absent.
     """
     operator = PartyOperator if form is None else partial(FormOperator, form=form)
-    common = common_of(federation.parties[federation.label_holder], federation.label_holder)
+    common = common_of(federation, federation.label_holder)
     return partial(
         operator,
         task_id="open_run",
@@ -100,14 +100,14 @@ def task_defaults(federation: Federation) -> dict[str, Any]:
     return {**_RETRIES, "execution_timeout": timeout(federation) * _OF_RUN}
 
 
-def common_of(spec: Party, party: str) -> dict[str, Any]:
+def common_of(federation: Federation, party: str) -> dict[str, Any]:
     """Arguments that all tasks of a party share.
 
     Args:
-        spec: The party, as declared.
-        party: Its name.
+        federation: What its file says.
+        party: The party's name.
     """
-    return {"owner": party, "queue": spec.queue}
+    return {"owner": party, "queue": federation.parties[party].queue}
 
 
 def asset(federation: Federation, what: str) -> Asset:
@@ -157,7 +157,6 @@ def add_group(
 
 
 def _tasks(federation: Federation, phase: Phase, party: str) -> Iterator[Any]:
-    spec = federation.parties[party]
     of = party_of(federation, party)
     for chain in phase.chains:
         arguments: dict[str, Any] = {
@@ -168,6 +167,6 @@ def _tasks(federation: Federation, phase: Phase, party: str) -> Iterator[Any]:
             ],
             "python_callable": tasks.run_stages,
             "op_kwargs": {**of, "stages": list(chain.stages)},
-            **common_of(spec, party),
+            **common_of(federation, party),
         }
         yield PartyOperator(**arguments)

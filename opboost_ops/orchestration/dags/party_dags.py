@@ -133,7 +133,7 @@ def join_dag(federation: Federation, here: Sequence[str], defaults: Mapping[str,
                 **party_of(federation, party),
                 "hours": federation.schedule.timeout_hours,
             },
-            **common_of(federation.parties[party], party),
+            **common_of(federation, party),
         )
     return dag
 
@@ -152,7 +152,7 @@ def takes_part(federation: Federation, purpose: Purpose, here: Sequence[str]) ->
 def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
     title, tooltip = JOINS
     with TaskGroup(f"{party}_open", group_display_name=f"{party}: {title}", tooltip=tooltip):
-        common = common_of(federation.parties[party], party)
+        common = common_of(federation, party)
         return PartyOperator(
             task_id="join_run",
             doc_md=OWN_AIRFLOW["join_run"],
@@ -165,7 +165,6 @@ def _joins(federation: Federation, purpose: Purpose, party: str) -> Any:
 def _waits(
     federation: Federation, purpose: Purpose, phase: Phase, party: str, absent: Sequence[str]
 ) -> Lead:
-    spec = federation.parties[party]
     about = absent if party == federation.label_holder else [party]
     names = f"{' and '.join(phase.awaits)} of {', '.join(absent)}"
     return partial(
@@ -180,5 +179,5 @@ def _waits(
             "hours": federation.schedule.timeout_hours,
         },
         **_AGAIN,
-        **common_of(spec, party),
+        **common_of(federation, party),
     )

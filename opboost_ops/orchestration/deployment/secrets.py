@@ -1,7 +1,8 @@
 """Keys and logins of a party from the secrets backend of its own worker's Airflow."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
@@ -25,17 +26,12 @@ def variable(name: str) -> str | None:
     Returns:
         Its text; None if no backend of this worker has it, or none answers.
     """
-    for backend in _own():
-        try:
-            text = backend.get_variable(key=name)
-        except Exception:  # noqa: S112
-            # What a backend's error says may be a secret itself; the next one is asked.
-            continue
-        if text:
-            mask_secret(text)
-            mask_secret(text.strip())
-            return str(text)
-    return None
+    text = _first(_own(), lambda backend: backend.get_variable(key=name))
+    if text is None:
+        return None
+    mask_secret(text)
+    mask_secret(text.strip())
+    return str(text)
 
 
 def connection(name: str) -> dict[str, str] | None:
@@ -52,15 +48,9 @@ def connection(name: str) -> dict[str, str] | None:
         Its fields as `fields_of` gives them; None if no backend of this worker has it.
     """
     alone = len(names_in(os.environ.get("OPBOOST_PARTIES")) or ()) == 1
-    for backend in ensure_secrets_backend_loaded() if alone else _own():
-        try:
-            entry = backend.get_connection(conn_id=name)
-        except Exception:  # noqa: S112
-            # What a backend's error says may be a secret itself; the next one is asked.
-            continue
-        if entry is not None:
-            return fields_of(entry)
-    return None
+    backends = ensure_secrets_backend_loaded() if alone else _own()
+    entry = _first(backends, lambda backend: backend.get_connection(conn_id=name))
+    return None if entry is None else fields_of(entry)
 
 
 def fields_of(connection: Any) -> dict[str, str]:
@@ -77,6 +67,16 @@ def fields_of(connection: Any) -> dict[str, str]:
         if fields.get(name):
             mask_secret(fields[name])
     return fields
+
+
+def _first(backends: Iterable[Any], ask: Callable[[Any], Any]) -> Any:
+    """The first backend's answer that is anything."""
+    for backend in backends:
+        # What a backend's error says may be a secret itself; the next one is asked.
+        with suppress(Exception):
+            if answer := ask(backend):
+                return answer
+    return None
 
 
 def _own() -> Iterator[Any]:

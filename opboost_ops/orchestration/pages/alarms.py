@@ -42,7 +42,8 @@ def of_run(
     instances = tasks(run)
     failed = [task for task in instances if task.state == "failed"]
     if who := marked_by(run):
-        return [_marked(run, who, after)]
+        links = (("The run in Airflow", run.href),)
+        return [Note("bad", f"{who} marked this run as failed, in Airflow.", GO_ON, after, links)]
     if failed:
         return [_failed(run, failed, after)]
     if run.state in ("running", "queued"):
@@ -115,16 +116,6 @@ def ways_of_check(airflow_run: AirflowRun | None, party: str, run: str, boundary
         mine = [t for t in tasks(airflow_run) if place_of(t.name) in places]
         ways += [("The task and its log", mine[0].href(airflow_run))] if mine else []
     return Links(ways)
-
-
-def _marked(run: AirflowRun, who: str, after: Sequence[str]) -> Note:
-    return Note(
-        "bad",
-        f"{who} marked this run as failed, in Airflow.",
-        GO_ON,
-        after,
-        (("The run in Airflow", run.href),),
-    )
 
 
 def _failed(run: AirflowRun, failed: Sequence[Task], after: Sequence[str] = ()) -> Note:

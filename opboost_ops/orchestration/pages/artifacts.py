@@ -150,12 +150,12 @@ def _row(run: Place, artifact: Inspected, noted: Entry | None) -> Row:
         logged = Cell("same digest" if same else "another digest", state="good" if same else "bad")
     return (
         Cell(run.run, href=f"run?id={run.run}"),
-        moment(noted.at) if noted else Cell("", ""),
+        moment(noted.at) if noted else None,
         kind_words(artifact.kind),
         artifact.sender,
         artifact.receiver or "all",
         manifest.rows if manifest else None,
-        size(artifact.size) if artifact.size else Cell("", ""),
+        size(artifact.size) if artifact.size else None,
         Cell("" if manifest is None else "yes" if manifest.encrypted_to else "no"),
         verdict,
         logged,

@@ -192,7 +192,7 @@ def _parties(federation: Federation) -> Table:
             (
                 Cell(party.party, href=f"ledger?party={party.party}"),
                 len(party.ledger),
-                left_cell(left) if party.budget else Cell("", ""),
+                left_cell(left) if party.budget else None,
                 left.feature,
                 _part(party),
                 Cell(party.fault or "readable", state="bad" if party.fault else "good"),
@@ -204,9 +204,9 @@ def _parties(federation: Federation) -> Table:
     return Table(name, "Parties", (*heads, "site and state", "state and store"), rows)
 
 
-def _part(party: Party) -> Cell:
+def _part(party: Party) -> Cell | None:
     if party.fault:
-        return Cell("", "")
+        return None
     return Cell(f"no, since {_at(party.stopped)}", state="warn") if party.stopped else Cell("yes")
 
 

@@ -288,7 +288,9 @@ def _looked_at(
         if federation.learning == "vertical" and len(read) == len(concerned) > 1:
             common = common_people(read)
             if common == 0:
-                faults.append(_nobody(federation, purpose))
+                problem = f"no value of {federation.id.column} is in the tables of all parties"
+                advice = "look at which column names a person, and how each party writes it"
+                faults.append(Fault(f"{purpose} tables", problem, advice))
             elif common is not None:
                 faults += _too_many_queries(purpose, read)
     return faults
@@ -311,11 +313,3 @@ def _too_many_queries(purpose: Purpose, read: Sequence[Context]) -> list[Fault]:
                 where = f"{context.party}/policy.yaml:alignment.{name}"
                 faults.append(Fault(where, problem, "raise it, or narrow that table"))
     return faults
-
-
-def _nobody(federation: Federation, purpose: Purpose) -> Fault:
-    return Fault(
-        f"{purpose} tables",
-        f"no value of {federation.id.column} is in the tables of all parties",
-        "look at which column names a person, and how each party writes it",
-    )

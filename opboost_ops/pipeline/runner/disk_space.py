@@ -66,7 +66,8 @@ def require_disk_space(
     if isinstance(party.store, LocalStore):
         folders["store"] = party.store.folder
     for name, folder in folders.items():
-        there = _existing(folder)
+        # The folder, or the nearest one above it that is there.
+        there = next((path for path in (folder, *folder.parents) if path.is_dir()), None)
         if there is None:
             continue
         taken = (
@@ -146,11 +147,6 @@ def _earlier(folder: Path, run: str, stages: Collection[str]) -> list[str]:
             if len(names) == _LAST:
                 break
     return names
-
-
-def _existing(folder: Path) -> Path | None:
-    """The folder, or the nearest one above it that is there."""
-    return next((path for path in (folder, *folder.parents) if path.is_dir()), None)
 
 
 def _size(folder: Path) -> int:

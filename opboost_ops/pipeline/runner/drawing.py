@@ -1,6 +1,7 @@
 """A run's releases, as a stage takes them: from the party's own ledger, budgets and pins."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
@@ -14,21 +15,21 @@ from opboost_ops.privacy.ledger.budgets import Budget
 from opboost_ops.privacy.releases import RunRequest, Taken
 
 
+@dataclass(frozen=True)
 class RunReleases:
     """The releases of a party in a run.
 
-    Args:
+    Attributes:
         party: Whose.
         federation: The plan's.
         run: The run's id.
         day: The plan's day.
     """
 
-    def __init__(self, party: Publisher, federation: Federation, run: str, day: date) -> None:
-        self._party = party
-        self._federation = federation
-        self._run = run
-        self._day = day
+    party: Publisher
+    federation: Federation
+    run: str
+    day: date
 
     def unpinned(self, people: np.ndarray) -> np.ndarray:
         """The people whose values the run must read, bool, shape (n,).
@@ -39,8 +40,8 @@ class RunReleases:
         Raises:
             BudgetError: A release does not fit a budget, or pins are lost.
         """
-        with open_state(self._party.site) as state:
-            used = choices(state, self._party, self._federation, self._run, self._day)
+        with open_state(self.party.site) as state:
+            used = choices(state, self.party, self.federation, self.run, self.day)
             return state.releases.unpinned(used.values(), people)
 
     def take(
@@ -53,15 +54,15 @@ class RunReleases:
             rows: The rows whose values were read, rising, shape (m,).
             values: Domain integers of these rows by preprocessed column, shape (m,) each.
         """
-        party, federation = self._party, self._federation
+        party, federation = self.party, self.federation
         secret = party.site.noise_secret()
         declared = declarations(federation, party.name, party.policy, party.site)
         request = RunRequest(
             federation=federation.name,
-            run=self._run,
+            run=self.run,
             party=party.name,
             receiver=federation.label_holder,
-            day=self._day,
+            day=self.day,
             declarations=tuple(declared.values()),
             people=people,
             rows=rows,

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from select import select
-from types import TracebackType
 
 #: Ours. The runner is first: it says how OpenMP's threads wait, which is read when that is loaded.
 OURS = (
@@ -99,12 +98,7 @@ class ForkServer:
     def __enter__(self) -> "ForkServer":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
         self._socket.close()
         if error is not None:
             # It may be importing still.

@@ -120,7 +120,9 @@ def check_release(context: Context) -> Outcome:
     released = {column.name: column.domain for column in columns}
     if "rank" in context.stages:
         ranks = context.home.table("ranks")
-        leaves = (suites.release(released, ranks.num_rows, _dense(context)), ranks)
+        # Ranks for DPBoost are those of all values, present or not.
+        dense = context.federation.training.trainer != "dpboost"
+        leaves = (suites.release(released, ranks.num_rows, dense), ranks)
     else:
         values = context.home.table("randomised")
         leaves = (suites.preprocessed_table(released, values.num_rows), values)
@@ -159,11 +161,6 @@ def check_scores(context: Context) -> Outcome:
         [name for name in scores.column_names if name.startswith(PROBABILITY)],
     )
     return check(context, {"scores": (suite, scores)}, marks="checked_scores")
-
-
-def _dense(context: Context) -> bool:
-    """True if ranks are those of present values alone."""
-    return context.federation.training.trainer != "dpboost"
 
 
 def domains_of(context: Context) -> dict[str, Domain]:

@@ -126,9 +126,8 @@ def _packed(
             continue
         for some in slices(len(messages)):
             part = slice(here.start + some.start, here.start + some.stop)
-            packed = rows.pack(table, part) if table.num_columns else _empty(part, rows)
-            yield messages[some], packed, np.arange(part.start, part.stop)
-
-
-def _empty(rows: slice, of: Rows) -> np.ndarray:
-    return np.zeros((rows.stop - rows.start, of.format.width), dtype=np.uint8)
+            at = np.arange(part.start, part.stop)
+            if table.num_columns:
+                yield messages[some], rows.pack(table, part), at
+            else:
+                yield messages[some], np.zeros((len(at), rows.format.width), dtype=np.uint8), at
