@@ -13,6 +13,6 @@ def of_airflow(home: Path, word: str = "") -> dict[int, list[str]]:
                 (process / name).read_text(errors="replace").split("\0")
                 for name in ("cmdline", "environ")
             )
-            if mark in variables and (not word or word in line):
+            if mark in variables and (not word or word in " ".join(line).split()):
                 found[int(process.name)] = line
     return found

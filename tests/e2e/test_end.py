@@ -12,7 +12,7 @@ import pytest
 
 from opboost_ops.cli.demo import workspace
 from opboost_ops.errors import ConfigError
-from opboost_ops.orchestration.deployment.standalone import Standalone
+from opboost_ops.orchestration.deployment.standalone import AirflowError, Standalone
 from tests.processes import of_airflow
 from tests.waiting import until
 
@@ -99,6 +99,25 @@ def test_a_failing_demo_prints_the_failing_tasks_error(tmp_path: Path) -> None:
     assert "income" in reason.read_text()
     assert "Traceback" not in told
     assert of_airflow(tmp_path / "airflow") == {}
+
+
+@pytest.mark.deployment
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("CORE__EXECUTOR", "NoSuchExecutor", r"scheduler ended with 1:(?s:.*)NoSuchExecutor"),
+        ("DATABASE__SQL_ALCHEMY_CONN", "sqlite:////nowhere/airflow.db", r"unable to open"),
+    ],
+)
+def test_a_component_that_ends_says_why(
+    tmp_path: Path, variable: str, value: str, told: str
+) -> None:
+    airflow = Standalone(
+        tmp_path, tmp_path / "none", {}, environment={f"AIRFLOW__{variable}": value}
+    )
+    with pytest.raises(AirflowError, match=told), airflow:
+        airflow.client()
+    assert of_airflow(tmp_path) == {}
 
 
 @pytest.mark.slow

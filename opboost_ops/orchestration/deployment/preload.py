@@ -25,10 +25,11 @@ AIRFLOWS = (
 
 
 def preload() -> None:
-    """Import all of it, and keep it out of collections.
+    """Import all of it, without collections, and keep it out of them.
 
     A collection in a task would look through all that was imported, and copy the memory it is in.
     """
+    gc.disable()
     stages.preload()
     for name in OURS:
         import_module(name)
@@ -36,3 +37,4 @@ def preload() -> None:
         with suppress(ImportError):
             import_module(name)
     gc.freeze()
+    gc.enable()

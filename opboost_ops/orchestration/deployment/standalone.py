@@ -19,7 +19,9 @@ import httpx
 from opboost_ops.config.loading import load_federation
 from opboost_ops.config.resources import shipped
 from opboost_ops.errors import ConfigError, OpBoostError
+from opboost_ops.orchestration.deployment import components
 from opboost_ops.orchestration.deployment.client import Client
+from opboost_ops.orchestration.deployment.components import MIGRATION, log_of
 from opboost_ops.orchestration.deployment.installation import LOCAL_SETTINGS
 from opboost_ops.tables.spill.files import private_folder
 
@@ -122,8 +124,9 @@ def queues_of(federations: Path) -> list[str]:
 class Standalone:
     """Airflow on SQLite with the LocalExecutor, on 127.0.0.1 and a free port.
 
-    Used as a context manager. Each component has a process session of its own, so that Ctrl-C
-    does not reach it half-way, and so that everything it ever started can be found and ended.
+    Used as a context manager. Each component has a process session of its own (`components`), so
+    that Ctrl-C does not reach it half-way, and so that everything it ever started can be found and
+    ended.
 
     Args:
         home: The AIRFLOW_HOME, made if absent.
@@ -151,7 +154,7 @@ class Standalone:
         self.passwords = self.home / "passwords.json"
         self._components = tuple(components)
         self._federations = federations
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._launcher: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
         self.environment = {**self._environment(federations, sites), **(environment or {})}
         if parties is not None:
@@ -190,24 +193,27 @@ class Standalone:
         Raises:
             AirflowError: With the last lines of the one that does not.
         """
-        for component, process in self._processes.items():
-            if process.poll() is not None:
-                log = self._log(component).read_text(errors="replace").splitlines()
-                raise AirflowError(
-                    f"Airflow's {component} ended with {process.returncode}:\n"
-                    + "\n".join(log[-15:]),
-                    f"All of its output is in {self._log(component)}.",
-                )
+        launcher = self._launcher
+        if launcher is None or launcher.poll() is None:
+            return
+        assert launcher.stdout is not None
+        name, _, code = launcher.stdout.read().decode().partition(" ")
+        file = log_of(self.home, name or MIGRATION)
+        problem = f"Airflow's {name} ended with {code}" if name else "Airflow did not start"
+        lines = file.read_text(errors="replace").splitlines()
+        raise AirflowError(
+            "\n".join([f"{problem}:", *lines[-15:]]), f"All of its output is in {file}."
+        )
 
     def stop(self) -> None:
         """End everything that was started, whatever it takes; signals wait until it is done."""
         before = {s: signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
-            sessions = [process.pid for process in self._processes.values()]
-            end(lambda: members(sessions))
-            for process in self._processes.values():
-                process.wait()
-            self._processes.clear()
+            if self._launcher is not None:
+                # Those that it starts meanwhile are among them as soon as it has.
+                end(lambda: members(self._sessions()))
+                self._launcher.communicate()
+                self._launcher = None
             if self._lock is not None:
                 self._lock.close()
                 self._lock = None
@@ -223,19 +229,17 @@ class Standalone:
         if not self.passwords.exists():
             with open(os.open(self.passwords, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
                 json.dump({"admin": secrets.token_urlsafe(12)}, file)
-        self._launch("db migrate", ("db", "migrate"))
-        if self._processes.pop("db migrate").wait():
-            log = self._log("db migrate")
-            raise AirflowError("Airflow's database was not made.", f"See {log}.")
+        commands: dict[str, tuple[str, ...]] = {}
         for component in self._components:
             # The log servers listen on all addresses, and the API server reads the files anyway.
             more = ["--skip-serve-logs"] if component in ("scheduler", "triggerer") else []
             if component == "triggerer":
                 more += ["--queues", ",".join(queues_of(self._federations))]
-            self._launch(component, (component, *more))
+            commands[component] = (component, *more)
         if "api-server" in self._components:
             own = ("--apps", "execution", "--port", str(self._tasks_port))
-            self._launch(_TASKS_API, ("api-server", *own))
+            commands[_TASKS_API] = ("api-server", *own)
+        self._launch(commands)
 
     def _tasks_api_is_up(self) -> bool:
         # It makes its routes at the first request, which takes seconds: here it does so while the
@@ -260,24 +264,26 @@ class Standalone:
             ) from None
         self._lock.truncate(0)
 
-    def _launch(self, name: str, arguments: Sequence[str]) -> None:
+    def _launch(self, commands: Mapping[str, Sequence[str]]) -> None:
         assert self._lock is not None
-        with self._log(name).open("wb") as log:
-            self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", *arguments],
-                env=self.environment,
-                cwd=self.home,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(self._lock.fileno(),),
-            )
-        self._lock.write(f"-{self._processes[name].pid} ")
-        self._lock.flush()
+        lock = self._lock.fileno()
+        self._launcher = subprocess.Popen(
+            [sys.executable, "-m", components.__name__, str(lock), json.dumps(commands)],
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+        os.write(lock, f"-{self._launcher.pid} ".encode())
 
-    def _log(self, component: str) -> Path:
-        return self.home / "output" / f"{component.replace(' ', '-')}.log"
+    def _sessions(self) -> list[int]:
+        """The launcher's session, and those that it has begun."""
+        assert self._lock is not None
+        self._lock.seek(0)
+        return [-int(session) for session in self._lock.read().split()]
 
     def _environment(self, federations: Path, sites: Mapping[str, Path]) -> dict[str, str]:
         inherited = {
@@ -292,6 +298,8 @@ class Standalone:
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             "PYTHONUNBUFFERED": "1",
+            # Titles of processes leave the environment by which they are found.
+            "SPT_NOENV": "1",
             "OPBOOST_FEDERATIONS": str(federations.resolve()),
             **{f"OPBOOST_SITE_{party.upper()}": str(p.resolve()) for party, p in sites.items()},
             "AIRFLOW_HOME": str(self.home),
