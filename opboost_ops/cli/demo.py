@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +48,6 @@ def require_airflow(command: str) -> None:
 def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
     """Train and score in a real Airflow, show the progress, and print the results."""
     require_airflow("opboost demo")
-    from opboost_ops.api.experiments import run_document
     from opboost_ops.cli import run
     from opboost_ops.cli.output.progress import Progress
     from opboost_ops.cli.score import show
@@ -70,13 +70,16 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         with Progress() as progress:
             finished = follow(airflow, client, file, progress)
         ended = time.monotonic()
-        scoring = _scoring_run(airflow, client, file, finished, before)
-        scores = None
-        if scoring:
-            console.print(f"The new champion has started {federation.name}_score.")
-            with Progress() as progress:
-                scores = follow(airflow, client, file, progress, "score", scoring)
-    run.show(run_document(file, finished, experiment=True))
+        with ThreadPoolExecutor(1) as pool:
+            # Metrics of clear rows are computed while new rows are scored.
+            result = pool.submit(_result, file, finished)
+            scoring = _scoring_run(airflow, client, file, finished, before)
+            scores = None
+            if scoring:
+                console.print(f"The new champion has started {federation.name}_score.")
+                with Progress() as progress:
+                    scores = follow(airflow, client, file, progress, "score", scoring)
+    run.show(result.result())
     if scores:
         owner = scores.summaries[federation.label_holder]
         score, written = owner["score"], owner["write_scores"]
@@ -90,6 +93,12 @@ def demo(dataset: Dataset = "credit", work: Work = _WORK) -> None:
         f"worked {work_seconds:.1f} s in all, those of different parties side by side. All ended "
         f"after {time.monotonic() - begin:.1f} s."
     )
+
+
+def _result(file: Path, finished: "Finished") -> dict[str, Any]:
+    from opboost_ops.api.experiments import run_document
+
+    return run_document(file, finished, experiment=True)
 
 
 def verified(folder: Path) -> str:

@@ -321,10 +321,14 @@ def _forgotten(own: OwnSide, run: Run, plan: Plan, home_folder: Path) -> Iterato
     table = parquet.read_table(path, columns=columns)
     ids = table.column(columns[0]).to_pylist()
     people = envelopes.keyed_by(secret.read_bytes(), "people")
-    gone = [person in own.state.forgotten for person in sealed_rows.person_hashes(people, ids)]
+    gone = [
+        person in own.state.forgotten for person in sealed_rows.person_hashes(people, tuple(ids))
+    ]
     own_key = party.path("alignment_key", "keys/alignment.key")
     alignment = (own_key if own_key and own_key.is_file() else secret).read_bytes()
-    digests = sealed_rows.person_hashes(envelopes.keyed_by(alignment, f"alignment:{name}"), ids)
+    digests = sealed_rows.person_hashes(
+        envelopes.keyed_by(alignment, f"alignment:{name}"), tuple(ids)
+    )
     used = feather.read_table(home_folder / "digests.arrow").column("digest").to_pylist()
     forgotten = {digest for digest, is_gone in zip(digests, gone, strict=True) if is_gone}
     yield forgotten.isdisjoint(used), "its table has people who were forgotten"

@@ -6,6 +6,7 @@ artifact's public nonce, of a counter, the person's point, the person's zero sha
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,8 @@ def messages_of(ids: Sequence[object]) -> list[bytes]:
     return [b"i%d" % i if isinstance(i, int) else b"s" + str(i).encode() for i in ids]
 
 
-def person_hashes(key: bytes, ids: Sequence[object]) -> list[bytes]:
+@lru_cache(maxsize=1)
+def person_hashes(key: bytes, ids: tuple[object, ...]) -> list[bytes]:
     """Keyed hashes of IDs: AES-CMAC of a typed ID.
 
     Args:
@@ -88,7 +90,7 @@ def read_pins(
     cipher = Cipher(algorithms.AES(keyed_by(secret, "pins")), modes.CTR(content[16:head]))
     width = (len(content) - head) // rows
     table = np.frombuffer(cipher.decryptor().update(content[head:]), np.uint8).reshape(rows, width)
-    people = {table[row, :_PERSON].tobytes(): row for row in range(rows)}
+    people = _rows_of(table[:, :_PERSON].tobytes())
     responses, at = {}, _PERSON
     bits = [column for column in columns if column.is_bit]
     for column in columns:
@@ -103,6 +105,12 @@ def read_pins(
             column.name: unpacked[:, number].astype(np.int64) for number, column in enumerate(bits)
         }
     return people, responses
+
+
+@lru_cache(maxsize=1)
+def _rows_of(people: bytes) -> dict[bytes, int]:
+    """The row of each person; all pin files of a table have the same people."""
+    return {people[at : at + _PERSON]: at // _PERSON for at in range(0, len(people), _PERSON)}
 
 
 def packed(codes: Sequence[np.ndarray], sizes: Sequence[int], rows: int) -> list[bytes]:
