@@ -19,7 +19,7 @@ def bounds(site: str | Path) -> bounds_table.FilledIn:
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    return take_in(Path(site))[0]
+    return take_in(Path(site))
 
 
 def private_edges(

@@ -4,15 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opboost_ops.config.loading import load_federation, load_party
-from opboost_ops.errors import ConfigError
-from opboost_ops.exchange.store.store import open_store
+from opboost_ops.config.loading import load_federation
 from opboost_ops.extras.lab.leakage import Leakage
 from opboost_ops.extras.lab.leakage import leakage as attack
-from opboost_ops.extras.lab.ranking import feature_holder
+from opboost_ops.extras.lab.ranking import feature_holder, own_context
 from opboost_ops.pipeline.inputs.sources import borrowed
-from opboost_ops.pipeline.party.party_sites import federation_file, party_site_file, site_variable
-from opboost_ops.pipeline.stage import Context, Home
+from opboost_ops.pipeline.party.party_sites import federation_file
 from opboost_ops.reports.display.charts import Curve, bars, chart
 from opboost_ops.reports.display.html import charts_html
 
@@ -54,15 +51,8 @@ def leakage(federation: str | Path, party: str | None = None) -> Attacked:
     file = federation_file(Path(federation))
     declared = load_federation(file)
     holder = feature_holder(declared, party)
-    site_file = party_site_file(file, holder)
-    if site_file is None:
-        raise ConfigError(
-            f"No site.yaml of {holder} is known.", f"Set {site_variable(holder)} to its path."
-        )
-    site, policy = load_party(site_file)
-    home = Home(site.home / declared.name)
-    store = open_store(site.store)
-    context = Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
+    context = own_context(file, declared, holder)
+    home = context.home
     with borrowed(context) as lent:
         result = attack(lent)
     home.write_json("leakage", result.to_json())

@@ -6,30 +6,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from markupsafe import Markup
 
 from opboost_ops.config.federation import Federation
-from opboost_ops.config.loading import POLICY, load_federation, load_policy, load_site
+from opboost_ops.config.loading import POLICY, load_federation, load_party, load_policy
 from opboost_ops.config.policy import FeatureRule
-from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
+from opboost_ops.exchange.store.store import open_store
 from opboost_ops.extras.lab.advice import best_by_gain, with_best_scales
 from opboost_ops.extras.lab.files import declaration
 from opboost_ops.extras.lab.scales import ScaleLine, scales_of
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.inputs.sources import expected_columns
-from opboost_ops.pipeline.party.party_sites import party_site_file
-from opboost_ops.pipeline.stage import table_of
+from opboost_ops.pipeline.inputs.sources import borrowed
+from opboost_ops.pipeline.party.party_sites import party_site_file, site_variable
+from opboost_ops.pipeline.stage import Context, Home
 from opboost_ops.privacy import planner
 from opboost_ops.privacy.planner import Candidate, Caps
 from opboost_ops.quality.domain_filling import Filling, filling
 from opboost_ops.reports.display.charts import Curve, chart
 from opboost_ops.reports.display.html import charts_html
-from opboost_ops.tables.copies import copy
 from opboost_ops.tables.local import read_rows
-from opboost_ops.tables.people import people_of
-from opboost_ops.tables.spill.files import working_folder
 
 #: With every ranking by the party's own table.
 PRIVATE = (
@@ -242,27 +238,25 @@ def _least(*caps: float | None) -> float | None:
     return min((cap for cap in caps if cap is not None), default=None)
 
 
-def _own_rows(file: Path, declared: Federation, holder: str) -> tuple[pl.DataFrame, Path, Path]:
-    """A party's own table, where it is, and the party's home for the federation."""
+def own_context(file: Path, declared: Federation, holder: str) -> Context:
+    """A context of no run at a party's own site.
+
+    Args:
+        file: ``federation.yaml``.
+        declared: The federation.
+        holder: The party.
+
+    Raises:
+        ConfigError: Its site is not known.
+    """
     site_file = party_site_file(file, holder)
     if site_file is None:
         raise ConfigError(
-            f"No site.yaml of {holder} is known.",
-            f"Set OPBOOST_SITE_{holder.upper()}, or give --sample.",
+            f"No site.yaml of {holder} is known.", f"Set {site_variable(holder)} to its path."
         )
-    site = load_site(site_file)
-    if declared.name not in site.tables:
-        raise ConfigError(f"site.yaml of {holder} names no table for {declared.name}.")
-    table, home = table_of(site, declared.name, declared.id, "train"), site.home / declared.name
-    if not isinstance(table, Source):
-        return read_rows(table), table, home
-    with working_folder(site.home, ".plan-") as folder:
-        path = folder / f"{holder}.parquet"
-        policy = load_policy(site_file.parent / POLICY)
-        people = people_of(site, policy, declared.name, declared.id)
-        columns = expected_columns(declared, policy, holder, train=True)
-        copy(table, holder, path, columns, people)
-        return read_rows(path), path, home
+    site, policy = load_party(site_file)
+    home, store = Home(site.home / declared.name), open_store(site.store)
+    return Context(declared, "", holder, site, policy, home, store, "", timeout=0.0)
 
 
 def _fillings(
@@ -273,7 +267,9 @@ def _fillings(
     rules: Mapping[str, FeatureRule],
 ) -> tuple[dict[str, Filling], dict[str, np.ndarray], Path]:
     if sample is None:
-        frame, path, home = _own_rows(file, declared, holder)
+        context = own_context(file, declared, holder)
+        with borrowed(context) as lent:
+            frame, path, home = read_rows(lent.table_path), lent.table_path, context.home.folder
     else:
         frame, path, home = read_rows(sample), sample, Path()
     domain = declared.domain.to_domain()

@@ -85,7 +85,7 @@ def write_private_edges(
     return EdgesWritten(file, site.party, _declared(folder, site.party, file)[1], drawn)
 
 
-def take_in(folder: Path) -> tuple[FilledIn, Mapping[str, PrivateEdges]]:
+def take_in(folder: Path) -> FilledIn:
     """Write a party's filled-in ``bounds.csv`` into its offer, and draw the edges that it asks for.
 
     Args:
@@ -99,12 +99,11 @@ def take_in(folder: Path) -> tuple[FilledIn, Mapping[str, PrivateEdges]]:
     filled = fill_in(folder / TEMPLATE, offer)
     if filled.few:
         allow(folder, offer, filled.few)
-    drawn: dict[str, PrivateEdges] = {}
     for epsilon in dict.fromkeys(filled.private.values()):
         cells = DOMAIN["upper"] - DOMAIN["lower"] + 1
         columns = {name: cells for name, own in filled.private.items() if own == epsilon}
-        drawn |= write_private_edges(folder, epsilon, columns).columns
-    return filled, drawn
+        write_private_edges(folder, epsilon, columns)
+    return filled
 
 
 def _declared(folder: Path, party: str, named: Path | None) -> tuple[Path, Federation]:
