@@ -15,7 +15,7 @@ from opboost_ops.learning.metrics import evaluate
 from opboost_ops.learning.registry.raw_columns import RawColumn, raw_columns
 from opboost_ops.learning.registry.registry import federation_in, model_in
 from opboost_ops.pipeline.inputs import raw_table
-from opboost_ops.pipeline.steps.assemble import own_column
+from opboost_ops.pipeline.steps.assemble import model_column
 from opboost_ops.tables.raw_values import declared_series
 
 
@@ -247,25 +247,14 @@ def _party(source: str) -> str:
 
 def _made(column: RawColumn, raw: pl.Series, lacking: np.ndarray | None = None) -> np.ndarray:
     """One of the model's columns, of its raw one; NaN for people whom the party lacks."""
-    feature = column.declared
     if lacking is not None:
         values = np.full(len(raw), np.nan)
         values[~lacking] = _made(column, raw.filter(pl.Series(~lacking)))
         return values
-    if column.made == "missing":
-        return np.asarray(raw_table.missing(raw), np.float64)
-    if column.made in ("code", "number"):
-        return own_column(raw, feature, column.categories or ())
-    numbers = raw_table.numbers(raw, feature)
-    _require_complete(numbers, raw)
-    if column.mapping is None:
-        return np.asarray(numbers == column.bit, np.float64)
-    return np.asarray(column.mapping.encode(numbers), np.float64)
-
-
-def _require_complete(values: np.ndarray, raw: pl.Series) -> None:
-    if not np.isfinite(values).all():
+    released = column.made in ("integer", "bit")
+    if released and not np.isfinite(raw_table.numbers(raw, column.declared)).all():
         raise ContractError(
             f"{raw.name} has missing or infinite values, and declares no fill.",
             "Leave these rows out.",
         )
+    return model_column(column, raw)

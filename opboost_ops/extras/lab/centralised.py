@@ -22,11 +22,10 @@ from opboost_ops.learning.boosters import trainer
 from opboost_ops.learning.boosters.trainer import Frame, format_of, predict
 from opboost_ops.learning.registry.raw_columns import raw_columns
 from opboost_ops.pipeline.evaluation.tuning_search import with_tuned
-from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_blocks import whole_table
 from opboost_ops.pipeline.runner.artifact_sizes import read_artifact
 from opboost_ops.pipeline.stage import Context, Home
-from opboost_ops.pipeline.steps.assemble import category_codes, encode_label, frame_of
+from opboost_ops.pipeline.steps.assemble import encode_label, frame_of, model_column
 from opboost_ops.pipeline.steps.train import parameters_of
 
 
@@ -101,15 +100,6 @@ def _joined(
     raw, clear = [], []
     for column in raw_columns(federation, facts):
         values = rows[column.party].get_column(column.feature)
-        if column.categories is not None:
-            numbers = category_codes(values.cast(pl.String), list(column.categories))
-        elif column.made == "missing":
-            numbers = raw_table.missing(values).astype(float)
-        else:
-            numbers = raw_table.numbers(values, column.declared)
-        if column.bit is not None:
-            numbers = (numbers == column.bit).astype(float)
-        raw.append(numbers)
-        mapped = numbers if column.mapping is None else column.mapping.encode(numbers)
-        clear.append(mapped.astype(float))
+        raw.append(model_column(column, values, encoded=False))
+        clear.append(model_column(column, values))
     return order.get_column(label.column), np.column_stack(raw), np.column_stack(clear)

@@ -13,6 +13,7 @@ from opboost_ops.config.federation import Federation, Label
 from opboost_ops.errors import ContractError
 from opboost_ops.exchange.encoding import narrow_integers
 from opboost_ops.learning.boosters.trainer import Frame
+from opboost_ops.learning.registry.raw_columns import RawColumn
 from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.common_rows import CommonRows
 from opboost_ops.pipeline.inputs.weights import (
@@ -221,6 +222,24 @@ def own_column(values: pl.Series, feature: Feature, categories: Sequence[str]) -
     if feature.type == "nominal":
         return category_codes(_text(values, feature), categories)
     return raw_table.numbers(values, feature)
+
+
+def model_column(column: RawColumn, values: pl.Series, encoded: bool = True) -> np.ndarray:
+    """One of a model's columns, made of a raw one, float64, shape (n,).
+
+    Args:
+        column: The model's.
+        values: The raw column as its declaration takes it, shape (n,).
+        encoded: Whether another party's numbers are mapped onto the domain, as in training.
+    """
+    if column.made == "missing":
+        return np.asarray(raw_table.missing(values), np.float64)
+    if column.made in ("code", "number"):
+        return own_column(values, column.declared, column.categories or ())
+    numbers = raw_table.numbers(values, column.declared)
+    if column.mapping is None:
+        return np.asarray(numbers == column.bit, np.float64)
+    return np.asarray(column.mapping.encode(numbers) if encoded else numbers, np.float64)
 
 
 def _text(values: pl.Series, feature: Feature) -> pl.Series:
