@@ -28,6 +28,15 @@ Loss = Fraction | float
 RESPONSE, BITS, EXACT, EXACT_MISSING = "response", "bits", "exact", "exact_missing"
 
 
+def across(losses: Mapping[str, LossCurve]) -> Loss:
+    """The sum of losses across the whole range.
+
+    Args:
+        losses: By what is charged.
+    """
+    return sum((exact(curve.loss[-1]) for curve in losses.values()), Fraction(0))
+
+
 def exact(loss: float | Literal["inf"]) -> Loss:
     """A loss of a curve as an exact number."""
     return float("inf") if loss == "inf" else Fraction(loss)
@@ -58,7 +67,7 @@ class Declaration:
     @property
     def loss(self) -> Loss:
         """Cost of a release: the loss across the whole range, with the missing bit."""
-        return sum((exact(curve.loss[-1]) for curve in self.losses.values()), Fraction(0))
+        return across(self.losses)
 
     @cached_property
     def sources(self) -> Mapping[str, Domain]:

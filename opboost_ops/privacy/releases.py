@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from opboost_ops.errors import BudgetError, ContractError
 from opboost_ops.mechanisms import noise
-from opboost_ops.privacy.declarations import Declaration, Loss, exact
+from opboost_ops.privacy.declarations import Declaration, Loss, across
 from opboost_ops.privacy.forgotten import Forgotten
 from opboost_ops.privacy.ledger.database import Database, Records
 from opboost_ops.privacy.ledger.entries import Ledger, LedgerEntry
@@ -92,7 +92,7 @@ class Release:
     @property
     def loss(self) -> Loss:
         """Loss(R - L) of the value and of the missing bit together."""
-        return sum((exact(curve.loss[-1]) for curve in self.losses.values()), Fraction(0))
+        return across(self.losses)
 
 
 @dataclass(frozen=True)

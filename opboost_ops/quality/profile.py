@@ -9,6 +9,7 @@ import polars as pl
 
 from opboost_ops.quality.repeats import Repeats
 from opboost_ops.quality.suites import Declared
+from opboost_ops.tables.column_types import TEXTS, holds_numbers
 from opboost_ops.tables.spill.arrays import Scratch
 from opboost_ops.tables.spill.blocks import Blocks
 
@@ -43,7 +44,6 @@ _MOST_DISTINCT = 100
 #: Values at the start of a block that usually decide how many different ones there are.
 _HEAD = 1024
 
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 #: Roles in which NaN is a fault and not a gap.
 _COMPUTED = ("prediction", "threshold", "score")
@@ -110,7 +110,7 @@ class _Column:
     ) -> None:
         self._declared, self._kind = declared, kind
         #: A column of nothing but gaps may hold numbers.
-        self._numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+        self._numeric = holds_numbers(kind)
         self._fits = {
             "any": not kind.is_nested(),
             "number": self._numeric,
@@ -131,7 +131,7 @@ class _Column:
         expressions = {"nulls": values.null_count()}
         if self._kind.is_float():
             expressions["nans"] = values.is_nan().sum()
-        if self._declared.role == "id" and self._kind in _TEXT:
+        if self._declared.role == "id" and self._kind in TEXTS:
             expressions["empty"] = (values.cast(pl.String).str.len_bytes() == 0).sum()
         if self._numeric and self._declared.role != "id":
             expressions |= {"least": values.min(), "greatest": values.max(), "sum": values.sum()}

@@ -213,7 +213,7 @@ def _intervals(version: Version) -> list[Block]:
 
 def _read(version: Version) -> list[Block]:
     """How scores are read: shares of classes, threshold, calibration and interval."""
-    lines, classes = [], [str(name) for name in version.card.get("classes") or ()]
+    lines, classes = [], version.classes
     base, scoring = version.evaluation.get("base", {}), version.scoring
     if "shares" in base:
         pairs = zip(classes, base["shares"], strict=False)
@@ -248,7 +248,7 @@ def _read(version: Version) -> list[Block]:
 
 
 def _confusion(version: Version) -> list[Block]:
-    classes = [str(name) for name in version.card.get("classes") or ()]
+    classes = version.classes
     first: Mapping[str, Any] = next(iter(version.curves.values()), {})
     rows = first.get("confusion")
     threshold = version.scoring.get("threshold")

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from opboost_ops.config.site import Site
 from opboost_ops.errors import ContractError, OpBoostError
 from opboost_ops.learning.registry.registry import Decision, Registry
 from opboost_ops.reports.display.blocks import Cell, number
@@ -126,6 +127,11 @@ class Version:
     def training(self) -> dict[str, Any]:
         """Booster and parameters."""
         return _dict(self.card, "training")
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the label's classes; none in regression."""
+        return [str(name) for name in self.card.get("classes") or ()]
 
     @property
     def features(self) -> list[Mapping[str, Any]]:
@@ -284,20 +290,19 @@ def federations_in(models: Path) -> list[str]:
     return sorted(p.name for p in models.iterdir() if p.is_dir() and p.name[0] != ".")
 
 
-def models_of(party: str, folder: Path, federation: str) -> Models:
+def models_of(site: Site, federation: str) -> Models:
     """A party's models of a federation.
 
     Args:
-        party: The label holder.
-        folder: Its folder of models.
+        site: The label holder's.
         federation: Whose.
 
     Raises:
         ContractError: It has none.
     """
-    if federation not in federations_in(folder):
-        raise ContractError(f"{party} has no models of {federation}.")
-    return Models(folder, federation)
+    if federation not in federations_in(site.models):
+        raise ContractError(f"{site.party} has no models of {federation}.")
+    return Models(site.models, federation)
 
 
 def key_of(line: Mapping[str, Any], name: str) -> Key:

@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from opboost_ops.errors import ContractError
-from opboost_ops.tables.column_types import type_name
+from opboost_ops.tables.column_types import holds_numbers, type_name
 from opboost_ops.tables.names import column_form
 from opboost_ops.tables.parquet import scan
 from opboost_ops.tables.sorted_copy import RowWriter
@@ -89,7 +89,7 @@ def _step(
         )
     raw, kind = columns[column]
     values = pl.col(raw).fill_nan(None) if kind.is_float() else pl.col(raw)
-    numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+    numeric = holds_numbers(kind)
     if kind.is_nested() or (how in ("sum", "mean") and not numeric):
         raise ContractError(
             f"Entry {at} of `aggregate` in site.yaml of {party} asks for the {how} of a column of "

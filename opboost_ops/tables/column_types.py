@@ -11,6 +11,18 @@ from opboost_ops.config.feature import Feature, Fill
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError
 
+#: Types of texts.
+TEXTS = (pl.String, pl.Categorical, pl.Enum)
+
+
+def holds_numbers(kind: pl.DataType) -> bool:
+    """True if a column holds numbers, truth values, or nothing but gaps, which has no type.
+
+    Args:
+        kind: Of a raw column.
+    """
+    return kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+
 
 def type_name(kind: pl.DataType) -> str:
     """The name of a type, without what is inside it.
@@ -32,9 +44,8 @@ def holds_categories(kind: pl.DataType) -> bool:
     Args:
         kind: Of a raw column.
     """
-    texts = (pl.String, pl.Categorical, pl.Enum, pl.Boolean, pl.Null)
     dated = kind.is_temporal() and kind != pl.Duration
-    return kind.is_numeric() or dated or kind in texts
+    return holds_numbers(kind) or dated or kind in TEXTS
 
 
 def is_readable(kind: pa.DataType) -> bool:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from opboost_ops.mechanisms.cmac import keys_of_texts
+from opboost_ops.tables.column_types import holds_numbers
 from opboost_ops.tables.names import found_names
-from opboost_ops.tables.parquet import polars_frame
+from opboost_ops.tables.parquet import FAILURES, polars_frame
 
 #: Rows at a time.
 _ROWS = 131_072
@@ -40,7 +40,7 @@ def content_fingerprint(files: Iterable[Path], columns: Sequence[str], key: byte
     """
     try:
         return rows_fingerprint(_batches(files, columns), columns, key)
-    except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
+    except FAILURES:
         return None
 
 
@@ -82,7 +82,7 @@ def _cells(block: pl.DataFrame, name: str) -> pl.Series:
     kind = values.dtype
     if kind.is_integer():
         letter, texts = "n", values.cast(pl.String)
-    elif kind.is_numeric() or kind in (pl.Boolean, pl.Null):
+    elif holds_numbers(kind):
         numbers = values.cast(pl.Float64).fill_nan(None)
         # As integers, whole numbers have one text, and zero has no sign.
         whole = numbers.cast(pl.Int64, strict=False)

@@ -79,6 +79,10 @@ def digest_of(files: Iterable[Path]) -> bytes:
     return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
 
 
+#: What a file that is no table, or is damaged, lets its readers raise.
+FAILURES = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
+
+
 def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
     """Columns of a file and their types, as its rows are read.
 
@@ -89,8 +93,7 @@ def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
     Raises:
         ContractError: It is no Parquet, columns share names, or a type cannot be read.
     """
-    failures = (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError)
-    with suppress(*failures):
+    with suppress(*FAILURES):
         arrow = pq.read_schema(path)
         require_different(arrow.names, f"table of {party}")
         if odd := [str(at) for at, kind in enumerate(arrow.types, 1) if not is_readable(kind)]:
@@ -100,7 +103,7 @@ def schema_of(path: Path, party: str) -> dict[str, pl.DataType]:
                 "Write them as 64-bit numbers, strings or lists.",
             )
         return dict(polars_frame(arrow.empty_table()).schema)
-    with suppress(*failures), open(path, "rb") as opened:
+    with suppress(*FAILURES), open(path, "rb") as opened:
         schema = dict(pl.read_parquet_schema(opened))
         if {pl.Int128, pl.UInt128} & set(schema.values()):
             return schema  # Arrow reads no file that has one.

@@ -226,6 +226,12 @@ def unpack(path: Path, identity: pyrage.x25519.Identity, folder: Path, done: Pro
     return _verified(folder)
 
 
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def damaged(what: str) -> ArtifactError:
     """The refusal of a backup that is not as it was written.
 
@@ -272,9 +278,7 @@ def _verified(folder: Path) -> Contents:
         version = parts[0] == MODELS and len(parts) > 3
         path.chmod(0o700 if path.is_dir() else 0o400 if version else 0o600)
         if path.is_file():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            files["/".join(parts)] = digest
+            files["/".join(parts)] = digest_of(path)
     try:
         if files.pop(MANIFEST) and (folder / MANIFEST).stat().st_size <= _LIMIT:
             data = json.loads((folder / MANIFEST).read_bytes())

@@ -5,7 +5,6 @@ of pins and models get second names. They are replaced, never changed, so these 
 showing what there was. All is copied afterwards, while runs write again.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -31,6 +30,7 @@ from opboost_ops.extras.backup.archive import (
     SITE,
     Contents,
     Progress,
+    digest_of,
     pack,
     recipient_of,
     seal,
@@ -173,6 +173,4 @@ def _take_small(folder: Path, site: Site, stage: Path) -> tuple[str, ...]:
 def _digests(stage: Path) -> Iterator[tuple[str, str]]:
     for path in sorted(stage.rglob("*")):
         if path.is_file():
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            yield path.relative_to(stage).as_posix(), digest
+            yield path.relative_to(stage).as_posix(), digest_of(path)

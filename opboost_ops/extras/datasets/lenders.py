@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from opboost_ops.errors import ConfigError
 from opboost_ops.extras.datasets.dataset import ID
 from opboost_ops.extras.datasets.workspace import (
     column_uuid,
     federation_terms,
     federation_uuid,
+    require_empty,
     seeded_secret,
     write_federation,
     write_keys,
@@ -65,8 +65,7 @@ def write_lenders(
     Raises:
         ConfigError: The folder is in use, or the values make no valid federation.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
+    require_empty(folder)
     names = [f"lender_{i + 1:02d}" for i in range(parties)]
     public = {n: write_keys(folder / n / "keys", seeded_secret(seed, NAME, n)) for n in names}
     data: dict[str, Any] = {

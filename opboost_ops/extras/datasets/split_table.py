@@ -12,7 +12,7 @@ from opboost_ops.errors import ConfigError
 from opboost_ops.learning.metrics import Task
 from opboost_ops.pipeline.steps.assemble import category_codes, encode_label
 from opboost_ops.tables.categories import category_texts, label_values
-from opboost_ops.tables.column_types import holds_categories, type_name
+from opboost_ops.tables.column_types import TEXTS, holds_categories, type_name
 from opboost_ops.tables.names import numbers_rows, technical_columns
 
 #: Categories that are used, the most frequent ones; all others together are one more.
@@ -21,7 +21,6 @@ _CATEGORIES = 30
 _FREE_SHARE = 0.1
 #: Numbers with more values than this are a number to be learnt, not classes.
 _CLASSES = 20
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
 #: Bounds lie at these shares of a column: one's own table, so they may be read off it.
 _ENDS = (0.005, 0.995)
 
@@ -155,13 +154,13 @@ def _useless(column: pl.Series) -> str:
     if distinct == 1:
         return "it has a single value"
     many = distinct > _CATEGORIES and distinct > _FREE_SHARE * len(column)
-    if column.dtype in _TEXT and many:
+    if column.dtype in TEXTS and many:
         return "it is an ID or free text"
     return "it numbers the rows" if numbers_rows(column) else ""
 
 
 def _column(column: pl.Series, domain: Domain) -> Column:
-    if column.dtype in _TEXT:
+    if column.dtype in TEXTS:
         text = category_texts(column).fill_null("")
         counts = text.value_counts(sort=True).get_column(column.name).to_list()
         categories = sorted(counts[:_CATEGORIES])

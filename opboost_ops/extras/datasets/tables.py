@@ -9,7 +9,7 @@ import io
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,7 @@ def credit_default() -> Dataset:
     bounds: dict[str, list[float]] = {"X1": [0, 1_000_000]}
     bounds |= {f"X{i}": [-2, 9] for i in range(6, 12)}
     bounds |= {f"X{i}": [-100_000, 1_000_000] for i in range(12, 18)}
-    features: dict[str, Any] = {name: {"bounds": b} for name, b in bounds.items()}
+    features: dict[str, Any] = _bounded(bounds)
     features |= {f"X{i}": {"bounds": [0, 500_000], "scale": "log1p"} for i in range(18, 24)}
     return _two_parties(
         "credit_default",
@@ -258,7 +258,7 @@ def abalone() -> Dataset:
         "abalone",
         {"column": "Rings", "task": "regression"},
         {"Sex": {"type": "nominal"}},
-        {name: {"bounds": b} for name, b in bounds.items()},
+        _bounded(bounds),
     )
 
 
@@ -275,7 +275,7 @@ def adult() -> Dataset:
     }
     own: dict[str, Any] = {name: {"type": "nominal", "missing": "keep"} for name in nominal}
     own["capital-loss"] = {}
-    features = {name: {"bounds": b} for name, b in bounds.items()}
+    features = _bounded(bounds)
     return _two_parties(
         "adult",
         {"column": "income", "task": "binary", "classes": ["<=50K", ">50K"]},
@@ -308,7 +308,7 @@ def powerplant() -> Dataset:
         "powerplant",
         {"column": "PE", "task": "regression"},
         {},
-        {name: {"bounds": b} for name, b in bounds.items()},
+        _bounded(bounds),
     )
 
 
@@ -329,8 +329,13 @@ def casp() -> Dataset:
         "casp",
         {"column": "RMSD", "task": "regression"},
         {},
-        {name: {"bounds": b} for name, b in bounds.items()},
+        _bounded(bounds),
     )
+
+
+def _bounded(bounds: Mapping[str, Any]) -> dict[str, Any]:
+    """Declared numbers, by their bounds."""
+    return {name: {"bounds": ends} for name, ends in bounds.items()}
 
 
 def _two_parties(

@@ -58,8 +58,7 @@ def write_workspace(
     Raises:
         ConfigError: The folder is in use, or the values make no valid federation.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
+    require_empty(folder)
     public = {
         party: write_keys(folder / party / "keys", seeded_secret(seed, dataset.name, party))
         for party in dataset.tables
@@ -79,6 +78,16 @@ def write_workspace(
         new = dataset.new_rows.get(party)
         write_site(folder / party, dataset.name, policy, table, new, keyed)
     return write_federation(folder, data, throwaway=seed is not None)
+
+
+def require_empty(folder: Path) -> None:
+    """Refuse a folder that is in use.
+
+    Raises:
+        ConfigError: It is.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError(f"The folder {folder.name} is not empty.", "Name another one.")
 
 
 def write_site(

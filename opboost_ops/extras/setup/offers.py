@@ -16,7 +16,13 @@ from opboost_ops.config.public_keys import fingerprint
 from opboost_ops.config.schema import Name
 from opboost_ops.config.yaml_text import read_yaml
 from opboost_ops.errors import ConfigError
-from opboost_ops.extras.datasets.workspace import dump, make_private, site_data, write_keys
+from opboost_ops.extras.datasets.workspace import (
+    dump,
+    make_private,
+    require_empty,
+    site_data,
+    write_keys,
+)
 from opboost_ops.extras.setup.bounds import DOMAIN, TEMPLATE, write_template
 from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
@@ -135,8 +141,7 @@ def init(
     for what, named in (("party", party), ("federation", name)):
         _require_name(what, named)
     _require_options(label, identity, task, queries, epsilon, private_edges or None)
-    if folder.exists() and any(folder.iterdir()):
-        raise ConfigError(f"The folder {folder} is not empty.", "Name a new one.")
+    require_empty(folder)
     pinned = {} if policy is None else _pinned(party, policy)
     require_no_password(party, table=table, store=store)
     frame, place, unusable = read_table(party, table, query, identity, dialect)

@@ -65,7 +65,7 @@ class Registry:
         Raises:
             ContractError: The version exists with other content.
         """
-        digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        digests = _digests(files)
         files = {**files, _DIGESTS: json.dumps(digests, sort_keys=True, indent=1).encode()}
         target = self._folder / version
         private_folder(self._folder)
@@ -189,7 +189,7 @@ class Registry:
         if not self._has(version):
             raise ContractError(f"There is no model version {version}.")
         files = {path.name: path.read_bytes() for path in (self._folder / version).iterdir()}
-        digests = {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+        digests = _digests(files)
         digests.pop(_DIGESTS, None)
         try:
             recorded = json.loads(files[_DIGESTS])
@@ -243,6 +243,10 @@ class Registry:
         with os.scandir(self._folder) as entries:
             folders = [(e.stat().st_mtime_ns, e.name) for e in entries if e.is_dir()]
         return [name for _, name in sorted(folders) if name[0] != "."]
+
+
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
 
 
 def _way_back(used: Sequence[Decision]) -> list[str]:

@@ -129,7 +129,7 @@ def version(party: str, federation: str, name: str) -> list[Block]:
         ContractError: There is none.
     """
     site, policy = site_of(party)
-    models = models_of(party, site.models, federation)
+    models = models_of(site, federation)
     model = models.version(name)
     start = f"models/{party}/{federation}/{name}"
     there = models.registry.names(name)
@@ -164,7 +164,7 @@ def beside(party: str, federation: str, name: str, other: str) -> list[Block]:
     Raises:
         ContractError: One of them does not exist.
     """
-    models = models_of(party, site_of(party)[0].models, federation)
+    models = models_of(site_of(party)[0], federation)
     first, second = models.version(name), models.version(other)
     return comparison(first, second, f"models/{party}/{federation}")
 
@@ -181,7 +181,7 @@ def version_file(party: str, federation: str, name: str, file: str) -> bytes:
     Raises:
         ContractError: There is none.
     """
-    return models_of(party, site_of(party)[0].models, federation).registry.file(name, file)
+    return models_of(site_of(party)[0], federation).registry.file(name, file)
 
 
 def run_blocks(party: str, federation: str, run: str) -> list[Block]:
@@ -193,7 +193,7 @@ def run_blocks(party: str, federation: str, run: str) -> list[Block]:
         run: Its id, which is also the version's name.
     """
     try:
-        model = models_of(party, site_of(party)[0].models, federation).version(run)
+        model = models_of(site_of(party)[0], federation).version(run)
     except ContractError:
         return []
     facts = [Fact("Model version", run, href=f"models/{party}/{federation}/{run}")]

@@ -7,9 +7,9 @@ import polars as pl
 from opboost_ops.config.federation import Label
 from opboost_ops.errors import ContractError
 from opboost_ops.pipeline.stage import Context
+from opboost_ops.tables.column_types import TEXTS
 
 _LOG = logging.getLogger("opboost_ops")
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
 def require_positive(context: Context, label: Label, kind: pl.DataType) -> None:
@@ -66,4 +66,4 @@ def positive_of(task: str, classes: list[str | int] | tuple[str | int, ...]) -> 
 
 
 def _undeclared(label: Label, kind: pl.DataType) -> bool:
-    return label.task == "binary" and not label.classes and isinstance(kind, _TEXT)
+    return label.task == "binary" and not label.classes and isinstance(kind, TEXTS)

@@ -14,7 +14,7 @@ from opboost_ops.pipeline.inputs import raw_table
 from opboost_ops.pipeline.inputs.raw_table import declared_columns, raw_names
 from opboost_ops.pipeline.stage import Context
 from opboost_ops.tables.names import found_names
-from opboost_ops.tables.parquet import polars_frame, unreadable
+from opboost_ops.tables.parquet import FAILURES, polars_frame, unreadable
 from opboost_ops.tables.spill.blocks import blocks_of, rows_of_block
 
 #: Name of a feature holder's copy of everybody's IDs in a run.
@@ -129,7 +129,7 @@ def _batches(
                     return
                 frame = _frame(batch, schema, raw)
                 del batch
-            except (pa.ArrowException, pl.exceptions.PolarsError, OSError, ValueError):
+            except FAILURES:
                 frame = None
             if frame is None:
                 raise unreadable(context.party)

@@ -18,6 +18,7 @@ from opboost_ops.tables.categories import label_values
 from opboost_ops.tables.column_types import (
     common_type,
     holds_categories,
+    holds_numbers,
     require_readable,
     type_name,
 )
@@ -209,7 +210,7 @@ def require_types(frame: pl.DataFrame, party: str, features: Mapping[str, Featur
         if kind is None:
             continue
         # A column of nothing but gaps has no type: few new rows may be such.
-        numeric = kind.is_numeric() or kind in (pl.Boolean, pl.Null)
+        numeric = holds_numbers(kind)
         dated = kind.is_temporal() or kind in _TEXT
         if feature.type == "numeric" and not numeric and not (feature.unit and dated):
             remedy = "Convert the column, or declare its type as ordinal or nominal."
