@@ -1,6 +1,5 @@
 """Limits that will stop later runs, told to the party's own people while there is time."""
 
-import math
 from collections.abc import Iterator
 from datetime import date, timedelta
 from fractions import Fraction
@@ -28,37 +27,12 @@ def ahead(party: Publisher, federation: Federation) -> Iterator[str]:
         party: Who looks ahead.
         federation: The plan's.
     """
-    if next_release_refused(party, federation):
+    if releases_left(party, federation) == 0:
         yield "budget_low"
     today = clock.today()
     last = last_day(party, federation)
     if last is not None and last - today <= timedelta(days=_DAYS):
         yield "key_expires"
-
-
-def next_release_refused(party: Publisher, federation: Federation) -> list[str]:
-    """The features with a yearly release whose next one does not fit a budget.
-
-    Args:
-        party: Whose.
-        federation: The plan's.
-    """
-    declared = declarations(federation, party.name, party.policy, party.site)
-    yearly = {
-        name: declaration
-        for name, declaration in declared.items()
-        if declaration.refresh == "yearly"
-    }
-    if not yearly:
-        return []
-    with open_state(party.site) as state:
-        spent = state.releases.spent()
-    return [
-        name
-        for name, declaration in yearly.items()
-        if (budget := budget_of(party.policy, declaration.column)) is not None
-        and spent.get(declaration.column, Fraction(0)) + declaration.loss > Fraction(budget)
-    ]
 
 
 def releases_left(party: Publisher, federation: Federation) -> int | None:
@@ -74,16 +48,10 @@ def releases_left(party: Publisher, federation: Federation) -> int | None:
     with open_state(party.site) as state:
         spent = state.releases.spent()
     left = [
-        max(
-            0,
-            int(
-                (Fraction(budget) - spent.get(declaration.column, Fraction(0))) // declaration.loss
-            ),
-        )
-        for declaration in declared
-        if declaration.refresh == "yearly"
-        if (budget := budget_of(party.policy, declaration.column)) is not None
-        and 0 < declaration.loss < math.inf
+        max(0, int((Fraction(budget) - spent.get(yearly.column, Fraction(0))) // yearly.loss))
+        for yearly in declared
+        if yearly.refresh == "yearly" and yearly.loss
+        if (budget := budget_of(party.policy, yearly.column)) is not None
     ]
     return min(left, default=None)
 
