@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from opboost_ops.config.faults.horizontal import FEWEST, MOST
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.rejection import Rejected
+from opboost_ops.mechanisms.noise import Words
 
 
 class RunKey:
@@ -161,10 +161,7 @@ def stream(key: bytes, words: int) -> np.ndarray:
         words: How many.
     """
     # A key for each round and pair: the counter begins at 0, and no block comes twice.
-    encrypt = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    return np.frombuffer(encrypt.update(bytes(8 * words)), dtype="<u8").astype(
-        np.uint64, copy=False
-    )
+    return Words(key).take(words)
 
 
 #: Bytes of a word, and up to where it holds a sum with its sign.

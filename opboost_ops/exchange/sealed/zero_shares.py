@@ -21,7 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from opboost_ops.exchange.sealed.tags import TAG, hashed
-from opboost_ops.mechanisms.noise import keyed_by
+from opboost_ops.mechanisms.noise import Words, keyed_by
 
 #: Slots a key; peeling succeeds with three segments from 1.23 on, in large tables.
 _LOAD = 1.3
@@ -172,5 +172,4 @@ def _peel(places: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]] 
 
 def _stream(key: bytes, size: int) -> np.ndarray:
     # A key of its own: the counter begins at 0, and no block comes twice.
-    encrypt = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    return np.frombuffer(encrypt.update(bytes(size)), dtype=np.uint8)
+    return Words(key).take(-(-size // 8)).view(np.uint8)[:size]
