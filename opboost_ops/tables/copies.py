@@ -131,7 +131,7 @@ def _copy(
     if url.startswith("s3://"):
         parts, notes = s3_parts(url, source, party, folder, columns, room)
     elif "://" in url:
-        parts, notes = database_parts(url, source, party, folder, columns, room), {}
+        parts, notes = database_parts(url, source, party, folder, columns, room)
     else:
         parts, notes = local_parts(url, source, party, folder, columns, room)
     table, partial = scan_common(parts, party, columns)

@@ -1,7 +1,8 @@
 """Rows of a database's query: PostgreSQL, SQLite, or whatever SQLAlchemy has a driver for."""
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.files import Room
+from opboost_ops.tables.names import column_form
 
 #: Rows at a time.
 _ROWS = 100_000
+
+#: Most digits of a decimal.
+_DIGITS = 38
 
 #: Actions of SQLite that change nothing.
 _READING = (
@@ -35,7 +40,7 @@ def database_parts(
     folder: Path,
     columns: Mapping[str, Expected],
     room: Room,
-) -> list[Path]:
+) -> tuple[list[Path], dict[str, str]]:
     """Read a database's answer into Parquet files of some rows each; at least one file.
 
     The query can only read: a statement that writes is refused by the database.
@@ -47,6 +52,9 @@ def database_parts(
         folder: For the files.
         columns: Declared columns by raw name, whose types an answer without rows has.
         room: Asked before each file is written.
+
+    Returns:
+        The files; and why columns are left out, by name.
 
     Raises:
         ConfigError: There is no driver, the URL is none, or names a SQLite file that is not there.
@@ -133,7 +141,7 @@ def _parts(
     folder: Path,
     columns: Mapping[str, Expected],
     room: Room,
-) -> list[Path]:
+) -> tuple[list[Path], dict[str, str]]:
     # As it stands: neither a part of another statement, nor searched for parameters.
     result = connection.execution_options(
         stream_results=True, yield_per=_ROWS, no_parameters=True
@@ -148,36 +156,75 @@ def _parts(
             f"The query of {party}'s table returns two columns with one name.",
             "Rename one with AS.",
         )
+    columns = {column_form(raw): expected for raw, expected in columns.items()}
     parts: list[Path] = []
+    left_out: dict[str, str] = {}
     for partition in result.partitions(_ROWS):
-        frame = _frame(names, partition)
+        frame = _frame(names, partition, columns, left_out)
         room(int(frame.estimated_size()))
         parts.append(folder / f"part-{len(parts)}.parquet")
         frame.write_parquet(parts[-1])
     if not parts:
-        kinds = {name: _TYPES[columns[name].kind] if name in columns else pl.Null for name in names}
+        declared = {name: columns.get(column_form(name)) for name in names}
+        kinds = {n: pl.Null if of is None else _TYPES[of.kind] for n, of in declared.items()}
         parts.append(folder / "part-0.parquet")
         pl.DataFrame(schema=kinds).write_parquet(parts[-1])
-    return parts
+    return parts, left_out
 
 
-def _frame(names: list[str], rows: Any) -> pl.DataFrame:
-    columns = {}
+def _frame(
+    names: list[str], rows: Any, columns: Mapping[str, Expected], left_out: dict[str, str]
+) -> pl.DataFrame:
+    """Rows as a table; a column that is none is refused if it is declared, and else left out."""
+    frame = {}
     for name, cells in zip(names, zip(*rows, strict=True), strict=True):
-        if any(isinstance(cell, Decimal) for cell in cells):
-            # Polars takes neither NaN nor an infinite one.
-            cells = tuple(float(cell) if isinstance(cell, Decimal) else cell for cell in cells)
+        expected = columns.get(column_form(name))
+        series = _column(name, cells, exact=expected is not None and expected.kind == "text")
+        if series is not None:
+            frame[name] = series
+        elif expected is None:
+            left_out[name] = "its cells are of types that no one column has"
+        else:
+            # By its declared name: a raw one gets into no log.
+            raise ContractError(
+                f"The column {expected.name} holds cells of types that no one column has.",
+                "Convert it in the query, as by CAST.",
+            )
+    return pl.DataFrame(frame)
+
+
+def _column(name: str, cells: Sequence[Any], *, exact: bool) -> pl.Series | None:
+    """Cells as a column; None where no one type has all of them."""
+    if any(isinstance(cell, Decimal) for cell in cells):
+        if exact:
+            return _decimals(name, cells)
+        # Polars takes neither NaN nor an infinite one.
+        cells = tuple(float(cell) if isinstance(cell, Decimal) else cell for cell in cells)
+    with suppress(pl.exceptions.PolarsError, TypeError, OverflowError):
         series = pl.Series(name, list(cells), strict=False)
         if series.dtype == pl.Object:
             # UUIDs, for example.
             series = pl.Series(name, [None if cell is None else str(cell) for cell in cells])
-        if series.null_count() != cells.count(None):
-            raise ContractError(
-                f"The column {name} holds cells of types that no one column has.",
-                "Convert it in the query, as by CAST.",
-            )
-        columns[name] = series
-    return pl.DataFrame(columns)
+        if series.null_count() == cells.count(None):
+            return series
+    return None
+
+
+def _decimals(name: str, cells: Sequence[Any]) -> pl.Series | None:
+    """Codes as decimals: as floats, those of more than 15 digits would become one."""
+    try:
+        numbers = [None if cell is None else Decimal(cell) for cell in cells]
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+    numbers = [None if number is None or number.is_nan() else number for number in numbers]
+    there = [number for number in numbers if number is not None]
+    if not all(number.is_finite() for number in there):
+        return None
+    digits = max((-int(number.as_tuple().exponent) for number in there), default=0)
+    whole = max((number.adjusted() + 1 for number in there), default=0)
+    if max(digits, 0) + max(whole, 0) > _DIGITS:
+        return None
+    return pl.Series(name, numbers, pl.Decimal(_DIGITS, max(digits, 0)))
 
 
 def _refused(party: str, error: Exception) -> ContractError:

@@ -19,6 +19,7 @@ from opboost_ops.config.source import Source
 from opboost_ops.errors import ConfigError, ContractError, OpBoostError
 from opboost_ops.pipeline.party.table_watch import changed
 from opboost_ops.tables import copies, database
+from opboost_ops.tables.categories import category_texts
 from opboost_ops.tables.column_types import Expected
 from opboost_ops.tables.copies import copy
 from opboost_ops.tables.sorted_copy import write_sorted
@@ -135,16 +136,39 @@ def test_cells_of_several_types_in_a_database(tmp_path: Path) -> None:
     url = "sqlite://"
     texts = read(tmp_path, at=url, query="SELECT 'a' AS id, 7 AS x UNION ALL SELECT 'b', 'seven'")
     assert texts["x"].to_list() == ["7", "seven"]
-    with pytest.raises(ContractError, match="types that no one column has"):
-        cells = (
-            "SELECT 'a' AS id, 1.5 AS x UNION ALL SELECT 'b', 'seven' UNION ALL SELECT 'c', x'ff'"
-        )
-        read(tmp_path, at=url, query=cells)
+    cells = "SELECT 'a' AS id, 1.5 AS x UNION ALL SELECT 'b', 'seven' UNION ALL SELECT 'c', x'ff'"
+    source = Source.model_validate({"at": url, "query": cells})
+    with pytest.raises(ContractError, match="declared_x holds cells of types") as caught:
+        columns = {"id": Expected("id", "text"), "x": Expected("declared_x", "number")}
+        copy(source, "bank", tmp_path / "table.parquet", columns, "id")
+    assert "column x" not in str(caught.value)
+    # Nobody declared it: what is in it fails no run, as in a CSV file.
+    copied = copy(source, "bank", tmp_path / "table.parquet", {"id": columns["id"]}, "id")
+    assert pl.read_parquet(tmp_path / "table.parquet").to_dict(as_series=False) == {
+        "id": ["a", "b", "c"]
+    }
+    assert copied.left_out.keys() == {"x"}
+
+
+def test_long_codes_of_a_database_stay_apart(tmp_path: Path) -> None:
+    """As floats two branches were one, and people had the other's category."""
+    codes = [Decimal("12345678901234567890"), Decimal("12345678901234567891"), Decimal("NaN"), None]
+    columns = {"code": Expected("code", "text")}
+    frames = [
+        database._frame(["code"], [(code,) for code in some], columns, {})
+        for some in (codes, [Decimal("1.50"), 2])
+    ]
+    for number, frame in enumerate(frames):
+        frame.with_columns(id=pl.lit(f"p{number}")).write_parquet(tmp_path / f"{number}.parquet")
+    rows = read(tmp_path, at=str(tmp_path / "*.parquet"), text=("id", "code"))
+    assert sorted(category_texts(rows["code"]).drop_nulls()) == [
+        "1.5", "12345678901234567890", "12345678901234567891", "2"
+    ]  # fmt: skip
 
 
 def test_numbers_of_a_database_that_are_not_finite() -> None:
     rows = [(Decimal("1.5"),), (Decimal("NaN"),), (Decimal("Infinity"),), (None,)]
-    values = database._frame(["x"], rows)["x"]
+    values = database._frame(["x"], rows, {}, {})["x"]
     assert values.dtype == pl.Float64 and values.is_nan().sum() == 1
     assert values.is_infinite().sum() == 1 and values.null_count() == 1
 
