@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: How spreadsheets recognise a formula; some also by the wide forms of these signs.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
+
+#: Where a cell may begin: at the beginning; and inside one, where a country's spreadsheets separate
+#: cells by something else than commas, and so see no quotes around it. Each with the formula there.
+_BEGINNINGS = tuple(
+    rf"{begin}(['\" ]*[{signs}])"
+    for begin, signs in (("^()", rf"{_SIGNS}\t\r"), (r"([;\t\r\n])", _SIGNS))
+)
 
 
 def csv_text(
@@ -45,20 +52,17 @@ def plain_texts(frame: "pl.DataFrame", exact: Container[str] = ()) -> "pl.DataFr
     import polars as pl
 
     texts = [n for n, kind in frame.schema.items() if kind == pl.String and n not in exact]
-    formula = f"^[{''.join(map(re.escape, _FORMULA))}]"
-    safe = frame.with_columns(
-        pl.when(pl.col(name).str.contains(formula))
-        .then(pl.concat_str(pl.lit("'"), pl.col(name)))
-        .otherwise(pl.col(name))
-        .alias(name)
-        for name in texts
-    )
+    safe = frame
+    for beginning in _BEGINNINGS:
+        safe = safe.with_columns(pl.col(texts).str.replace_all(beginning, "${1}'${2}"))
     return safe.rename({name: str(_cell(name)) for name in safe.columns if name not in exact})
 
 
 def text_of(cell: str) -> str:
     """A text that was written as a cell, and came back from a spreadsheet."""
-    return cell[1:] if cell[:1] == "'" and cell[1:].startswith(_FORMULA) else cell
+    for beginning in reversed(_BEGINNINGS):
+        cell = re.sub(beginning.replace("(['", "'(['"), r"\1\2", cell)
+    return cell
 
 
 def table_csv(table: Table) -> str:
@@ -68,6 +72,7 @@ def table_csv(table: Table) -> str:
 
 
 def _cell(value: Value) -> Value:
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return "'" + value
+    if isinstance(value, str):
+        for beginning in _BEGINNINGS:
+            value = re.sub(beginning, r"\1'\2", value)
     return value

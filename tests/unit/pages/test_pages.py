@@ -139,6 +139,6 @@ def test_no_cell_is_taken_for_a_formula() -> None:
     texts = ["=1+1", "+1", "-1", "@x", "\t=1", "plain"]
     table = Table("t", "t", ("a",), tuple((Cell(text),) for text in texts))
     found = [row[0] for row in csv.reader(io.StringIO(table_csv(table)))][1:]
-    assert found == ["'=1+1", "'+1", "'-1", "'@x", "'\t=1", "plain"]
+    assert found == ["'=1+1", "'+1", "'-1", "'@x", "'\t'=1", "plain"]
     negative = Table("t", "t", ("a",), ((Cell("-1.00", -1.0),),))
     assert table_csv(negative).splitlines()[1] == "-1.0"

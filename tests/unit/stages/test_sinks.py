@@ -1,5 +1,8 @@
 """Scores are delivered whole or not at all, as often as a task is tried."""
 
+import csv
+import io
+import re
 import sqlite3
 import tempfile
 from pathlib import Path
@@ -7,12 +10,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from opboost_ops.config.source import Sink
 from opboost_ops.errors import ConfigError, ContractError
 from opboost_ops.pipeline.evaluation.sinks import deliver
-from opboost_ops.reports.display.spreadsheets import csv_text, text_of
+from opboost_ops.reports.display.spreadsheets import csv_text, plain_texts, text_of
 from opboost_ops.tables.spill.arrays import Scratch
 from tests.federation import Workspace
 
@@ -151,6 +156,19 @@ def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
     assert found["id"].to_list() == ["+49 170", "b"]
     send(tmp_path / "parquet", scores, format="parquet")
     assert pl.read_parquet(next(tmp_path.rglob("*.parquet")))["reason_1_feature"][0] == formula
+
+
+@given(st.lists(st.text("x=+-@\uff1d;,\t\r\n'\" "), min_size=1, max_size=3))
+@example(["x;=cmd|'/C calc'!A0"])
+def test_no_cell_is_a_formula_wherever_cells_are_separated(cells: list[str]) -> None:
+    """A country's spreadsheets separate by semicolons; others split at tabs, too."""
+    text = csv_text(cells, [])
+    frame = plain_texts(pl.DataFrame({"id": ["a"], "x": cells[:1]}), ["id"])
+    for written in (text, frame.write_csv(include_header=False).partition(",")[2]):
+        for cell in re.split("[;\t\r\n]", written):
+            assert cell.lstrip('" ')[:1] not in {*"=+-@\uff1d"}
+    (row,) = csv.reader(io.StringIO(text, newline=""))
+    assert list(map(text_of, row)) == cells
 
 
 def test_texts_come_back_from_a_spreadsheet() -> None:
