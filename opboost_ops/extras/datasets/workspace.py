@@ -23,6 +23,7 @@ from opboost_ops.mechanisms import noise
 from opboost_ops.pipeline.party.agreement import MADE_UP, agree
 from opboost_ops.pipeline.runner.publication import SEEDED
 from opboost_ops.privacy.consent.caps import limits
+from opboost_ops.tables.spill.files import replace_text
 
 _NAMESPACE = uuid.UUID("6f1d3a52-6f0e-4d0a-9f5e-0e7a3f1c9b11")
 
@@ -365,4 +366,4 @@ def make_private(folder: Path) -> None:
 
 def dump(path: Path, data: Any) -> None:
     """Write YAML, keys in their order."""
-    path.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    replace_text(path, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))

@@ -42,10 +42,10 @@ _NODE = (
 
 _NOTE = (
     "An input for each raw column, with a value per row: numbers as doubles, NaN where missing, "
-    "dates in their declared unit since 1970; categories as texts, empty where missing. The "
-    "score is NaN where OpBoost refuses the row: no value where one is needed, an infinite one, "
-    "an undeclared category. The file has thresholds and categories of the label holder, and other "
-    "parties' split values."
+    "dates in their declared unit since 1970; categories as texts without blanks around them, "
+    "empty where missing. The score is NaN where OpBoost refuses the row: no value where one is "
+    "needed, an infinite one, an undeclared category. The file has thresholds and categories of "
+    "the label holder, and other parties' split values."
 )
 
 

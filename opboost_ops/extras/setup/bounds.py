@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -42,6 +42,9 @@ _NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
 #: A scale of edges that are drawn once the bounds are there: ``private 0.1``.
 _PRIVATE = "private"
 
+#: Entries of a feature by which its cells are set, and no edges are to be drawn.
+_CELLS = {"scale", "domain"}
+
 _HOW_DATES = "dates, such as 2020-01-31"
 
 
@@ -55,7 +58,6 @@ class FilledIn:
         lines: How many there are.
         missing: What is still blank, a line each: ``line 3, income: lower, upper``.
         private: Epsilons of private edges, by feature whose bounds are there.
-        few: Features that have got a domain of as many values as they have.
     """
 
     file: Path
@@ -63,11 +65,10 @@ class FilledIn:
     lines: int
     missing: tuple[str, ...] = ()
     private: Mapping[str, float] = field(default_factory=dict)
-    few: tuple[str, ...] = ()
 
 
 def is_wanted(table: Path, offer: Path) -> bool:
-    """True if an offer still leaves something blank that a table has a line for.
+    """True if an offer still leaves something blank that a table has a line for, or edges undrawn.
 
     Args:
         table: The CSV table.
@@ -76,21 +77,29 @@ def is_wanted(table: Path, offer: Path) -> bool:
     Raises:
         ConfigError: The table is none.
     """
-    features = read_yaml(offer).get("features") or {}
-    return any(_blank(features.get(line.get("feature"), {}), line) for line in _lines(table))
+    features = _mapping(offer).get("features") or {}
+    lines = [(features.get(line.get("feature"), {}), line) for line in _lines(table)]
+    return any(
+        _blank(feature, line) or (_private(line) is not None and not feature.keys() & _CELLS)
+        for feature, line in lines
+    )
 
 
-def fill_in(table: Path, offer: Path) -> FilledIn:
+def fill_in(
+    table: Path, offer: Path, before: Callable[[Mapping[str, Any], Sequence[str]], None]
+) -> FilledIn:
     """Write bounds, categories and fills of a table into the party's offer.
 
     Args:
         table: The CSV table.
         offer: The ``<party>-offer.yaml``.
+        before: Called before it is written, with its features as they will be, and names of those
+            that have got a domain of as many values as they have.
 
     Raises:
         ConfigError: All faults of the table at once; nothing was written.
     """
-    data = read_yaml(offer)
+    data = _mapping(offer)
     lines = _lines(table)
     faults: list[Fault] = []
     filled, missing, few = 0, [], []
@@ -124,8 +133,9 @@ def fill_in(table: Path, offer: Path) -> FilledIn:
         if blank := [] if problems else _blank(feature, line):
             missing.append(f"{place}: {', '.join(blank)}")
     require_none(faults, table.name, "Nothing was written.")
+    before(data.get("features") or {}, few)
     dump(offer, data)
-    return FilledIn(offer, filled, len(lines), tuple(missing), private, tuple(few))
+    return FilledIn(offer, filled, len(lines), tuple(missing), private)
 
 
 def write_template(
@@ -164,6 +174,13 @@ def write_template(
     if rows:
         path.write_text(csv_text(_HEAD, rows), encoding="utf-8", newline="")
     return len(rows)
+
+
+def _mapping(offer: Path) -> dict[str, Any]:
+    data = read_yaml(offer)
+    if isinstance(data, dict):
+        return data
+    raise ConfigError(f"{offer.name} is no offer.", "`opboost init` writes one.")
 
 
 def _lines(path: Path) -> list[dict[str, str]]:

@@ -30,6 +30,7 @@ from opboost_ops.extras.setup.tables import read_table, require_no_password, req
 from opboost_ops.mechanisms.parameters import Epsilon
 from opboost_ops.privacy.consent.caps import all_features_limit, limits
 from opboost_ops.tables.names import column_form
+from opboost_ops.tables.spill.files import replace_text
 
 #: How many times the people of the own table the label holder may ask about in a month, unless the
 #: policy is changed; a feature holder does not know at home how many rows the label holder has.
@@ -231,18 +232,18 @@ def _allowed(feature: Mapping[str, Any], edges: float = 0.0) -> dict[str, Any]:
     return {"mechanisms": [feature["mechanism"]["name"]], **limits(feature, DOMAIN, edges)}
 
 
-def allow(folder: Path, offer: Path, features: Collection[str]) -> None:
+def allow(folder: Path, declared: Mapping[str, Any], features: Collection[str]) -> None:
     """Write mechanisms and budgets of features whose domain has changed into the party's policy.
 
     No budget rises: a person may have lowered it.
 
     Args:
         folder: The party's.
-        offer: Its offer.
-        features: Their names.
+        declared: Features as the offer is to have them.
+        features: Names of those whose domain has changed.
     """
     explained = _CAPS in (folder / POLICY).read_text(encoding="utf-8")
-    policy, declared = read_yaml(folder / POLICY), read_yaml(offer)["features"]
+    policy = read_yaml(folder / POLICY)
     rules = policy["features"]
     for name in rules.keys() & set(features):
         before = rules[name].get("budget")
@@ -261,7 +262,7 @@ def allow(folder: Path, offer: Path, features: Collection[str]) -> None:
 def _explain(policy: Path) -> None:
     """Say above the caps on queries where they come from."""
     text = policy.read_text(encoding="utf-8")
-    policy.write_text(text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"), encoding="utf-8")
+    replace_text(policy, text.replace("\nalignment:\n", f"\n{_CAPS}alignment:\n"))
 
 
 def _require_name(what: str, name: str) -> None:

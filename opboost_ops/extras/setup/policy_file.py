@@ -1,7 +1,6 @@
 """Receivers' keys pinned in ``policy.yaml``; the rest of the file stays as it is."""
 
 import base64
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from opboost_ops.config.loading import POLICY, load_policy
 from opboost_ops.config.schema import Name, PublicKey
 from opboost_ops.errors import ConfigError
 from opboost_ops.privacy.consent.agreements import unpinned_receiver
-from opboost_ops.tables.spill.files import whole_file
+from opboost_ops.tables.spill.files import replace_text
 
 
 def require_public_key(key: str) -> str:
@@ -153,10 +152,7 @@ def _replace_text(path: Path, text: str, expected: Any, by_hand: str) -> None:
             f"Write it there by hand: {by_hand}",
         )
     try:
-        path = path.resolve()
-        with whole_file(path) as file:
-            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            file.write(text.encode())
+        replace_text(path, text)
     except OSError:
         raise ConfigError(
             f"{path.name} cannot be written; it is as it was.",

@@ -1,6 +1,6 @@
 """Private edges in a declared file: a party's offer, or the federation file."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,9 +96,13 @@ def take_in(folder: Path) -> FilledIn:
             drawn by then: asked for again, they are the same and cost nothing.
     """
     offer = offer_file(folder, load_site(folder / "site.yaml").party)
-    filled = fill_in(folder / TEMPLATE, offer)
-    if filled.few:
-        allow(folder, offer, filled.few)
+
+    def written_first(features: Mapping[str, Any], few: Sequence[str]) -> None:
+        # The policy: a change of the offer alone would be none the next time.
+        if few:
+            allow(folder, features, few)
+
+    filled = fill_in(folder / TEMPLATE, offer, written_first)
     for epsilon in dict.fromkeys(filled.private.values()):
         cells = DOMAIN["upper"] - DOMAIN["lower"] + 1
         columns = {name: cells for name, own in filled.private.items() if own == epsilon}

@@ -60,19 +60,20 @@ def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
+def whole_file(path: Path, durable: bool = True, mode: int = 0o600) -> Iterator[BinaryIO]:
     """Write a file, which takes the place of what there was when it is complete.
 
     Args:
         path: The file; folders that are missing are made. It is written beside as
             ``.<name>.<hex>.new``, which a killed process leaves.
         durable: Whether it must survive a power cut.
+        mode: Its rights, without those that the process gives to nobody.
     """
     private_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid4().hex}.new")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
+        with open(os.open(temporary, flags, mode), "wb") as file:
             yield file
             if durable:
                 file.flush()
@@ -83,6 +84,20 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file that people edit: whole or not at all, with the rights that it had.
+
+    Args:
+        path: The file; of a link, the file that it leads to.
+        text: Its content.
+    """
+    path = path.resolve()
+    with whole_file(path, mode=0o666) as file:
+        with suppress(FileNotFoundError):
+            os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+        file.write(text.encode())
 
 
 def force(folder: Path) -> None:
