@@ -14,7 +14,7 @@ from opboost_ops.config.feature import SECONDS, Edges, Feature
 from opboost_ops.config.federation import Federation
 from opboost_ops.config.policy import FeatureRule, Policy
 from opboost_ops.config.terms import Terms
-from opboost_ops.privacy.consent.caps import all_features_limit, limits
+from opboost_ops.privacy.consent.caps import MONTHS, all_features_limit, limits
 from opboost_ops.privacy.consent.changes import Leaving, leaving
 from opboost_ops.privacy.consent.exposure import guesses_of
 from opboost_ops.privacy.consent.guessing import Guess, Law, RecordGuess, guess_record
@@ -22,9 +22,6 @@ from opboost_ops.privacy.edge_charges import edges_loss, private_edges
 from opboost_ops.reports.display.blocks import finite
 
 SetBy = Literal["init", "a person", "nobody"]
-
-#: How many months of queries `init` allows in all; see `extras.setup.offers`.
-_MONTHS = 10
 
 
 @dataclass(frozen=True)
@@ -211,18 +208,16 @@ def consent_sheet(
         exact: Sender, receiver and content of each release without an epsilon.
         models: The guarantee of sums with noise, in words; empty where there are none.
     """
-    lines = []
     guesses = guesses_of(federation, party)
+    releasing = leaving(federation, party)
     whole: dict[str, float] = {}
-    for line in leaving(federation, party):
+    for line in releasing:
         # A release is of the value and of its missing bit together.
-        name = line.charge.partition("=")[0]
-        whole[name] = whole.get(name, 0.0) + float(line.curve.loss[-1])
-    for line in leaving(federation, party):
-        feature = federation.parties[party].features[line.charge.partition("=")[0]]
-        name = line.charge.partition("=")[0]
-        guess = guesses[name][1]
-        lines.append(_released(federation, feature, policy, line, guess, whole[name]))
+        whole[line.feature] = whole.get(line.feature, 0.0) + float(line.curve.loss[-1])
+    lines = [
+        _released(federation, policy, line, guesses[line.feature][1], whole[line.feature])
+        for line in releasing
+    ]
     releases = list(exact)
     return ConsentSheet(
         party,
@@ -252,15 +247,11 @@ def _edges_cost(federation: Federation, feature: Feature) -> float:
 
 
 def _released(
-    federation: Federation,
-    feature: Feature,
-    policy: Policy,
-    line: Leaving,
-    guess: Guess,
-    whole: float,
+    federation: Federation, policy: Policy, line: Leaving, guess: Guess, whole: float
 ) -> ReleasedColumn:
+    feature = federation.parties[line.party].features[line.feature]
     losses = [float(loss) for loss in line.curve.loss]
-    rule = policy.features.get(line.charge.partition("=")[0], FeatureRule())
+    rule = policy.features.get(line.feature, FeatureRule())
     releases = None if rule.budget is None else max(1, int(rule.budget / whole))
     missing = "=" in line.charge
     nominal = feature.type == "nominal"
@@ -339,7 +330,7 @@ def _caps(federation: Federation, party: str, policy: Policy) -> list[Cap]:
     caps.append(Cap("all_features.budget", value, _set_by(value, all_features_limit(every))))
     rules = policy.alignment
     month, ever = rules.max_new_queries, rules.max_queries_total
-    usual_ever = None if month is None else _MONTHS * month
+    usual_ever = None if month is None else MONTHS * month
     by: SetBy = "init" if month is not None and ever == usual_ever else _set_by(month, None)
     caps.append(Cap("alignment.max_new_queries", month, by))
     caps.append(Cap("alignment.max_queries_total", ever, _set_by(ever, usual_ever)))

@@ -28,7 +28,7 @@ from opboost_ops.extras.setup.columns import FirstColumns, first_columns
 from opboost_ops.extras.setup.labels import label_entry
 from opboost_ops.extras.setup.tables import read_table, require_no_password, require_sound, with_id
 from opboost_ops.mechanisms.parameters import Epsilon
-from opboost_ops.privacy.consent.caps import all_features_limit, limits
+from opboost_ops.privacy.consent.caps import MONTHS, all_features_limit, limits
 from opboost_ops.tables.names import column_form
 from opboost_ops.tables.spill.files import replace_text
 
@@ -38,9 +38,6 @@ QUERIES_PER_ROW = 2
 
 #: Rows from which edges at `STANDARD_EDGES` lie near enough to where they should.
 EDGES_FROM = 4_000
-
-#: How many months of such queries there may be.
-MONTHS = 10
 
 #: Stands above the entry that it is about.
 _CAPS = f"""\

@@ -16,6 +16,9 @@ from opboost_ops.privacy.loss import LossCurve, category_loss, loss_curve
 #: How many releases of a feature fit into the budget of a policy that is written.
 RELEASES = 1
 
+#: How many months of a month's queries a policy that is written allows in all.
+MONTHS = 10
+
 #: Caps are written with four digits, rounded up.
 _STEPS = 10_000
 

@@ -67,6 +67,11 @@ class Leaving:
     epsilon: float
     curve: LossCurve
 
+    @property
+    def feature(self) -> str:
+        """The feature of whose value, or missing bit, it is."""
+        return self.charge.partition("=")[0]
+
 
 def leaving(federation: Federation, party: str) -> list[Leaving]:
     """Randomised releases of a party; nothing that is exact.
