@@ -11,6 +11,7 @@ from opboost_ops.config.site import Site
 from opboost_ops.errors import ConfigError
 from opboost_ops.exchange.encryption import PrivateKey, key_name, new_encryption_key
 from opboost_ops.exchange.key_files import each
+from opboost_ops.exchange.party_state import agreements_of
 from opboost_ops.exchange.signing import Signer, new_signing_key
 from opboost_ops.extras.datasets.workspace import make_private, write_encryption_key, write_keys
 from opboost_ops.mechanisms import noise
@@ -112,15 +113,17 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         return
     old = Signer.from_file(path).public if signs else PrivateKey.from_file(path).public
     private, public = new_signing_key() if signs else new_encryption_key()
+    replaced = [*dict.fromkeys([old, *_agreed_keys(site, use)])]
     aside = path.with_name(f"{path.name}.until-{key_name(old)}")
     _replace(path, private.encode() + b"\n", aside)
     yield f"{use}_key: {public}"
     if signs:
         yield f"signing_key_from: {today}"
     if until is None:
-        yield f"revoked_keys: [{old}]"
+        yield f"revoked_keys: [{', '.join(replaced)}]"
     else:
-        yield f"former_keys: [{{use: {use}, key: {old}, until: {until}}}]"
+        entries = [f"{{use: {use}, key: {key}, until: {until}}}" for key in replaced]
+        yield f"former_keys: [{', '.join(entries)}]"
     yield ""
     yield (
         f"Put these into parties.{site.party} of the federation file, beside keys that are listed "
@@ -131,6 +134,16 @@ def renew_key(folder: Path, use: KeyUse, today: date, until: date | None) -> Ite
         yield (
             f"Others then pin the new key: opboost keys trust SITE {site.party} {public} --replace"
         )
+
+
+def _agreed_keys(site: Site, use: KeyUse) -> Iterator[str]:
+    """The party's keys in what it answers now: another one where a renewal was interrupted."""
+    agreements = agreements_of(site)
+    for name in dict.fromkeys(agreement.federation for agreement in agreements.agreements):
+        newest = agreements.newest(name)
+        parties = {} if newest is None else newest.content["federation"]["parties"]
+        if key := parties.get(site.party, {}).get(f"{use}_key"):
+            yield key
 
 
 def _replace(path: Path, content: bytes, aside: Path) -> None:

@@ -159,6 +159,18 @@ def test_keys_are_replaced_in_horizontal_learning(tmp_path: Path) -> None:
     assert set(run_federation(file, {}).summaries) == set(names)
 
 
+@pytest.mark.parametrize("use", ["signing", "encryption"])
+def test_a_renewal_that_was_interrupted_loses_no_key_of_the_agreement(
+    workspace: Workspace, use: str
+) -> None:
+    """The second one named a key that nobody knew, and a stolen one was not revoked."""
+    agreed = getattr(workspace.declared.parties[BANK], f"{use}_key")
+    renewed(workspace, BANK, use)
+    again = renewed(workspace, BANK, use)
+    assert agreed in [former["key"] for former in again["former_keys"]]
+    assert agreed in renewed(workspace, BANK, use, "--revoke")["revoked_keys"]
+
+
 @pytest.mark.slow
 def test_in_the_overlap_either_key_signs_and_after_it_the_new_one_alone(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
