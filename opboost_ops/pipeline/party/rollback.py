@@ -87,7 +87,8 @@ class Gap:
     feature: str = ""
 
     def __str__(self) -> str:
-        return f"{self.lacks} lacks {self.missing}; known by {self.where}. {self.remedy}"
+        where = self.where.rstrip(".")
+        return f"{self.lacks} lacks {self.missing}; known by {where}. {self.remedy}"
 
 
 def is_genuine(
