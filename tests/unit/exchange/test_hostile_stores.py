@@ -15,7 +15,6 @@ from opboost_ops.exchange.json_text import read_json
 from opboost_ops.exchange.manifest import MANIFEST, SIGNATURE
 from opboost_ops.exchange.rejection import Rejected
 from opboost_ops.exchange.store.folder import LocalStore
-from opboost_ops.exchange.store.folder_reads import read_folder
 from tests.federation_simulator import LABEL, NAME, RUN, TODAY, Files, Simulation, resigned
 
 TABLE = "entries.bin"
@@ -180,14 +179,3 @@ def test_an_honest_artifact_goes_through(
     found = store.get(PLACE, view.admit("ranks", "b0"))
     assert found == files
     assert view.accept("ranks", "b0", found, TODAY).manifest.rows == 15
-
-
-@pytest.mark.parametrize("how", HOSTILE)
-def test_the_command_that_shows_an_artifact_has_the_same_limits(
-    how: str, at_ranks: Waiting
-) -> None:
-    _, _, place, files, _ = at_ranks
-    assert read_folder(place) == files
-    HOSTILE[how](place / MANIFEST)
-    with pytest.raises((Rejected, OSError)):
-        read_folder(place)
